@@ -1,0 +1,75 @@
+# What each word does: make help
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+
+VENV := .venv
+PY := $(VENV)/bin/python
+MANAGE := $(PY) manage.py
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
+RUN_TIME := $(VENV)/.run-time
+TESTS := $(VENV)/.tests
+BENCH ?=
+
+.PHONY: help install init serve worker demo test check lint format lock messages landed bench
+
+help: ## say what each word does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(RUN_TIME) ## make .venv with the run time only
+
+init: $(TESTS) ## make .venv with everything, and an empty migrated database
+	$(MANAGE) migrate --verbosity 1
+
+serve: $(RUN_TIME) ## run web and worker (PORT=8000) on a migrated database
+	@exec $(MANAGE) serve
+
+worker: $(RUN_TIME) ## run one more worker
+	@exec $(MANAGE) qcluster
+
+demo: $(RUN_TIME) ## the demo workspace with its memories, then web and worker (PORT=8000)
+	@$(MANAGE) serve --try-port && MEMORYHUB_LOG_LEVEL=WARNING $(MANAGE) demo && exec $(MANAGE) serve
+
+test: $(TESTS) ## everything: SQLite, PostgreSQL, qclusters, browser; installs what is missing
+	@exec $(PY) -m tests.run
+
+check: $(TESTS) lint ## the fast part: lint, types, migrations, Django's checks, suite on SQLite
+	@exec $(PY) -m tests.run --fast
+
+lint: $(TESTS) ## ruff, djade, mypy; changes nothing
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	git ls-files -z --cached --others --exclude-standard 'templates/*.html' | xargs -0 -r $(VENV)/bin/djade --check --target-version 5.2
+	$(VENV)/bin/mypy memories memoryhub
+
+format: $(TESTS) ## let ruff and djade settle the style
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+	git ls-files -z --cached --others --exclude-standard 'templates/*.html' | xargs -0 -r $(VENV)/bin/djade --target-version 5.2
+
+lock: ## write both lock files from pyproject.toml (UPGRADE=1 takes the newest versions)
+	sh .ci/lock $(if $(UPGRADE),--upgrade)
+
+messages: $(TESTS) ## collect the interface texts for translation and compile them
+	mkdir -p memories/locale
+	$(MANAGE) makemessages --locale ja --no-obsolete --ignore '.venv' --ignore 'var'
+	$(MANAGE) compilemessages --locale ja --ignore '.venv' --ignore 'var'
+
+landed: $(TESTS) ## note the migrations that landed: from now on they are never edited
+	$(PY) -m tests.landed
+
+bench: $(TESTS) ## measure against BENCH=FOLDER, a folder with a fake model server
+	$(PY) -m bench $(if $(BENCH),--bench "$(BENCH)")
+
+$(VENV)/bin/pip:
+	@sh .ci/venv $(VENV)
+
+$(RUN_TIME): requirements.lock $(VENV)/bin/pip
+	@echo "Installing the run time ..."
+	@$(PIP) -r requirements.lock
+	@touch $@
+
+$(TESTS): tests/requirements.lock $(RUN_TIME)
+	@echo "Installing the test tools ..."
+	@$(PIP) -r requirements.lock -r tests/requirements.lock
+	@touch $@

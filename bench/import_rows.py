@@ -1,0 +1,171 @@
+"""How fast an export becomes rows, against a bare ``bulk_create`` of the same rows.
+
+    python bench/import_rows.py [--rows 200000] [--rounds 2]
+
+Works in a test database of its own on the server of DATABASE_URL (a SQLite file by default), in
+alternating rounds, and prints one line of JSON: the rates of the best rounds, their ratio (to hold:
+at least 0.5) and how far the memory rose above the start of the first import (to hold: below
+64 MiB).
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+RATIO = 0.5
+RISE_MIB = 64
+CHANNELS = 8
+PEOPLE = 300
+PER_DAY = 2000
+WORDS = (
+    "the deploy went out and build is green again can you look at invoice before friday 明日の"
+    " リリース 確認 お願いします thanks <@U0000001> see <https://example.com/a/b|this page> :tada:"
+).split(" ")
+
+
+def write_export(path: Path, rows: int, *, chance: random.Random) -> None:
+    """A zip as Slack makes it: threads, edits, bots, joins; a file per channel and day."""
+    people = [f"U{number:07d}" for number in range(PEOPLE)]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        users = [{"id": p, "team_id": "T1", "name": p.lower(), "profile": {}} for p in people]
+        channels = [
+            {"id": f"C{n:07d}", "name": f"channel-{n}", "members": people} for n in range(CHANNELS)
+        ]
+        file.writestr("users.json", json.dumps(users))
+        file.writestr("channels.json", json.dumps(channels))
+        for number, channel in enumerate(channels):
+            left = rows // CHANNELS + (number < rows % CHANNELS)
+            day = 19_700
+            roots: list[str] = []
+            while left:
+                count = min(PER_DAY, left)
+                messages = [
+                    _message(day * 86_400 + second * 40, number, people, roots, chance)
+                    for second in range(count)
+                ]
+                name = time.strftime("%Y-%m-%d", time.gmtime(day * 86_400))
+                file.writestr(f"{channel['name']}/{name}.json", json.dumps(messages))
+                left -= count
+                day += 1
+
+
+def _message(
+    second: int, channel: int, people: list[str], roots: list[str], chance: random.Random
+) -> dict[str, object]:
+    ts = f"{second}.{channel:06d}"
+    text = " ".join(chance.choices(WORDS, k=chance.randint(3, 40)))
+    message: dict[str, object] = {"type": "message", "ts": ts, "text": text, "team": "T1"}
+    message["user"] = chance.choice(people)
+    message["client_msg_id"] = f"{chance.getrandbits(128):032x}"
+    section = {"type": "rich_text_section", "elements": [{"type": "text", "text": text}]}
+    message["blocks"] = [{"type": "rich_text", "block_id": "x", "elements": [section]}]
+    kind = chance.random()
+    if kind < 0.02:
+        message |= {"subtype": "channel_join"}
+    elif kind < 0.07:
+        message |= {"subtype": "bot_message", "bot_id": "B0000001", "username": "build"}
+    elif kind < 0.12:
+        message |= {"thread_ts": ts, "reply_count": 3, "latest_reply": ts}
+        roots.append(ts)
+    elif kind < 0.35 and roots:
+        message["thread_ts"] = roots[-1]
+    if chance.random() < 0.05:
+        message["edited"] = {"user": message["user"], "ts": ts}
+    return message
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
+    with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as folder:
+        os.environ["MEMORYHUB_VAR"] = folder
+        result = measure(Path(folder), options.rows, options.rounds)
+    print(json.dumps(result))
+    return 0 if result["holds"] else 1
+
+
+def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:
+    import django
+
+    django.setup()
+    from django.db import connection
+
+    connection.settings_dict["TEST"] |= {"MIGRATE": False}
+    connection.settings_dict["TEST"]["NAME"] = (
+        str(folder / "bench.sqlite3")
+        if connection.vendor == "sqlite"
+        else f"test_memoryhub_bench_{os.getpid()}"
+    )
+    before = connection.settings_dict["NAME"]
+    connection.creation.create_test_db(verbosity=0, autoclobber=True)
+    try:
+        path = folder / "export.zip"
+        write_export(path, rows, chance=random.Random(1))
+        return rates(path, rows, rounds)
+    finally:
+        connection.creation.destroy_test_db(before, verbosity=0)
+
+
+def rates(path: Path, rows: int, rounds: int) -> dict[str, object]:
+    import psutil
+    from django.db import connection
+    from django.utils import timezone
+
+    from memories.models import Message, Workspace
+    from memories.pipeline.importing import import_export
+    from memories.slack.export import Export
+
+    process = psutil.Process()
+    workspace = Workspace.objects.create(slug="bench", name="bench")
+    import_seconds, bare_seconds = [], []
+    rise = 0
+    for number in range(rounds):
+        Message.objects.all()._raw_delete("default")
+        highest = start = process.memory_info().rss
+
+        def sample(where: str, seen: int) -> None:
+            nonlocal highest
+            highest = max(highest, process.memory_info().rss)
+
+        began = time.perf_counter()
+        with Export(path) as export:
+            report = import_export(workspace, export, timezone.now(), progress=sample)
+        import_seconds.append(time.perf_counter() - began)
+        assert report.tally.complete and not report.is_partial
+        if number == 0:
+            rise = highest - start
+            names = [f.attname for f in Message._meta.concrete_fields if f.attname != "id"]
+            kept = list(Message.objects.order_by("pk").values_list(*names))
+            assert len(kept) == rows, (len(kept), rows)
+        Message.objects.all()._raw_delete("default")
+        again = [Message(**dict(zip(names, values, strict=True))) for values in kept]
+        began = time.perf_counter()
+        Message.objects.bulk_create(again, batch_size=1000)
+        bare_seconds.append(time.perf_counter() - began)
+        del again
+    ratio = min(bare_seconds) / min(import_seconds)
+    rise_mib = rise / 2**20
+    return {
+        "database": connection.vendor,
+        "rows": rows,
+        "import_rows_per_second": round(rows / min(import_seconds)),
+        "bare_rows_per_second": round(rows / min(bare_seconds)),
+        "ratio": round(ratio, 3),
+        "rise_mib": round(rise_mib, 1),
+        "holds": ratio >= RATIO and rise_mib < RISE_MIB,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+#!/usr/bin/env python
+"""Memory Hub's command line."""
+
+import os
+import sys
+
+
+def main() -> None:
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    from memoryhub.env import read_env_file
+
+    read_env_file()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.exit(f"Wrong setting: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""What every admin page starts from: rows that the signed-in user may read (docs/rules.md, readers).
+
+An operator runs everything but sees no private text without membership. All of Django's admin
+asks `get_queryset` for its rows (lists, searches, single pages, histories, autocompletes), so the
+rule stands there; choices of related rows and the admin's own log are the rest.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+
+from memories.models import Reader
+
+if TYPE_CHECKING:
+    from django.contrib.admin.options import BaseModelAdmin
+
+    _Mixin = BaseModelAdmin[Any]
+else:
+    _Mixin = object
+
+PREVIEW_CHARACTERS = 80
+
+
+def preview(text: str) -> str:
+    """The beginning of a text, for a column."""
+    return Truncator(" ".join(text.split())).chars(PREVIEW_CHARACTERS)
+
+
+def visible_rows(model: type[Model], request: HttpRequest) -> QuerySet[Any]:
+    """The rows of a model that its own admin shows to this user."""
+    return admin.site.get_model_admin(model).get_queryset(request)
+
+
+class VisibleChoices(_Mixin):
+    """Forms offer only related rows that the user may read."""
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        kwargs.setdefault("queryset", visible_rows(db_field.related_model, request))
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
+class AudienceAdmin(VisibleChoices, admin.ModelAdmin):  # type: ignore[type-arg]
+    """Rows that the user may read; `show` says which, where a model has no `visible_to`."""
+
+    empty_value_display = "–"
+    show_full_result_count = False
+    hidden_fields: tuple[str, ...] = ()  # of rows that are listed without their text
+
+    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
+        shown: QuerySet[Any] = rows.visible_to(reader)  # type: ignore[attr-defined]
+        return shown
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return self.show(super().get_queryset(request), Reader.of(request.user))
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Addresses filter by a row's own columns only: no guessing at what is not shown, letter
+        by letter, and no way round by what refers to it (who is in which channel)."""
+        own = {field.name for field in self.opts.concrete_fields} - {*self.hidden_fields}
+        return lookup.partition("__")[0] in own and super().lookup_allowed(lookup, value, request)
+
+    # The log outlives memberships: it names rows by their key, never by their text.
+
+    def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> LogEntry:
+        return self._nameless([super().log_addition(request, obj, message)])[0]
+
+    def log_change(self, request: HttpRequest, obj: Model, message: Any) -> LogEntry:
+        return self._nameless([super().log_change(request, obj, message)])[0]
+
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+        return self._nameless(super().log_deletions(request, queryset))
+
+    def _nameless(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
+        for entry in entries:
+            entry.object_repr = f"{self.opts.verbose_name} {entry.object_id}"
+            entry.save(update_fields=["object_repr"])
+        return entries
+
+
+class ReadOnly(_Mixin):
+    """History, or what Slack says: nothing is added, changed or deleted here."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class Kept(_Mixin):
+    """Rows that come from elsewhere and stay: some of their fields may be changed."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class VisibleFilter(admin.RelatedFieldListFilter):
+    """A filter by a related row, among those that the user may read."""
+
+    def field_choices(
+        self, field: Any, request: HttpRequest, model_admin: Any
+    ) -> list[tuple[str, Any]]:
+        rows = visible_rows(field.related_model, request)
+        return [(str(row.pk), str(row)) for row in rows]
+
+
+class ReadOnlyInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]
+    """Rows that belong to the one shown."""
+
+    extra = 0
+    can_delete = False
+    verbose_name_plural: Any = _("lines")

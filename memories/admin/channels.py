@@ -1,0 +1,146 @@
+"""Channels, their members, messages and segments: what Slack said, to be read."""
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
+
+from memories.admin.audience import AudienceAdmin, Kept, ReadOnly, VisibleFilter, preview
+from memories.models import Channel, ChannelMember, Message, Reader, Segment
+from memories.rules.slacktime import from_micros
+
+
+@admin.register(Channel)
+class ChannelAdmin(Kept, AudienceAdmin):
+    """A private channel's name is private text: only its members find it here."""
+
+    list_display = (
+        "name",
+        "workspace",
+        "slack_id",
+        "kind",
+        "is_archived",
+        "remember_bots",
+        "remembered_from",
+        "members_known_at",
+    )
+    list_filter = (("workspace", VisibleFilter), "kind", "is_archived", "remember_bots")
+    list_select_related = ("workspace",)
+    search_fields = ("name", "slack_id", "topic", "purpose")
+    readonly_fields = (
+        "workspace",
+        "slack_id",
+        "name",
+        "kind",
+        "is_archived",
+        "topic",
+        "purpose",
+        "remembered_from",
+        "members_known_at",
+        "synced_ts",
+    )
+    fields = ("remember_bots", *readonly_fields)
+
+    @admin.display(description=_("remembered from"), ordering="start_us")
+    def remembered_from(self, channel: Channel) -> datetime | None:
+        return from_micros(channel.start_us) if channel.start_us is not None else None
+
+
+@admin.register(ChannelMember)
+class ChannelMemberAdmin(ReadOnly, AudienceAdmin):
+    list_display = ("channel", "person")
+    list_filter = (("channel", VisibleFilter),)
+    list_select_related = ("channel", "person")
+    search_fields = ("channel__name", "person__name", "person__real_name", "person__slack_id")
+    ordering = ("channel__name", "person__name")
+
+    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
+        return rows.filter(channel__in=Channel.objects.visible_to(reader))
+
+
+@admin.register(Message)
+class MessageAdmin(ReadOnly, AudienceAdmin):
+    list_display = ("sent", "channel", "written_by", "beginning", "thread_ts", "state", "subtype")
+    list_filter = ("state", "is_bot", "is_notice", "broadcast", ("channel", VisibleFilter))
+    list_select_related = ("channel", "author")
+    search_fields = ("text", "username", "author__name", "ts")
+    ordering = ("-pk",)  # by time would sort every message of every channel
+    fields = (
+        "channel",
+        "ts",
+        "sent",
+        "thread_ts",
+        "author",
+        "username",
+        "text",
+        "state",
+        "subtype",
+        "is_notice",
+        "is_bot",
+        "broadcast",
+        "edited_ts",
+        "reply_count",
+        "latest_reply",
+        "segment",
+        "thread_segment",
+        "stored_at",
+        "raw",
+    )
+
+    @admin.display(description=_("sent"), ordering="micros")
+    def sent(self, message: Message) -> datetime:
+        return from_micros(message.micros)
+
+    @admin.display(description=_("author"))
+    def written_by(self, message: Message) -> str:
+        return message.author_name
+
+    @admin.display(description=_("text"))
+    def beginning(self, message: Message) -> str:
+        return preview(message.text)
+
+
+@admin.register(Segment)
+class SegmentAdmin(ReadOnly, AudienceAdmin):
+    list_display = (
+        "id",
+        "channel",
+        "thread_ts",
+        "number",
+        "first",
+        "last",
+        "message_count",
+        "reason",
+        "outcome",
+        "stale",
+    )
+    list_filter = ("outcome", "reason", "stale", ("channel", VisibleFilter))
+    list_select_related = ("channel",)
+    search_fields = ("channel__name", "channel__slack_id", "thread_ts")
+    ordering = ("-pk",)
+    fields = (
+        "channel",
+        "thread_ts",
+        "number",
+        "first",
+        "last",
+        "closed",
+        "message_count",
+        "reason",
+        "outcome",
+        "stale",
+    )
+
+    @admin.display(description=_("first message"), ordering="first_us")
+    def first(self, segment: Segment) -> datetime:
+        return from_micros(segment.first_us)
+
+    @admin.display(description=_("last message"), ordering="last_us")
+    def last(self, segment: Segment) -> datetime:
+        return from_micros(segment.last_us)
+
+    @admin.display(description=_("closed at"))
+    def closed(self, segment: Segment) -> datetime:
+        return from_micros(segment.closed_us)

@@ -1,0 +1,256 @@
+"""Memories and their versions: an edit or a restore here makes a version like anywhere else."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from memories.admin.audience import (
+    AudienceAdmin,
+    Kept,
+    ReadOnly,
+    ReadOnlyInline,
+    VisibleFilter,
+    preview,
+)
+from memories.models import Line, Memory, MemoryVersion, StaleBase, Unchanged, User
+
+
+class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The current text, and which one it was when the page was opened.
+
+    Checking and saving are one compare-and-swap, so a form that is valid is saved.
+    """
+
+    text = forms.CharField(
+        label=_("text"), strip=False, widget=forms.Textarea(attrs={"rows": 14, "cols": 100})
+    )
+    based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+    revision = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+
+    user: User  # who saves, set by the admin
+
+    class Meta:
+        model = Memory
+        fields = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.is_unchanged = False
+        self.initial = self._shown(self.instance.current)
+
+    @staticmethod
+    def _shown(current: MemoryVersion | None) -> dict[str, Any]:
+        if current is None:
+            return {"text": "", "based_on": 0, "revision": 0}
+        return {
+            "text": current.content,
+            "based_on": current.number,
+            "revision": current.revision,
+        }
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if self.errors:
+            return given
+        try:
+            self.instance.revise(
+                given["text"],
+                by=self.user,
+                based_on=given["based_on"],
+                revision=given["revision"],
+            )
+        except Unchanged:
+            self.is_unchanged = True
+        except StaleBase as stale:
+            # What was typed stays; saved again, it follows the text that is shown now.
+            self.data = self._shown(stale.current) | {"text": given["text"]}
+            self.add_error(None, _("Somebody saved another text meanwhile; it is shown below."))
+        except ValueError as error:
+            self.add_error("text", str(error))
+        return given
+
+
+@admin.register(Memory)
+class MemoryAdmin(Kept, AudienceAdmin):
+    form = MemoryForm
+    list_display = (
+        "id",
+        "workspace",
+        "scope",
+        "channel",
+        "thread_ts",
+        "memory_type",
+        "number",
+        "beginning",
+        "changed",
+    )
+    list_display_links = ("id", "beginning")
+    list_filter = (
+        "scope",
+        "memory_type",
+        ("workspace", VisibleFilter),
+        ("channel", VisibleFilter),
+    )
+    list_select_related = ("workspace", "channel", "current")
+    search_fields = ("scope_id", "channel__name", "current__content")
+    ordering = ("workspace", "channel__name", "thread_ts", "memory_type")
+    readonly_fields = (
+        "workspace",
+        "scope",
+        "channel",
+        "thread_ts",
+        "memory_type",
+        "current_text",
+        "versions",
+    )
+
+    @admin.display(description=_("version"), ordering="current__number")
+    def number(self, memory: Memory) -> int | None:
+        return memory.current.number if memory.current else None
+
+    @admin.display(description=_("text"))
+    def beginning(self, memory: Memory) -> str:
+        return preview(memory.current.content) if memory.current else ""
+
+    @admin.display(description=_("changed"), ordering="current__updated_at")
+    def changed(self, memory: Memory) -> Any:
+        return memory.current.updated_at if memory.current else None
+
+    @admin.display(description=_("current text"))
+    def current_text(self, memory: Memory) -> str:
+        return memory.current.content if memory.current else ""
+
+    @admin.display(description=_("versions"))
+    def versions(self, memory: Memory) -> str:
+        address = reverse("admin:memories_memoryversion_changelist")
+        return format_html(
+            '<a href="{}?memory__id__exact={}">{}</a>', address, memory.pk, gettext("All versions")
+        )
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        is_editable = self.has_change_permission(request, obj)
+        return (*self.readonly_fields, *(MemoryForm.base_fields if is_editable else ()))
+
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        form = super().get_form(request, *args, **kwargs)
+        return type("MemoryForm", (form,), {"user": request.user})
+
+    def save_model(self, request: HttpRequest, obj: Memory, form: Any, change: Any) -> None:
+        """The form has saved it: a version, never the identity."""
+
+    def construct_change_message(
+        self, request: HttpRequest, form: Any, formsets: Any, *args: Any
+    ) -> list[dict[str, dict[str, list[str]]]]:
+        if form.is_unchanged:
+            return []
+        return super().construct_change_message(request, form, formsets, *args)
+
+    def response_change(self, request: HttpRequest, obj: Memory) -> HttpResponse:
+        if obj.current and str(obj.current.number) == request.POST.get("based_on"):
+            text = gettext("Nothing was different, so there is no new version.")
+            self.message_user(request, text, messages.INFO)
+            return HttpResponseRedirect(request.path)
+        return super().response_change(request, obj)
+
+
+class LineInline(ReadOnlyInline):
+    model = Line
+    fields = readonly_fields = ("text", "origin", "since", "source_count")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return Line.objects.annotate(source_count=Count("sources"))
+
+    @admin.display(description=_("messages it rests on"))
+    def source_count(self, line: Any) -> int:
+        count: int = line.source_count
+        return count
+
+
+@admin.register(MemoryVersion)
+class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
+    list_display = (
+        "id",
+        "memory",
+        "number",
+        "beginning",
+        "origin",
+        "author",
+        "is_current",
+        "provisional",
+        "source_message_count",
+        "created_at",
+    )
+    list_display_links = ("id", "beginning")
+    list_filter = (
+        "origin",
+        "provisional",
+        "memory__scope",
+        "memory__memory_type",
+        ("memory__workspace", VisibleFilter),
+        ("memory__channel", VisibleFilter),
+    )
+    list_select_related = ("memory", "author")
+    search_fields = ("content", "memory__scope_id", "memory__channel__name")
+    date_hierarchy = "created_at"
+    ordering = ("-pk",)
+    actions = ("restore",)
+    inlines = (LineInline,)
+    fields = (
+        "memory",
+        "number",
+        "content",
+        "origin",
+        "author",
+        "base",
+        "restored_from",
+        "generation",
+        "segment",
+        "provisional",
+        "revision",
+        "source_message_count",
+        "source_latest_message_ts",
+        "trigger",
+        "put_back",
+        "created_at",
+        "updated_at",
+    )
+
+    @admin.display(description=_("text"))
+    def beginning(self, version: MemoryVersion) -> str:
+        return preview(version.content)
+
+    @admin.display(description=_("current"), boolean=True)
+    def is_current(self, version: MemoryVersion) -> bool:
+        return version.memory.current_id == version.pk
+
+    def has_restore_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("memories.change_memory")
+
+    @admin.action(description=_("Restore as newest"), permissions=["restore"])
+    def restore(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        versions = list(queryset.select_related("memory__current")[:2])
+        if len(versions) != 1:
+            text = gettext("Choose one version to restore.")
+            self.message_user(request, text, messages.WARNING)
+            return
+        (version,) = versions
+        current = version.memory.current
+        based_on = current.number if current else 0
+        try:
+            made = version.memory.restore(version, by=request.user, based_on=based_on)
+        except Unchanged:
+            text = gettext("This is the current text already.")
+            self.message_user(request, text, messages.INFO)
+        except StaleBase:
+            text = gettext("Somebody saved another text meanwhile. Look at it, then try again.")
+            self.message_user(request, text, messages.ERROR)
+        else:
+            text = gettext("Version %(old)s is current again, as version %(new)s.")
+            self.message_user(request, text % {"old": version.number, "new": made.number})

@@ -1,0 +1,91 @@
+"""Notes: written, changed and deleted here as in the pages (S4)."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memories.admin.audience import AudienceAdmin, VisibleFilter
+from memories.models import Note
+from memories.rules import notes as rules
+
+
+class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A blank title is made from the text, a blank date is today's in the workspace's zone."""
+
+    tags = forms.CharField(label=_("tags"), required=False, help_text=_("Parted by commas."))
+
+    class Meta:
+        model = Note
+        fields = ("workspace", "channel", "content", "title", "kind", "tags", "date")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("title", "date"):
+            if name in self.fields:
+                self.fields[name].required = False
+        self.initial["tags"] = ", ".join(self.instance.tags)
+
+    def clean_tags(self) -> list[str]:
+        return list(rules.clean_tags([self.cleaned_data["tags"]]))
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        workspace = given.get("workspace")
+        if workspace is None:
+            return given
+        settings = workspace.memory_settings
+        if not settings.notes_enabled:
+            self.add_error("workspace", _("Notes are switched off in this workspace."))
+        given["date"] = given.get("date") or rules.today(timezone.now(), settings.zone)
+        if not given.get("title"):
+            given["title"] = rules.title_of(given.get("content", ""))
+        return given
+
+
+@admin.register(Note)
+class NoteAdmin(AudienceAdmin):
+    """Where notes are switched off they stay as they are: to be read, not written or removed."""
+
+    form = NoteForm
+    list_display = ("title", "kind", "words", "workspace", "channel", "author", "date")
+    list_filter = ("kind", ("workspace", VisibleFilter), ("channel", VisibleFilter))
+    list_select_related = ("workspace", "channel", "author")
+    search_fields = ("title", "content")
+    date_hierarchy = "date"
+    ordering = ("-pk",)
+    autocomplete_fields = ("workspace", "channel")
+    readonly_fields = ("author", "created_at", "updated_at")
+    fields = (*NoteForm.Meta.fields, *readonly_fields)
+
+    @admin.display(description=_("tags"))
+    def words(self, note: Note) -> str:
+        return ", ".join(note.tags)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """As everywhere: title, content and tags, whatever the case (S4)."""
+        if not search_term:
+            return queryset, False
+        found = Note.objects.filter(pk__in=queryset).select_related("channel").search(search_term)
+        return queryset.filter(pk__in=[note.pk for note in found]), False
+
+    def has_change_permission(self, request: HttpRequest, obj: Note | None = None) -> bool:
+        return super().has_change_permission(request, obj) and self._is_open(obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Note | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and self._is_open(obj)
+
+    @staticmethod
+    def _is_open(note: Note | None) -> bool:
+        return note is None or note.workspace.memory_settings.notes_enabled
+
+    def save_model(self, request: HttpRequest, obj: Note, form: Any, change: Any) -> None:
+        if not change:
+            obj.author = request.user  # type: ignore[assignment]
+        super().save_model(request, obj, form, change)

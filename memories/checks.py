@@ -1,0 +1,50 @@
+"""System checks: options that do not fit each other are said at the start."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning, register
+
+
+@register
+def lease_outlives_the_model_call(
+    app_configs: Sequence[AppConfig] | None, **options: Any
+) -> list[CheckMessage]:
+    """A call that outlasts its lease would be made, and paid, a second time by somebody else."""
+    if settings.MEMORYHUB_LLM_TIMEOUT < settings.MEMORYHUB_LEASE:
+        return []
+    return [
+        Error(
+            f"MEMORYHUB_LLM_TIMEOUT ({settings.MEMORYHUB_LLM_TIMEOUT:g} s) must be below"
+            f" MEMORYHUB_LEASE ({settings.MEMORYHUB_LEASE:g} s).",
+            hint="Make the lease about three times as long as the time-out.",
+            id="memories.E001",
+        )
+    ]
+
+
+@register
+def concurrency_is_positive(
+    app_configs: Sequence[AppConfig] | None, **options: Any
+) -> list[CheckMessage]:
+    if settings.MEMORYHUB_LLM_CONCURRENCY >= 1:
+        return []
+    return [Error("MEMORYHUB_LLM_CONCURRENCY must be at least 1.", id="memories.E002")]
+
+
+@register
+def a_model_has_an_endpoint(
+    app_configs: Sequence[AppConfig] | None, **options: Any
+) -> list[CheckMessage]:
+    """Without either, calls would go to OpenAI and be refused there."""
+    if not settings.MEMORYHUB_MODEL or settings.OPENAI_API_KEY or settings.OPENAI_BASE_URL:
+        return []
+    return [
+        Warning(
+            "MEMORYHUB_MODEL names a model, but there is neither a key nor an address for it.",
+            hint="Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own.",
+            id="memories.W001",
+        )
+    ]

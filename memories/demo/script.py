@@ -1,0 +1,230 @@
+"""Reads the demo's script files (`channels/*.txt`): people's talk, in a form for writing by hand.
+
+A file starts with `key: value` lines up to the first empty line. Then:
+
+    == -3                  the third working day before today in Tokyo; `== sat-1` the last Saturday
+    09:14 mika: text       a message; lines indented by two spaces continue it
+    now-45 mika: text      45 minutes before `now`
+    09:14 "Form": text     by a bot that is known only by this name
+    > 09:20 tom: text      a reply to the last message without `>`; on another day: `> -2/09:20 …`
+    + tada mika tom        a reaction to the line above
+    * edited 3m            a mark on the line above: `edited Nm`, `deleted Nm`, `broadcast`, `me`,
+                           `join`, `topic TEXT`, `file NAME TYPE BYTES TITLE`,
+                           `attach COLOUR TITLE | TEXT`
+    # …                    a remark
+
+Dates inside texts move with `now`, in working days: `{d+2}` is written as Thu 26 Nov, `{w+2}` as
+Thursday, `{j+2}` as 11月26日(木), `{i+2}` as 2026-11-26.
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
+
+TOKYO = timezone(timedelta(hours=9), "JST")  # no summer time, so a fixed offset is exact
+LATEST_MINUTES = 20  # the last words are this old, so that some windows are still open
+LATEST_HOUR_BEFORE_TODAY = 18  # so that today's talk (at most 4 h old) always opens a new window
+EARLIEST_MINUTES = 240
+
+_HEAD = re.compile(r"(channel|kind|topic|purpose|creator|members): (.+)")
+_DAY = re.compile(r"== (?:(-\d+)|sat-(\d+))")
+_SAID = re.compile(
+    r"(?P<reply>> )?(?:(?:(?P<day>-\d+)/)?(?P<hour>\d\d):(?P<minute>\d\d)|now-(?P<ago>\d+)) "
+    r"(?:\"(?P<username>[^\"]+)\"|(?P<author>[a-z]+)):(?: (?P<text>.*))?"
+)
+_MARK = re.compile(r"\* (edited|deleted|broadcast|me|join|topic|file|attach)(?: (.+))?")
+_DATE = re.compile(r"\{([dwji])([+-]\d+)\}")
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class ScriptError(ValueError):
+    """A line that cannot be read: `file:line: why`."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When something is said, relative to `now`: minutes ago, or a day and a local time."""
+
+    minutes_ago: int | None = None
+    workday: int | None = None
+    saturday: int | None = None
+    hour: int = 0
+    minute: int = 0
+
+    def at(self, now: datetime) -> datetime:
+        """The moment in Tokyo time, to the minute."""
+        local = now.astimezone(TOKYO).replace(second=0, microsecond=0)
+        if self.minutes_ago is not None:
+            return local - timedelta(minutes=self.minutes_ago)
+        if self.saturday is not None:
+            day = saturday_before(local.date(), self.saturday)
+        else:
+            day = workday(local.date(), self.workday or 0)
+        return datetime(day.year, day.month, day.day, self.hour, self.minute, tzinfo=TOKYO)
+
+
+@dataclass
+class Said:
+    """One message: `author` is a key of people.toml, or None when there is only a `username`."""
+
+    where: str
+    moment: Moment
+    author: str | None
+    username: str | None
+    text: str
+    root: "Said | None" = None
+    replies: "list[Said]" = field(default_factory=list)
+    reactions: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    marks: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Script:
+    """A channel: its header and everything said, in file order (a root before its replies)."""
+
+    path: Path
+    head: dict[str, str]
+    said: list[Said]
+
+    @property
+    def name(self) -> str:
+        return self.head["channel"]
+
+    @property
+    def private(self) -> bool:
+        return self.head["kind"] == "private"
+
+
+def workday(today: date, offset: int) -> date:
+    """The `offset`-th working day (Monday to Friday) before or after `today`, which counts as 0."""
+    day, step = today, 1 if offset > 0 else -1
+    for _ in range(abs(offset)):
+        day += timedelta(days=step)
+        while day.weekday() >= 5:
+            day += timedelta(days=step)
+    return day
+
+
+def saturday_before(today: date, count: int) -> date:
+    """The `count`-th Saturday strictly before `today`."""
+    return today - timedelta(days=(today.weekday() + 1) % 7 + 1 + 7 * (count - 1))
+
+
+def with_dates(text: str, now: datetime) -> str:
+    """`text` with its `{d+2}` and the like written out for this `now`."""
+    today = now.astimezone(TOKYO).date()
+
+    def written(match: re.Match[str]) -> str:
+        day = workday(today, int(match[2]))
+        name = _DAYS[day.weekday()]
+        return {
+            "d": f"{name[:3]} {day.day} {_MONTHS[day.month - 1]}",
+            "w": name,
+            "j": f"{day.month}月{day.day}日({'月火水木金土日'[day.weekday()]})",
+            "i": day.isoformat(),
+        }[match[1]]
+
+    return _DATE.sub(written, text)
+
+
+def read_script(path: Path) -> Script:
+    """The script in `path`; ScriptError names the file and the line that cannot be read."""
+    return _Reader(path).read()
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = 0
+        self.head: dict[str, str] = {}
+        self.said: list[Said] = []
+        self.day: Moment | None = None
+        self.root: Said | None = None
+
+    def read(self) -> Script:
+        in_head = True
+        for line in self.path.read_text("utf-8").splitlines():
+            self.number += 1
+            if in_head and not line.strip():
+                in_head = False
+            elif in_head:
+                self._head(line)
+            elif line.strip() and not line.startswith("#"):
+                self._line(line.rstrip())
+        missing = {"channel", "kind", "topic", "purpose", "creator", "members"} - set(self.head)
+        if missing:
+            raise self._error(f"the header lacks {', '.join(sorted(missing))}")
+        if self.head["kind"] not in ("public", "private"):
+            raise self._error(f"kind is public or private, not {self.head['kind']!r}")
+        return Script(self.path, self.head, self.said)
+
+    def _error(self, why: str) -> ScriptError:
+        return ScriptError(f"{self.path.name}:{self.number}: {why}")
+
+    def _head(self, line: str) -> None:
+        match = _HEAD.fullmatch(line.rstrip())
+        if not match:
+            raise self._error(
+                "a header line is `channel|kind|topic|purpose|creator|members: value`"
+            )
+        self.head[match[1]] = match[2]
+
+    def _line(self, line: str) -> None:
+        if line.startswith("  "):
+            last = self._last()
+            last.text = f"{last.text}\n{line[2:]}" if last.text else line[2:]
+        elif line.startswith("+ "):
+            name, *people = line[2:].split()
+            if not people:
+                raise self._error("a reaction is `+ name person person`")
+            self._last().reactions.append((name, tuple(people)))
+        elif mark := _MARK.fullmatch(line):
+            self._last().marks[mark[1]] = mark[2] or ""
+        elif day := _DAY.fullmatch(line):
+            self.day = Moment(
+                workday=int(day[1]) if day[1] else None, saturday=int(day[2]) if day[2] else None
+            )
+        elif said := _SAID.fullmatch(line):
+            self._said(said)
+        else:
+            raise self._error(f"not understood: {line[:60]!r}")
+
+    def _last(self) -> Said:
+        if not self.said:
+            raise self._error("nothing has been said yet")
+        return self.said[-1]
+
+    def _said(self, match: re.Match[str]) -> None:
+        if match["reply"] and self.root is None:
+            raise self._error("a reply before any message")
+        said = Said(
+            where=f"{self.path.name}:{self.number}",
+            moment=self._moment(match),
+            author=match["author"],
+            username=match["username"],
+            text=match["text"] or "",
+            root=self.root if match["reply"] else None,
+        )
+        if said.root is None:
+            self.root = said
+        else:
+            said.root.replies.append(said)
+        self.said.append(said)
+
+    def _moment(self, match: re.Match[str]) -> Moment:
+        if match["ago"]:
+            ago = int(match["ago"])
+            if not LATEST_MINUTES < ago <= EARLIEST_MINUTES:
+                raise self._error(f"now-{ago} is outside {LATEST_MINUTES + 1}..{EARLIEST_MINUTES}")
+            return Moment(minutes_ago=ago)
+        hour, minute = int(match["hour"]), int(match["minute"])
+        if hour > 23 or minute > 59:
+            raise self._error(f"{hour:02}:{minute:02} is no time")
+        day = Moment(workday=int(match["day"])) if match["day"] else self.day
+        if day is None:
+            raise self._error("a time needs a day (`== -3`) above it")
+        if day.workday is not None and hour >= LATEST_HOUR_BEFORE_TODAY and day.workday == -1:
+            raise self._error(f"the last day ends at {LATEST_HOUR_BEFORE_TODAY}:00")
+        return replace(day, hour=hour, minute=minute)

@@ -1,0 +1,125 @@
+"""Forms that pages and admin share."""
+
+from dataclasses import asdict
+from typing import Any
+from zoneinfo import available_timezones
+
+from django import forms
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from memories.models import Workspace
+from memories.rules import settings as rules
+from memories.rules.settings import KEYS, KINDS, InvalidSetting
+
+_Words = str | Promise
+
+# Label and help of every setting; a test keeps the table complete.
+SETTING_WORDS: dict[str, tuple[_Words, _Words]] = {
+    "short_term_window_hours": (
+        _("Window of short-term memory (hours)"),
+        _("How far back a channel's first pass, its threads and a memory without history reach."),
+    ),
+    "short_term_max_tokens": (
+        _("Length of short-term memories (tokens)"),
+        _("At most so long is the summary of one conversation."),
+    ),
+    "long_term_max_tokens": (
+        _("Length of long-term memories (tokens)"),
+        _("At most so long is what is kept of a channel, and of the workspace."),
+    ),
+    "history_enabled": (
+        _("Keep a history"),
+        _("Each conversation gets a version of its own; without it the newest is overwritten."),
+    ),
+    "max_history_count": (
+        _("Versions in a context"),
+        _("So many short-term versions of each channel are handed to a reader."),
+    ),
+    "conversation_idle_seconds": (
+        _("A conversation ends after (seconds)"),
+        _("After so long without a message it is remembered."),
+    ),
+    "message_threshold": (
+        _("Messages of one conversation"),
+        _("With so many messages it is remembered even while it goes on."),
+    ),
+    "thread_memories": (
+        _("Remember threads"),
+        _("Longer threads get a memory of their own."),
+    ),
+    "thread_min_messages": (
+        _("Messages of a longer thread"),
+        _("A thread is remembered by itself from so many messages on."),
+    ),
+    "workspace_short_term": (
+        _("Short-term memory of the workspace"),
+        _("What is going on in all public channels, in one text."),
+    ),
+    "notes_enabled": (
+        _("Use notes"),
+        _("Switched off, notes are kept but neither shown nor changed."),
+    ),
+    "notes_inject": (
+        _("Notes in contexts"),
+        _("In every context, only where they are asked for, or never."),
+    ),
+    "time_zone": (
+        _("Time zone"),
+        _("In which dates and times are shown and summarised."),
+    ),
+    "output_language": (
+        _("Language of memories"),
+        _("In which language summaries are written."),
+    ),
+}
+
+CHOICE_WORDS: dict[str, dict[str, _Words]] = {
+    "notes_inject": {
+        "auto": _("always"),
+        "manual": _("when asked for"),
+        "none": _("never"),
+    },
+    "output_language": {
+        "conversation": _("that of the conversation"),
+        "ja": _("Japanese"),
+        "en": _("English"),
+    },
+}
+
+
+def setting_field(key: str) -> forms.Field:
+    """The form field of one setting, made from its rule."""
+    label, help_text = SETTING_WORDS[key]
+    words: dict[str, Any] = {"label": label, "help_text": help_text}
+    if (choices := rules.choices(key)) is not None:
+        named = CHOICE_WORDS[key]
+        return forms.ChoiceField(choices=[(word, named[word]) for word in choices], **words)
+    if KINDS[key] is bool:
+        return forms.BooleanField(required=False, **words)
+    if KINDS[key] is int:
+        return forms.IntegerField(min_value=1, **words)
+    zones = sorted(available_timezones())
+    return forms.ChoiceField(choices=[(zone, zone) for zone in zones], **words)
+
+
+class SettingsForm(forms.Form):
+    """All settings of a workspace (rule 9), made from `rules.settings`."""
+
+    def __init__(self, data: Any = None, *, workspace: Workspace) -> None:
+        super().__init__(data, initial=asdict(workspace.memory_settings))
+        self.workspace = workspace
+        self.fields |= {key: setting_field(key) for key in KEYS}
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        for key, value in list(cleaned.items()):
+            try:
+                cleaned[key] = rules.read_setting(key, value)
+            except InvalidSetting as error:
+                self.add_error(key, str(error))
+        return cleaned
+
+    def save(self) -> dict[str, tuple[Any, Any]]:
+        """Save all of them at once; returns ``{key: (before, after)}`` of what changed."""
+        return self.workspace.change_settings(self.cleaned_data)

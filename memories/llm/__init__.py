@@ -1,0 +1,28 @@
+"""The one way to a summary: which summariser a configuration means, and the call of it (S3)."""
+
+from memories.llm.model import ModelSummariser
+from memories.llm.offline import OfflineSummariser
+from memories.rules.reply import with_refs
+from memories.rules.summary import ReadLine, Reply, Request, Summariser, SummariserError
+
+__all__ = ["ModelSummariser", "OfflineSummariser", "SummariserError", "configured", "summarise"]
+
+
+def configured(*, api_key: str, base_url: str, model: str, timeout: float) -> Summariser:
+    """The model's summariser, or the offline one when no model is named. ``timeout`` in seconds."""
+    if not model:
+        return OfflineSummariser()
+    return ModelSummariser(api_key=api_key, base_url=base_url, model=model, timeout=timeout)
+
+
+def summarise(request: Request, summariser: Summariser) -> Reply:
+    """The summariser's reply; without anything to summarise no call is made and the existing
+    lines come back as they were, or "" (S3). Raises SummariserError."""
+    if not request.is_empty:
+        return summariser.summarise(request)
+    return Reply(
+        text=with_refs(ReadLine(line.text, (line.ref,)) for line in request.existing),
+        finish_reason="stop",
+        model=summariser.name,
+        prompt_version=summariser.prompt_version(request),
+    )

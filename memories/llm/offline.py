@@ -1,0 +1,31 @@
+"""The summariser that needs no model: an extract, in the form in which a model would answer."""
+
+import time
+
+from memories.rules.extract import extract
+from memories.rules.memory import MemoryType
+from memories.rules.reply import with_refs
+from memories.rules.summary import NOTHING, OFFLINE, ReadLine, Reply, Request
+
+VERSION = "offline-extract-1"  # raise the number when the same request is answered otherwise
+
+
+class OfflineSummariser:
+    """Used when no model is configured. Deterministic, no call, no tokens, never raises."""
+
+    name = OFFLINE
+
+    def prompt_version(self, request: Request) -> str:
+        return VERSION
+
+    def summarise(self, request: Request) -> Reply:
+        started = time.monotonic()
+        lines = [ReadLine(line.line, (line.ref,)) for line in extract(request)]
+        nothing = NOTHING if request.memory_type is MemoryType.SHORT_TERM else ""
+        return Reply(
+            text=with_refs(lines) or nothing,
+            finish_reason="stop",
+            model=self.name,
+            prompt_version=VERSION,
+            seconds=time.monotonic() - started,
+        )

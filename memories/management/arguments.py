@@ -1,0 +1,77 @@
+"""Options that commands share: which workspace, and on whose behalf."""
+
+import argparse
+import json
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import DatabaseError
+
+from memories.models import Reader, User, Workspace
+
+
+def add_workspace_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workspace",
+        metavar="SLUG",
+        help="which workspace; without it the only one, and `default` is made when there is none",
+    )
+
+
+def workspace_from(options: dict[str, Any]) -> Workspace:
+    """The workspace a command works on. CommandError when unknown, or when several could be."""
+    try:
+        return _workspace(options.get("workspace"))
+    except DatabaseError as error:
+        raise CommandError(
+            "The database cannot be read: run `manage.py migrate` first, or see DATABASE_URL."
+        ) from error
+
+
+def _workspace(slug: str | None) -> Workspace:
+    if slug:
+        workspace = Workspace.objects.filter(slug=slug).first()
+        if workspace is None:
+            raise CommandError(
+                f"There is no workspace {slug!r}. {_known()} A new one is made in the admin."
+            )
+        return workspace
+    found = list(Workspace.objects.all()[:2])
+    if len(found) > 1:
+        raise CommandError(f"There are several workspaces; name one with --workspace. {_known()}")
+    return found[0] if found else Workspace.objects.create(slug="default", name="default")
+
+
+def _known() -> str:
+    slugs = ", ".join(Workspace.objects.values_list("slug", flat=True))
+    return f"Known: {slugs}." if slugs else "There is none yet."
+
+
+def add_reader_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--as",
+        dest="reader",
+        metavar="USER",
+        help="what this user may read; without it a reader of public channels only",
+    )
+
+
+def reader_from(options: dict[str, Any]) -> Reader:
+    name = options.get("reader")
+    if not name:
+        return Reader.public()
+    user = User.objects.filter(username=name, is_active=True).first()
+    if user is None:
+        raise CommandError(f"There is no active user {name!r}.")
+    return Reader.of(user)
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON document on stdout, all else on stderr"
+    )
+
+
+def document(data: Any) -> str:
+    """One JSON document, readable and with its letters as they are."""
+    return json.dumps(data, ensure_ascii=False, indent=2, default=str)

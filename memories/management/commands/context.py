@@ -1,0 +1,69 @@
+"""What a bot or an agent is given: one text, or its parts (S2, rule 10)."""
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from memories.management.arguments import (
+    add_reader_argument,
+    add_workspace_argument,
+    document,
+    reader_from,
+    workspace_from,
+)
+from memories.pipeline.context import build_context
+from memories.rules.context import NoSuchChannel, NoThread
+
+
+class Command(BaseCommand):
+    help = "Print the context of a workspace: memories, conversation and notes as one text."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_workspace_argument(parser)
+        add_reader_argument(parser)
+        parser.add_argument(
+            "--channel", metavar="ID_OR_NAME", help="with the conversation of this channel"
+        )
+        parser.add_argument("--thread", metavar="TS", help="with this thread of the channel")
+        parser.add_argument(
+            "--budget",
+            metavar="TOKENS",
+            type=int,
+            help="leave out the less important beyond so many tokens (estimated)",
+        )
+        parser.add_argument("--persona", metavar="TEXT", default="", help="who the bot is")
+        parser.add_argument(
+            "--notes", action="store_true", help="with the notes where notes_inject is manual"
+        )
+        parser.add_argument(
+            "--format", choices=("text", "json"), default="text", help="default: text"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["budget"] is not None and options["budget"] < 1:
+            raise CommandError("--budget must be at least 1.")
+        try:
+            context = build_context(
+                workspace_from(options),
+                reader_from(options),
+                channel=options["channel"],
+                thread_ts=options["thread"],
+                budget=options["budget"],
+                persona=options["persona"],
+                with_notes=options["notes"],
+                now=timezone.now(),
+            )
+        except (NoSuchChannel, NoThread) as error:
+            raise CommandError(str(error)) from error
+        if options["format"] == "json":
+            self.stdout.write(document(context.as_json()))
+            return
+        self.stdout.write(context.text)
+        if options["budget"] is not None and context.tokens > options["budget"]:
+            self.stderr.write(
+                f"over the budget: what never gives way takes {context.tokens} tokens"
+            )
+        for item in context.left_out:
+            self.stderr.write(f"left out: {item.what} {item.id}, {item.count} ({item.reason})")

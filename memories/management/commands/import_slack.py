@@ -1,0 +1,142 @@
+"""Read a Slack export into the database. Safe to stop and to run again."""
+
+import time
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from memories.management.arguments import (
+    add_json_argument,
+    add_workspace_argument,
+    document,
+    workspace_from,
+)
+from memories.pipeline.importing import Backfill, ImportReport, WrongTeam, import_export
+from memories.pipeline.locks import Busy
+from memories.rules.outcomes import Result, Thing
+from memories.slack.export import Export, NotAnExport
+
+PARTIAL = 2  # exit status: done, but something was not understood and left out
+STOPPED = 130
+TELL_SECONDS = 5.0
+TELL_SECONDS_TERMINAL = 0.2
+
+
+def backfill(text: str) -> Backfill:
+    """``none``, ``all`` or a whole number of days."""
+    if text == "none":
+        return None
+    if text == "all":
+        return "all"
+    if text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 36_500:
+        return int(text[:6])
+    raise ArgumentTypeError(f"{text!r} is neither none, all nor a number of days")
+
+
+class Command(BaseCommand):
+    help = (
+        "Read a Slack export (a zip file or its folder; slackdump's export too) into the database."
+        " May be stopped and run again. Exit status 2: done, but something was left out."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("path", metavar="FILE_OR_FOLDER", type=Path, help="the export")
+        add_workspace_argument(parser)
+        parser.add_argument(
+            "--backfill",
+            type=backfill,
+            default="none",
+            metavar="none|all|DAYS",
+            help="how far back the imported channels are to be remembered: from the usual window"
+            " on (none, the default), from the first message, or so many days back; a wider one"
+            " moves the start back, none ever moves it forward",
+        )
+        add_json_argument(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path: Path = options["path"]
+        began = time.monotonic()
+        try:
+            with Export(path) as export:
+                workspace = workspace_from(options)
+                report = import_export(
+                    workspace,
+                    export,
+                    timezone.now(),
+                    backfill=options["backfill"],
+                    progress=self._progress(),
+                )
+        except NotAnExport as error:
+            raise CommandError(str(error)) from error
+        except Busy as error:
+            raise CommandError(
+                "Another import or sync of this workspace is running; try again when it is done."
+            ) from error
+        except WrongTeam as error:
+            raise CommandError(
+                f"None of the people in {path.name} belongs to the team of workspace"
+                f" {workspace.slug}. Import another team into a workspace of its own: --workspace."
+            ) from error
+        except KeyboardInterrupt as error:
+            raise CommandError(
+                "Stopped. What was read is kept; run the same command again to go on.",
+                returncode=STOPPED,
+            ) from error
+        seconds = time.monotonic() - began
+        if options["json"]:
+            facts = {"workspace": workspace.slug, "seconds": round(seconds, 3)}
+            self.stdout.write(document({**facts, **report.as_json()}))
+        else:
+            self._tell(report, f"{path.name} into {workspace.slug}, {seconds:.1f} s")
+        if report.is_partial:
+            left_out = report.tally.count(result=Result.QUARANTINED)
+            raise CommandError(
+                f"{left_out:,} not understood and left out; the rest is stored.", returncode=PARTIAL
+            )
+
+    def _progress(self) -> Any:
+        """Says where the import is: in place on a terminal, else a line every few seconds."""
+        on_terminal = self.stderr.isatty()
+        every = TELL_SECONDS_TERMINAL if on_terminal else TELL_SECONDS
+        told = time.monotonic()
+
+        def tell(where: str, seen: int) -> None:
+            nonlocal told
+            if time.monotonic() - told < every:
+                return
+            told = time.monotonic()
+            if on_terminal:
+                self.stderr.write(f"\r\033[K{seen:,} read, {where}", ending="")
+            else:
+                self.stderr.write(f"{seen:,} read, {where}")
+
+        return tell
+
+    def _tell(self, report: ImportReport, title: str) -> None:
+        if self.stderr.isatty():
+            self.stderr.write("\r\033[K", ending="")
+        write = self.stdout.write
+        write(title)
+        write("".join(f"{head:>12}" for head in ("", "seen", *Result)))
+        for thing in Thing:
+            counts = [report.tally.seen[thing]]
+            counts += [report.tally.count(thing, result) for result in Result]
+            write(f"{thing.value:>12}" + "".join(f"{count:>12,}" for count in counts))
+        for thing, outcome, count in report.tally.lines():
+            if outcome.reason:
+                write(f"  {thing}, {outcome.result}: {outcome.reason}: {count:,}")
+        for name, reason in report.files:
+            write(f"  left out from where it breaks: {name} ({reason})")
+        for name, count in report.unlisted:
+            write(f"  left out, since no list names this channel: {name} ({count:,})")
+        if report.earlier:
+            count = sum(one.count for one in report.earlier)
+            write(
+                f"{count:,} messages lie before the start of memory of their channels and will not"
+                " be remembered. To include them: --backfill all, or --backfill DAYS."
+            )
+            for one in report.earlier:
+                write(f"  {one.channel}: {one.count:,}")

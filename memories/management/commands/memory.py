@@ -1,0 +1,212 @@
+"""Notes from the command line: add, search, list, delete, export, import, link (S4)."""
+
+import argparse
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from memories.management.arguments import (
+    add_reader_argument,
+    add_workspace_argument,
+    document,
+    reader_from,
+    workspace_from,
+)
+from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
+from memories.pipeline import notes as files
+from memories.rules.context import NoSuchChannel, find_channel
+from memories.rules.invisible import marked
+from memories.rules.notes import KINDS, InvalidNote
+from memories.rules.notes_file import LARGE, Fate
+
+COLUMNS = ("id", "date", "type", "tags", "channel", "title")
+
+
+class Command(BaseCommand):
+    help = (
+        "Notes: lasting statements that people and agents write down. Where notes are switched "
+        "off (notes_enabled) nothing is shown, written or removed."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+        def action(name: str, summary: str) -> argparse.ArgumentParser:
+            sub: argparse.ArgumentParser = actions.add_parser(
+                name, help=summary, description=summary
+            )
+            add_workspace_argument(sub)
+            add_reader_argument(sub)
+            sub.add_argument(
+                "--format", choices=("table", "json"), default="table", help="default: table"
+            )
+            return sub
+
+        add = action("add", "Write a note. Its title is made from the first 50 characters.")
+        add.add_argument("content", help="the whole text, word for word")
+        add.add_argument("-t", "--type", choices=KINDS, default="", help="also the first tag")
+        add.add_argument("--tags", default="", help="parted by commas")
+        add.add_argument(
+            "--channel", metavar="ID_OR_NAME", help="a note of this channel, not of the workspace"
+        )
+        search = action("search", "Notes whose title, content or tags hold the words.")
+        search.add_argument("query", help="words that stand in the note, whatever the case")
+        action("list", "All notes.")
+        delete = action("delete", "Delete a note.")
+        delete.add_argument("id", type=int, help="as `list` shows it")
+        export = action("export", "Write all notes into a file, memories.md.")
+        load = action("import", "Take in the notes of a file; none is ever removed.")
+        for sub in (export, load):
+            sub.add_argument(
+                "file",
+                nargs="?",
+                type=Path,
+                default=files.DEFAULT_FILE,
+                help=f"default: {files.DEFAULT_FILE} in the current folder",
+            )
+        link = action(
+            "link",
+            f"Make WORKTREE/{files.DEFAULT_FILE} a link to the file in the current folder, the "
+            "main checkout; that one is exported first where it is missing.",
+        )
+        link.add_argument("worktree", type=Path, help="a folder that is there")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.as_json = options["format"] == "json"
+        workspace, reader = workspace_from(options), reader_from(options)
+        run = getattr(self, f"_{options['action']}")
+        try:
+            run(workspace, reader, options)
+        except NotesDisabled as error:
+            self._warn(f"{error} Nothing was done.")
+            if self.as_json:
+                self.stdout.write("null")
+        except (InvalidNote, NoSuchChannel, files.NotesFileError) as error:
+            raise CommandError(str(error)) from error
+
+    def _add(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        channel = self._channel(workspace, reader, options["channel"])
+        if channel is None:
+            _must_read(workspace, reader)
+        note = Note.objects.write(
+            workspace,
+            options["content"],
+            tags=options["tags"].split(","),
+            kind=options["type"],
+            channel=channel,
+            author=_author(reader),
+            now=timezone.now(),
+        )
+        if self.as_json:
+            self.stdout.write(document(note.value.as_json()))
+        else:
+            self.stdout.write(f"Note {note.pk} added: {marked(note.title)}")
+
+    def _search(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        notes = Note.objects.in_use(workspace).visible_to(reader)
+        self._show(notes.search(options["query"]))
+
+    def _list(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        self._show(Note.objects.in_use(workspace).visible_to(reader))
+
+    def _delete(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        if not workspace.memory_settings.notes_enabled:
+            raise NotesDisabled
+        note = workspace.notes.visible_to(reader).filter(pk=options["id"]).first()
+        if note is None:
+            raise CommandError(f"There is no note {options['id']}.")
+        note.remove()
+        if self.as_json:
+            self.stdout.write(document({"deleted": options["id"]}))
+        else:
+            self.stdout.write(f"Note {options['id']} deleted.")
+
+    def _export(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        count, size = files.export_notes(workspace, reader, options["file"])
+        self._warn_if_large(size)
+        if self.as_json:
+            report = {"file": str(options["file"]), "notes": count, "bytes": size}
+            self.stdout.write(document(report))
+        else:
+            self.stdout.write(f"{count} notes written to {options['file']}.")
+
+    def _import(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        _must_read(workspace, reader)
+        done = files.import_notes(
+            workspace, reader, options["file"], author=_author(reader), now=timezone.now()
+        )
+        self._warn_if_large(done.size)
+        if self.as_json:
+            self.stdout.write(document(done.as_json()))
+        else:
+            counts = ", ".join(f"{done.fates[fate]} {fate}" for fate in Fate if done.fates[fate])
+            self.stdout.write(f"{options['file']}: {counts or 'no notes'}.")
+        if done.conflicts:
+            raise CommandError("Not taken in:\n" + "\n".join(done.conflicts))
+
+    def _link(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        made = files.link_worktree(workspace, reader, Path.cwd(), options["worktree"])
+        link = options["worktree"] / files.DEFAULT_FILE
+        if self.as_json:
+            self.stdout.write(document({"link": str(link), "made": made}))
+        else:
+            self.stdout.write(f"{link} {'made' if made else 'was there already'}.")
+
+    def _channel(self, workspace: Workspace, reader: Reader, wanted: str | None) -> Channel | None:
+        if not wanted:
+            return None
+        channels = workspace.channels.visible_to(reader)
+        return channels.get(slack_id=find_channel(channels.names(), wanted))
+
+    def _show(self, notes: Iterable[Note]) -> None:
+        if self.as_json:
+            self.stdout.write(document([note.value.as_json() for note in notes]))
+            return
+        rows = [
+            (
+                str(note.pk),
+                str(note.date),
+                note.kind,
+                ", ".join(note.tags),
+                str(note.channel or ""),
+                note.title,
+            )
+            for note in notes
+        ]
+        if rows:
+            self.stdout.write(_table(rows))
+
+    def _warn(self, message: str) -> None:
+        self.stderr.write(self.style.WARNING(f"Warning: {message}"))
+
+    def _warn_if_large(self, size: int) -> None:
+        if size > LARGE:
+            self._warn(f"the file has {size / 1024 / 1024:.1f} MiB, more than 10: thin it out.")
+
+
+def _must_read(workspace: Workspace, reader: Reader) -> None:
+    """Nobody writes where they may not read."""
+    if not Workspace.objects.visible_to(reader).filter(pk=workspace.pk).exists():
+        raise CommandError("This user may not read the workspace's notes, nor write any.")
+
+
+def _author(reader: Reader) -> User | None:
+    return User.objects.get(pk=reader.user_id) if reader.user_id else None
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns side by side, also where letters are two cells wide; nothing hidden in them."""
+    cells = [COLUMNS, *([marked(cell) for cell in row] for row in rows)]
+    widths = [max(_width(row[i]) for row in cells) for i in range(len(COLUMNS))]
+    return "\n".join(
+        "  ".join(c + " " * (w - _width(c)) for c, w in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

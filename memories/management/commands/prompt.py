@@ -1,0 +1,127 @@
+"""Prints the prompts as the model gets them: version, instructions, and an example of the data."""
+
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memories.management.arguments import add_json_argument, document
+from memories.rules import prompts
+from memories.rules.memory import MemoryScope, MemoryType, is_valid_memory_combination
+from memories.rules.settings import MemorySettings, choices
+from memories.rules.summary import Addition, Language, MemoryLine, MessageLine, Reference, Request
+
+KEY = "0f1e2d3c"  # drawn anew for each real call
+WORDS: dict[str, dict[str, str]] = {
+    "en": {
+        "ana": "Ana",
+        "ben": "Ben",
+        "ask": "Can we move the launch to Friday?",
+        "agree": "Yes, Friday it is. I will tell the press office.",
+        "old": "2026-10-30 The launch was planned for Wednesday.",
+        "new": "2026-11-02 The launch moves to Friday; Ben tells the press office.",
+    },
+    "ja": {
+        "ana": "佐藤",
+        "ben": "田中",
+        "ask": "公開を金曜日に変えられますか？",
+        "agree": "はい、金曜日にしましょう。広報には私から伝えます。",
+        "old": "2026-10-30 公開は水曜日の予定だった。",
+        "new": "2026-11-02 公開は金曜日に変更。広報への連絡は田中さん。",
+    },
+}
+
+
+class Command(BaseCommand):
+    requires_system_checks = ()  # it reads nothing but its own words
+    help = "Print the prompts of the memories, with their versions."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        told = "default: %(default)s"
+        parser.add_argument(
+            "--scope", choices=list(MemoryScope), default=MemoryScope.CHANNEL, help=told
+        )
+        parser.add_argument(
+            "--type", choices=list(MemoryType), default=MemoryType.SHORT_TERM, help=told
+        )
+        parser.add_argument(
+            "--language", choices=choices("output_language"), default="en", help=told
+        )
+        parser.add_argument(
+            "--list", action="store_true", help="the versions of all prompts instead of one prompt"
+        )
+        add_json_argument(parser)
+
+    def handle(self, **options: Any) -> None:
+        if options["list"]:
+            return self._list(as_json=options["json"])
+        scope, kind = MemoryScope(options["scope"]), MemoryType(options["type"])
+        if not is_valid_memory_combination(scope, kind):
+            raise CommandError("A thread has no long-term memory, so there is no prompt for it.")
+        prompt = prompts.build(example(scope, kind, options["language"]), KEY)
+        if options["json"]:
+            shown = {"version": prompt.version, "system": prompt.system, "user": prompt.user}
+            self.stdout.write(document(shown))
+        else:
+            self.stdout.write(f"{prompt.version}\n\n{prompt.system}\n\n{prompt.user}")
+
+    def _list(self, *, as_json: bool) -> None:
+        rows = [
+            {
+                "scope": scope,
+                "type": kind,
+                "language": language,
+                "version": prompts.version(request),
+            }
+            for scope, kind, language, request in _examples()
+        ]
+        if as_json:
+            self.stdout.write(document({"prompts": rows}))
+            return
+        for row in rows:
+            self.stdout.write("{scope:<10} {type:<11} {language:<13} {version}".format(**row))
+
+
+def example(scope: MemoryScope, kind: MemoryType, language: Language) -> Request:
+    """A small request of this scope and type, with every block that it can have."""
+    words = WORDS["ja" if language == "ja" else "en"]
+    settings = MemorySettings()
+    long = kind is MemoryType.LONG_TERM
+    request = Request(
+        scope=scope,
+        memory_type=kind,
+        max_tokens=settings.long_term_max_tokens if long else settings.short_term_max_tokens,
+        language=language,
+        zone="UTC",
+        place="#general",
+        references=[Reference("workspace memory", f"- {words['old']}")],
+    )
+    added = [Addition("#general", [MemoryLine(2, words["new"])])]
+    existing = [MemoryLine(1, words["old"])]
+    if scope is MemoryScope.WORKSPACE:
+        request = replace(request, references=(), place="Example", additions=added)
+        return replace(request, existing=existing) if long else request
+    if long:
+        return replace(request, existing=existing, additions=added)
+    at = datetime(2026, 11, 2, 9, 30, tzinfo=UTC)
+    messages = [
+        MessageLine(2, at, words["ana"], words["ask"]),
+        MessageLine(
+            3, at.replace(minute=34), words["ben"], words["agree"], thread="1793611800.000100"
+        ),
+    ]
+    if scope is MemoryScope.THREAD:
+        return replace(request, messages=messages, existing=existing)
+    return replace(request, messages=messages)
+
+
+def _examples() -> Iterator[tuple[MemoryScope, MemoryType, Language, Request]]:
+    languages: tuple[Language, ...] = ("ja", "en", "conversation")
+    for scope in MemoryScope:
+        for kind in MemoryType:
+            if is_valid_memory_combination(scope, kind):
+                for language in languages:
+                    yield scope, kind, language, example(scope, kind, language)

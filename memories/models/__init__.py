@@ -1,0 +1,38 @@
+"""What is kept."""
+
+from memories.models.channels import Channel, ChannelMember
+from memories.models.drafts import Draft, StaleBase, Unchanged
+from memories.models.generations import Generation, GenerationInput
+from memories.models.heartbeats import Heartbeat
+from memories.models.memories import Memory
+from memories.models.messages import Message
+from memories.models.notes import Note, NotesDisabled
+from memories.models.people import Person
+from memories.models.readers import Reader
+from memories.models.segments import Segment
+from memories.models.users import User
+from memories.models.versions import Line, MemoryVersion
+from memories.models.workspaces import Member, Workspace
+
+__all__ = [
+    "Channel",
+    "ChannelMember",
+    "Draft",
+    "Generation",
+    "GenerationInput",
+    "Heartbeat",
+    "Line",
+    "Member",
+    "Memory",
+    "MemoryVersion",
+    "Message",
+    "Note",
+    "NotesDisabled",
+    "Person",
+    "Reader",
+    "Segment",
+    "StaleBase",
+    "Unchanged",
+    "User",
+    "Workspace",
+]

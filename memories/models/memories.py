@@ -1,0 +1,272 @@
+"""Memories: identities whose text stands in numbered versions."""
+
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.channels import Channel
+from memories.models.drafts import Draft, StaleBase, Unchanged, columns_of, value_of
+from memories.models.readers import Reader
+from memories.models.users import User
+from memories.models.versions import MemoryVersion
+from memories.models.workspaces import Workspace
+from memories.rules import lines as line_rules
+from memories.rules.lines import Origin
+from memories.rules.memory import (
+    VALID_MEMORY_COMBINATIONS,
+    WORKSPACE_SCOPE_ID,
+    InvalidMemoryCombination,
+    MemoryScope,
+    MemoryType,
+    is_valid_memory_combination,
+    make_thread_scope_id,
+)
+
+
+class MemoryQuerySet(models.QuerySet["Memory"]):
+    def visible_to(self, reader: Reader) -> "MemoryQuerySet":
+        """A memory's readers are those who may read all its sources (docs/rules.md)."""
+        return self.filter(
+            Q(channel__in=Channel.objects.visible_to(reader).values("pk"))
+            | Q(
+                channel__isnull=True,
+                workspace__in=Workspace.objects.visible_to(reader).values("pk"),
+            )
+        )
+
+    def with_current(self) -> "MemoryQuerySet":
+        return self.select_related("current", "channel", "workspace")
+
+    def of_workspace(self, workspace: Workspace, memory_type: MemoryType) -> "Memory":
+        """The workspace's memory of this type; made on first use."""
+        return self._identity(workspace, MemoryScope.WORKSPACE, WORKSPACE_SCOPE_ID, memory_type)
+
+    def of_channel(self, channel: Channel, memory_type: MemoryType) -> "Memory":
+        return self._identity(
+            channel.workspace, MemoryScope.CHANNEL, channel.slack_id, memory_type, channel=channel
+        )
+
+    def of_thread(
+        self, channel: Channel, thread_ts: str, memory_type: MemoryType = MemoryType.SHORT_TERM
+    ) -> "Memory":
+        """A thread's short-term memory; thread + long_term raises InvalidMemoryCombination."""
+        scope_id = make_thread_scope_id(channel.slack_id, thread_ts)
+        return self._identity(
+            channel.workspace,
+            MemoryScope.THREAD,
+            scope_id,
+            memory_type,
+            channel=channel,
+            thread_ts=thread_ts,
+        )
+
+    def _identity(
+        self,
+        workspace: Workspace,
+        scope: MemoryScope,
+        scope_id: str,
+        memory_type: MemoryType,
+        **place: Any,
+    ) -> "Memory":
+        if not is_valid_memory_combination(scope, memory_type):
+            raise InvalidMemoryCombination(scope, memory_type)
+        memory, _made = self.get_or_create(
+            workspace=workspace,
+            scope=scope,
+            scope_id=scope_id,
+            memory_type=memory_type,
+            defaults=place,
+        )
+        return memory
+
+
+class Memory(models.Model):
+    """An identity (S0): workspace, scope, scope_id, type. Its text stands in versions.
+
+    ``head`` is the number of the newest version: every write compares and swaps it. ``current``
+    is what readers get: the newest version, unless it covers an older period (a late backfill).
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memories")
+    scope = models.CharField(
+        _("scope"),
+        max_length=10,
+        choices=[
+            (MemoryScope.WORKSPACE.value, _("workspace")),
+            (MemoryScope.CHANNEL.value, _("channel")),
+            (MemoryScope.THREAD.value, _("thread")),
+        ],
+    )
+    scope_id = models.CharField(_("scope id"), max_length=60)
+    memory_type = models.CharField(
+        _("type"),
+        max_length=10,
+        choices=[
+            (MemoryType.LONG_TERM.value, _("long-term memory")),
+            (MemoryType.SHORT_TERM.value, _("short-term memory")),
+        ],
+    )
+    channel = models.ForeignKey(
+        Channel, on_delete=models.CASCADE, related_name="memories", null=True, blank=True
+    )
+    thread_ts = models.CharField(_("thread"), max_length=20, blank=True)
+    head = models.PositiveIntegerField(_("newest version"), default=0)
+    current = models.ForeignKey(
+        "MemoryVersion",
+        on_delete=models.SET_NULL,
+        related_name="current_of",
+        null=True,
+        blank=True,
+        verbose_name=_("current version"),
+    )
+
+    objects = MemoryQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "scope", "scope_id", "memory_type"], name="memory_identity"
+            ),
+            models.CheckConstraint(
+                name="memory_valid_pair",
+                condition=Q(
+                    *(
+                        Q(scope=scope.value, memory_type=memory_type.value)
+                        for scope, memory_type in sorted(VALID_MEMORY_COMBINATIONS)
+                    ),
+                    _connector=Q.OR,
+                ),
+                violation_error_message=_("A thread has no long-term memory."),
+            ),
+            models.CheckConstraint(
+                name="memory_place",
+                condition=Q(
+                    scope=MemoryScope.WORKSPACE.value,
+                    scope_id=WORKSPACE_SCOPE_ID,
+                    channel__isnull=True,
+                    thread_ts="",
+                )
+                | Q(scope=MemoryScope.CHANNEL.value, channel__isnull=False, thread_ts="")
+                | (Q(scope=MemoryScope.THREAD.value, channel__isnull=False) & ~Q(thread_ts="")),
+            ),
+        ]
+        verbose_name = _("memory")
+        verbose_name_plural = _("memories")
+
+    def __str__(self) -> str:
+        return f"{self.scope}:{self.scope_id}:{self.memory_type}"
+
+    def add_version(self, draft: Draft, expected_head: int) -> "MemoryVersion":
+        """Write the next version if ``expected_head`` is still the newest number.
+
+        The comparison is part of the write; raises StaleBase and writes nothing when it moved.
+        """
+        with transaction.atomic():
+            swapped = Memory.objects.filter(pk=self.pk, head=expected_head).update(
+                head=expected_head + 1
+            )
+            if not swapped:
+                self.refresh_from_db()
+                raise StaleBase(self.current)
+            value = value_of(draft, self)
+            version = MemoryVersion.objects.create(
+                memory=self,
+                number=expected_head + 1,
+                created_at=value.created_at,
+                origin=draft.origin,
+                author=draft.author,
+                base=draft.base,
+                restored_from=draft.restored_from,
+                **columns_of(draft, value),
+            )
+            version.write_lines(draft.lines)
+            self._move_current()
+        return version
+
+    def lock(self) -> None:
+        """Take the row until the transaction ends and see it as it is now: whoever writes by what
+        is there takes turns."""
+        self.refresh_from_db(from_queryset=Memory.objects.select_for_update(no_key=True))
+
+    def _move_current(self) -> None:
+        current = self.versions.order_by("-until_us", "-number").first()
+        Memory.objects.filter(pk=self.pk).update(current=current)
+        self.refresh_from_db()
+
+    @transaction.atomic
+    def revise(
+        self, text: str, *, by: User | None, based_on: int, revision: int | None = None
+    ) -> "MemoryVersion":
+        """A person's edit of the current version as they saw it: its number (0 for a memory
+        without a text yet) and, where known, its revision (a job may have rewritten it in place).
+
+        Raises StaleBase when readers get another text by now, Unchanged when nothing is different,
+        ValueError when the text says nothing (rule 8).
+        """
+        text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+        if not line_rules.split_text(text):
+            raise ValueError("There is no text in this edit.")
+        base = self._as_seen(based_on, revision)
+        if base is not None and text == base.content:
+            raise Unchanged
+        old = base.line_values() if base else []
+        return self.add_version(
+            Draft(
+                lines=line_rules.revised(old, text),
+                content=text,
+                origin=Origin.PERSON,
+                author=by,
+                base=base,
+                segment=base.segment if base else None,
+                until_us=self._latest_until(),
+                source_message_count=base.source_message_count if base else 0,
+                source_latest_message_ts=base.source_latest_message_ts if base else None,
+            ),
+            expected_head=self.head,
+        )
+
+    @transaction.atomic
+    def restore(
+        self, version: "MemoryVersion", *, by: User | None, based_on: int
+    ) -> "MemoryVersion":
+        """Bring an older version back as a new one; history only grows. Raises like revise."""
+        if version.memory_id != self.pk:
+            raise ValueError("a version of another memory")
+        base = self._as_seen(based_on)
+        if base is not None and base.content == version.content:
+            raise Unchanged
+        current = base.line_values() if base else []
+        return self.add_version(
+            Draft(
+                lines=line_rules.restored(current, version.line_values()),
+                content=version.content,
+                origin=Origin.RESTORE,
+                author=by,
+                base=base,
+                restored_from=version,
+                segment=version.segment,
+                until_us=self._latest_until(),
+                source_message_count=version.source_message_count,
+                source_latest_message_ts=version.source_latest_message_ts,
+            ),
+            expected_head=self.head,
+        )
+
+    def _as_seen(self, number: int, revision: int | None = None) -> "MemoryVersion | None":
+        """The current version if it still is the one a person saw, else StaleBase.
+
+        Seen is the current one, never the head: after a late backfill the newest number belongs
+        to an older period.
+        """
+        self.lock()
+        current = self.current
+        number_now, revision_now = (current.number, current.revision) if current else (0, 0)
+        if number != number_now or revision not in (None, revision_now):
+            raise StaleBase(current)
+        return current
+
+    def _latest_until(self) -> int:
+        """What a person decides counts as the newest word."""
+        return self.current.until_us if self.current else 0

@@ -1,0 +1,195 @@
+"""Messages, as Slack sent them. Readable text is made from them when it is needed."""
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+
+from django.db import connections, models
+from django.db.models import Q
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.channels import Channel
+from memories.models.people import Person
+from memories.models.readers import Reader
+from memories.models.segments import Segment
+
+
+def name_of_author(person: str, username: str) -> str:
+    """The name a message came with, which a bot chooses for each, else its author's."""
+    return username or person
+
+
+class MessageQuerySet(models.QuerySet["Message"]):
+    def visible_to(self, reader: Reader) -> "MessageQuerySet":
+        return self.filter(channel__in=Channel.objects.visible_to(reader).values("pk"))
+
+    def until(self, now_us: int) -> "MessageQuerySet":
+        return self.filter(micros__lte=now_us)
+
+    def rememberable(self) -> "MessageQuerySet":
+        """What a summary may be made of: no notices, nothing deleted, no unwanted bots (rule 3)."""
+        return self.filter(state=Message.State.LIVE, is_notice=False).exclude(
+            is_bot=True, channel__remember_bots=False
+        )
+
+    def waiting(self) -> "MessageQuerySet":
+        """From the start mark on and in no segment of the channel yet."""
+        return self.rememberable().filter(
+            segment__isnull=True, micros__gte=models.F("channel__start_us")
+        )
+
+    def waiting_in_threads(self) -> "MessageQuerySet":
+        """From the start mark on, in a thread, and in none of its segments yet."""
+        return (
+            self.rememberable()
+            .filter(thread_segment__isnull=True, micros__gte=models.F("channel__start_us"))
+            .exclude(thread_ts="")
+        )
+
+    def before_start(self, channels: Iterable[Channel], would_be_us: int) -> dict[int, int]:
+        """Per channel (row id), what could be remembered but lies before its start mark.
+
+        ``would_be_us`` stands in for a mark that no pass has fixed yet.
+        """
+        start = Coalesce(models.F("channel__start_us"), models.Value(would_be_us))
+        return dict(
+            self.rememberable()
+            .filter(channel__in=[channel.pk for channel in channels], micros__lt=start)
+            .values_list("channel")
+            .annotate(models.Count("pk"))
+            .order_by()
+        )
+
+    def insert(self, rows: Sequence["Message"]) -> None:
+        """Add rows that are in no table yet, several times faster than ``bulk_create``.
+
+        The fields of a message are plain values, so nothing is gained by asking each field of
+        each row how it is to be stored, which is what takes the time. Sets no primary keys.
+        """
+        fields = [field for field in Message._meta.concrete_fields if not field.primary_key]
+        now = connections[self.db].ops.adapt_datetimefield_value(timezone.now())
+        for row in rows:
+            row.stored_at = now  # type: ignore[assignment]
+        names = [field.attname for field in fields]
+        columns = ", ".join(self._columns(names))
+        places = ", ".join(["%s"] * len(fields))
+        self._each(f"INSERT INTO {{}} ({columns}) VALUES ({places})", rows, names)
+
+    def rewrite(self, rows: Sequence["Message"], names: Sequence[str]) -> None:
+        """Save these fields (``author_id``, not ``author``) of stored rows; see `insert`."""
+        columns = ", ".join(f"{column} = %s" for column in self._columns(names))
+        self._each(f"UPDATE {{}} SET {columns} WHERE id = %s", rows, [*names, "id"])
+
+    def _columns(self, names: Sequence[str]) -> list[str]:
+        by_name = {field.attname: str(field.column) for field in Message._meta.concrete_fields}
+        return [connections[self.db].ops.quote_name(by_name[name]) for name in names]
+
+    def _each(self, sql: str, rows: Sequence["Message"], names: Sequence[str]) -> None:
+        """Run a statement once for each row, with these of its values."""
+        if not rows:
+            return
+        connection = connections[self.db]
+        values = attrgetter(*names)
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                sql.format(connection.ops.quote_name(Message._meta.db_table)),
+                [values(row) for row in rows],
+            )
+
+    def in_order(self) -> "MessageQuerySet":
+        return self.order_by("micros", "pk")
+
+
+class Message(models.Model):
+    """One message, known by (channel, ts). ``micros`` is its ts as an exact number.
+
+    ``text`` holds Slack's own markup; ``raw`` the whole object as ASCII JSON, so that even a NUL
+    or half a surrogate pair survives on every database.
+    """
+
+    class State(models.TextChoices):
+        LIVE = "live", _("live")
+        DELETED = "deleted", _("deleted")
+        MISSING = "missing", _("root not seen")  # replies are here, their root is not (yet)
+
+    channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="messages")
+    ts = models.CharField(_("ts"), max_length=20)
+    micros = models.BigIntegerField()
+    thread_ts = models.CharField(_("thread"), max_length=20, blank=True)
+    author = models.ForeignKey(
+        Person, on_delete=models.SET_NULL, related_name="messages", null=True, blank=True
+    )
+    username = models.CharField(_("author's name"), max_length=200, blank=True)
+    subtype = models.CharField(_("subtype"), max_length=50, blank=True)
+    is_notice = models.BooleanField(_("notice"), default=False)
+    is_bot = models.BooleanField(_("from a bot"), default=False)
+    broadcast = models.BooleanField(_("also sent to the channel"), default=False)
+    state = models.CharField(_("state"), max_length=10, choices=State, default=State.LIVE)
+    text = models.TextField(_("text"), blank=True)
+    raw = models.TextField(_("as received"), blank=True)
+    edited_ts = models.CharField(_("edited"), max_length=20, blank=True)
+    # Of a root, as Slack last told: a sync reads a thread again when these move.
+    reply_count = models.PositiveIntegerField(_("replies"), default=0)
+    latest_reply = models.CharField(_("latest reply"), max_length=20, blank=True)
+    stored_at = models.DateTimeField(_("stored"), auto_now_add=True)
+    # A message is in at most one segment of its channel, and at most one of its thread.
+    segment = models.ForeignKey(
+        Segment, on_delete=models.SET_NULL, related_name="messages", null=True, blank=True
+    )
+    thread_segment = models.ForeignKey(
+        Segment, on_delete=models.SET_NULL, related_name="thread_messages", null=True, blank=True
+    )
+
+    objects = MessageQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["channel", "ts"], name="message_once"),
+        ]
+        indexes = [
+            # Pages of a channel, in order of time.
+            models.Index(fields=["channel", "micros"], name="message_time"),
+            # A thread, in order of time.
+            models.Index(
+                fields=["channel", "thread_ts", "micros"],
+                name="message_thread",
+                condition=~Q(thread_ts=""),
+            ),
+            # What a pass looks for: MessageQuerySet.waiting and waiting_in_threads.
+            models.Index(
+                fields=["channel", "micros"],
+                name="message_waiting",
+                condition=Q(segment__isnull=True, is_notice=False),
+            ),
+            models.Index(
+                fields=["channel", "thread_ts"],
+                name="message_waiting_in_thread",
+                condition=Q(thread_segment__isnull=True, is_notice=False) & ~Q(thread_ts=""),
+            ),
+        ]
+        verbose_name = _("message")
+        verbose_name_plural = _("messages")
+
+    def __str__(self) -> str:
+        return f"{self.channel_id}/{self.ts}"
+
+    @property
+    def author_name(self) -> str:
+        """Who wrote it, in prompts, contexts and pages alike; "" when nobody knows."""
+        return name_of_author(self.author.name if self.author else "", self.username)
+
+    @property
+    def is_root(self) -> bool:
+        return self.thread_ts == self.ts
+
+    @property
+    def is_reply(self) -> bool:
+        return self.thread_ts not in ("", self.ts)
+
+    def purge(self) -> None:
+        """Forget what was said, by whom and how; its place in the conversation stays. Unsaved."""
+        self.state = self.State.DELETED
+        self.author = None
+        self.is_notice = self.is_bot = self.broadcast = False
+        self.username = self.subtype = self.text = self.raw = self.edited_ts = ""

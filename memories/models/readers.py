@@ -1,0 +1,58 @@
+"""Who asks. Every `visible_to(reader)` word starts from here (docs/rules.md, readers)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.utils import timezone
+
+if TYPE_CHECKING:
+    from memories.models.people import PersonQuerySet
+
+MEMBERSHIP_LASTS = timedelta(hours=24)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A user, or nobody in particular: ``user_id=None`` reads public channels and no more.
+
+    An operator runs everything and reads what is public; private text needs membership.
+    """
+
+    user_id: int | None = None
+    is_operator: bool = False
+    is_public: bool = False
+    now: datetime | None = None
+
+    @classmethod
+    def of(cls, user: Any, now: datetime | None = None) -> "Reader":
+        """The reader behind a signed-in (or anonymous, who reads nothing) user."""
+        if not getattr(user, "is_authenticated", False) or not user.is_active:
+            return cls(now=now or timezone.now())
+        return cls(user.pk, user.is_superuser, now=now or timezone.now())
+
+    @classmethod
+    def public(cls, now: datetime | None = None) -> "Reader":
+        """A reader of public channels only: a bot that no person stands behind."""
+        return cls(is_public=True, now=now or timezone.now())
+
+    @property
+    def reads_all_public(self) -> bool:
+        return self.is_operator or self.is_public
+
+    @property
+    def memberships_since(self) -> datetime:
+        """In a connected workspace, a membership confirmed before this no longer counts."""
+        return (self.now or timezone.now()) - MEMBERSHIP_LASTS
+
+    def people(self) -> "PersonQuerySet":
+        """The Slack people this user is; a person deactivated in Slack opens nothing."""
+        from memories.models.people import Person
+
+        if self.user_id is None:
+            return Person.objects.none()
+        return Person.objects.filter(user=self.user_id, is_deleted=False)
+
+    def full_people(self) -> "PersonQuerySet":
+        """Those of them who see all public channels: neither guests nor from outside."""
+        return self.people().filter(is_guest=False, is_external=False)

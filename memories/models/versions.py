@@ -1,0 +1,209 @@
+"""Versions: the numbered texts of a memory, and the lines they are made of."""
+
+from collections.abc import Iterable
+
+from django.db import models, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.drafts import Draft, columns_of, value_of
+from memories.models.messages import Message
+from memories.models.readers import Reader
+from memories.models.segments import Segment
+from memories.models.users import User
+from memories.rules import lines as line_rules
+from memories.rules.lines import Origin
+from memories.rules.memory import Memory as MemoryValue
+from memories.rules.memory import MemoryScope, MemoryType
+
+
+class MemoryVersionQuerySet(models.QuerySet["MemoryVersion"]):
+    def visible_to(self, reader: Reader) -> "MemoryVersionQuerySet":
+        from memories.models.memories import Memory
+
+        return self.filter(memory__in=Memory.objects.visible_to(reader).values("pk"))
+
+    def in_order(self) -> "MemoryVersionQuerySet":
+        """Oldest first, as contexts and merges read them: by period, then by number."""
+        return self.order_by("until_us", "number")
+
+    def newest_first(self) -> "MemoryVersionQuerySet":
+        return self.order_by("-number")
+
+    def not_merged(self) -> "MemoryVersionQuerySet":
+        """What the long-term memory above still owes (rules 5 and 6): of each segment its newest
+        version, in the wording it has now; provisional ones never."""
+        newer = MemoryVersion.objects.filter(
+            segment=models.OuterRef("segment"),
+            memory=models.OuterRef("memory"),
+            number__gt=models.OuterRef("number"),
+        )
+        return self.filter(
+            Q(segment__isnull=True) | ~models.Exists(newer), merged=False, provisional=False
+        )
+
+
+class MemoryVersion(models.Model):
+    """A numbered text of a memory. It changes only in place by `rewrite` (rules 2, 4, 5 and 7).
+
+    ``trigger`` says why it was made, in numbers: ``{"reason": "idle", "new": 12, "quiet_s": 7200}``.
+    ``put_back`` lists lines of a person that the model had lost and code brought back.
+    """
+
+    Origin = Origin
+
+    memory = models.ForeignKey("Memory", on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField(_("version"))
+    content = models.TextField(_("text"))
+    revision = models.PositiveIntegerField(_("times rewritten"), default=0)
+    origin = models.CharField(
+        _("written by"),
+        max_length=10,
+        choices=[
+            (Origin.MODEL.value, _("model")),
+            (Origin.PERSON.value, _("person")),
+            (Origin.RESTORE.value, _("restore")),
+        ],
+    )
+    author = models.ForeignKey(
+        User, on_delete=models.SET_NULL, related_name="versions", null=True, blank=True
+    )
+    base = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, related_name="followers", null=True, blank=True
+    )
+    restored_from = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, related_name="restored_as", null=True, blank=True
+    )
+    generation = models.ForeignKey(
+        "Generation", on_delete=models.SET_NULL, related_name="versions", null=True, blank=True
+    )
+    segment = models.ForeignKey(
+        Segment, on_delete=models.SET_NULL, related_name="versions", null=True, blank=True
+    )
+    provisional = models.BooleanField(_("provisional"), default=False)
+    # Whether the long-term memory above has read this wording.
+    merged = models.BooleanField(_("merged"), default=False)
+    until_us = models.BigIntegerField(default=0)
+    source_message_count = models.PositiveIntegerField(_("messages"), default=0)
+    source_latest_message_ts = models.CharField(_("newest message"), max_length=20, blank=True)
+    trigger = models.JSONField(_("why"), default=dict, blank=True)
+    put_back = models.JSONField(_("put back"), default=list, blank=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+    updated_at = models.DateTimeField(_("changed"), default=timezone.now)
+
+    objects = MemoryVersionQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["memory", "number"], name="version_number"),
+            models.CheckConstraint(name="version_counts_from_1", condition=Q(number__gte=1)),
+            models.CheckConstraint(name="version_says_something", condition=~Q(content="")),
+        ]
+        indexes = [
+            # MemoryVersionQuerySet.not_merged: few rows, however long the history.
+            models.Index(
+                fields=["memory"],
+                name="version_not_merged",
+                condition=Q(merged=False, provisional=False),
+            ),
+        ]
+        verbose_name = _("version")
+        verbose_name_plural = _("versions")
+
+    def __str__(self) -> str:
+        return f"v{self.number}"
+
+    @property
+    def is_persons(self) -> bool:
+        """Written or brought back by a person: no job touches it in place."""
+        return self.origin != Origin.MODEL
+
+    @property
+    def value(self) -> MemoryValue:
+        """This text as S0's immutable value: what contexts read."""
+        memory = self.memory
+        return MemoryValue(
+            scope=MemoryScope(memory.scope),
+            scope_id=memory.scope_id,
+            memory_type=MemoryType(memory.memory_type),
+            content=self.content,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            source_message_count=self.source_message_count,
+            source_latest_message_ts=self.source_latest_message_ts or None,
+        )
+
+    def line_values(self) -> list[line_rules.Line]:
+        """The lines as plain values, with the keys of their messages."""
+        sources: dict[int, list[int]] = {}
+        through = Line.sources.through.objects.filter(line__version=self).order_by("pk")
+        for line_id, message_id in through.values_list("line_id", "message_id"):
+            sources.setdefault(line_id, []).append(message_id)
+        return [
+            line_rules.Line(
+                line.text,
+                Origin(line.origin),
+                line.since,
+                tuple(sources.get(line.pk, ())),
+            )
+            for line in self.lines.order_by("position")
+        ]
+
+    def persons_lines(self) -> list[line_rules.Line]:
+        return [line for line in self.line_values() if line.origin is Origin.PERSON]
+
+    def write_lines(self, lines: Iterable[line_rules.Line]) -> None:
+        values = list(lines)
+        rows = Line.objects.bulk_create(
+            Line(
+                version=self,
+                position=i,
+                text=line.text,
+                origin=line.origin,
+                since=line.since or self.number,
+            )
+            for i, line in enumerate(values)
+        )
+        through = Line.sources.through
+        through.objects.bulk_create(
+            through(line_id=row.pk, message_id=message_id)
+            for row, line in zip(rows, values, strict=True)
+            for message_id in dict.fromkeys(line.sources)
+        )
+
+    def rewrite(self, draft: Draft) -> bool:
+        """Replace the text in place, number kept. False, and nothing done, if it is a person's or
+        was rewritten meanwhile; the caller then adds a version instead."""
+        value = value_of(draft, self.memory)
+        with transaction.atomic():
+            done = MemoryVersion.objects.filter(
+                pk=self.pk, revision=self.revision, origin=Origin.MODEL
+            ).update(revision=F("revision") + 1, merged=False, **columns_of(draft, value))
+            if not done:
+                return False
+            self.lines.all().delete()
+            self.refresh_from_db()
+            self.write_lines(draft.lines)
+            self.memory._move_current()
+        return True
+
+
+class Line(models.Model):
+    """A line of a version, who wrote it, since when, and the messages it rests on."""
+
+    version = models.ForeignKey(MemoryVersion, on_delete=models.CASCADE, related_name="lines")
+    position = models.PositiveIntegerField()
+    text = models.TextField()
+    origin = models.CharField(max_length=10, choices=[(o.value, o.value) for o in Origin])
+    since = models.PositiveIntegerField(_("since version"))
+    sources = models.ManyToManyField(Message, related_name="lines")
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [
+            models.UniqueConstraint(fields=["version", "position"], name="line_position"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.version_id}/{self.position}"

@@ -1,0 +1,155 @@
+"""A team's Slack workspace, its settings and its members."""
+
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.readers import Reader
+from memories.models.users import User
+from memories.rules.settings import MemorySettings, read_setting, read_settings
+
+
+class WorkspaceQuerySet(models.QuerySet["Workspace"]):
+    def visible_to(self, reader: Reader) -> "WorkspaceQuerySet":
+        """Workspaces whose public channels this reader may read; guests are not among them."""
+        if reader.reads_all_public:
+            return self
+        return self.filter(
+            Q(members__user=reader.user_id, members__role__in=Member.READING)
+            | Q(people__in=reader.full_people())
+        ).distinct()
+
+    def entered_by(self, reader: Reader) -> "WorkspaceQuerySet":
+        """Workspaces this reader has any business in: guests come in by the channels they are in."""
+        if reader.reads_all_public:
+            return self
+        if reader.user_id is None:  # in SQL, no user would mean: no members
+            return self.none()
+        return self.filter(
+            Q(members__user=reader.user_id) | Q(people__in=reader.people())
+        ).distinct()
+
+    def to_sync(self, before: datetime) -> "WorkspaceQuerySet":
+        """Connected by a first `manage.py sync`, and not synced since ``before``."""
+        return self.filter(
+            Q(synced_at__isnull=True) | Q(synced_at__lt=before), connected_at__isnull=False
+        )
+
+
+class Workspace(models.Model):
+    """As in Slack. ``settings`` holds only what differs from the defaults of rule 9."""
+
+    slug = models.SlugField(_("slug"), max_length=50, unique=True)
+    name = models.CharField(_("name"), max_length=200)
+    team_id = models.CharField(_("Slack team id"), max_length=32, blank=True)
+    domain = models.CharField(
+        _("Slack domain"),
+        max_length=100,
+        blank=True,
+        help_text=_("The part before .slack.com; links to messages are made with it."),
+    )
+    settings = models.JSONField(_("settings"), default=dict, blank=True)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    # Set by the first sync: from then on memberships must be fresh to count (fail closed).
+    connected_at = models.DateTimeField(_("connected to Slack"), null=True, blank=True)
+    synced_at = models.DateTimeField(_("last sync"), null=True, blank=True)
+
+    objects = WorkspaceQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["slug"]
+        verbose_name = _("workspace")
+        verbose_name_plural = _("workspaces")
+
+    def __str__(self) -> str:
+        return self.name or self.slug
+
+    @cached_property
+    def memory_settings(self) -> MemorySettings:
+        """The one accessor of settings; unset means default."""
+        return read_settings(self.settings)
+
+    def change_settings(self, given: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """Save validated settings; returns ``{key: (before, after)}`` of what changed.
+
+        A value equal to the default is forgotten, so that a later default reaches it. Raises
+        InvalidSetting and saves nothing when any of them is wrong.
+        """
+        read = {key: read_setting(key, value) for key, value in given.items()}
+        before = self.memory_settings
+        default = MemorySettings()
+        merged = {**self.settings, **read}
+        self.settings = {key: v for key, v in merged.items() if v != getattr(default, key)}
+        self.save(update_fields=["settings"])
+        self.__dict__.pop("memory_settings", None)
+        return {
+            key: (getattr(before, key), value)
+            for key, value in read.items()
+            if getattr(before, key) != value
+        }
+
+    def join_team(self, team_id: str) -> None:
+        """Learn whose Slack this is; another team's export or token is refused from then on."""
+        self.team_id = team_id[:32]
+        self.save(update_fields=["team_id"])
+
+    def connect(self, team_id: str, *, name: str, domain: str, now: datetime) -> None:
+        """Take over what Slack says of the team; the first time, memberships begin to age."""
+        self.team_id = team_id
+        self.name = name[:200] or self.name
+        self.domain = domain[:100] or self.domain
+        self.connected_at = self.connected_at or now
+        self.save(update_fields=["team_id", "name", "domain", "connected_at"])
+
+    def has_been_synced(self, now: datetime) -> None:
+        self.synced_at = now
+        self.save(update_fields=["synced_at"])
+
+    def known_until(self, now: datetime) -> datetime | None:
+        """How far the conversations are known: a connected workspace's to its last sync, so that
+        no pause is taken for the end of a talk that was only not read yet. None: not at all."""
+        if self.connected_at is None:
+            return now
+        return min(now, self.synced_at) if self.synced_at else None
+
+    def role_of(self, reader: Reader) -> str:
+        """The reader's role here: Member.Role's word, or "" for an outsider."""
+        if reader.is_operator:
+            return Member.Role.ADMIN
+        member = self.members.filter(user=reader.user_id).first() if reader.user_id else None
+        if member is not None:
+            return member.role
+        if reader.full_people().filter(workspace=self).exists():
+            return Member.Role.MEMBER
+        return Member.Role.GUEST if reader.people().filter(workspace=self).exists() else ""
+
+
+class Member(models.Model):
+    """A user in a workspace with a role. People linked to a user are members without a row."""
+
+    class Role(models.TextChoices):
+        GUEST = "guest", _("guest")
+        MEMBER = "member", _("member (reads)")
+        EDITOR = "editor", _("editor")
+        ADMIN = "admin", _("workspace admin")
+
+    READING = (Role.MEMBER, Role.EDITOR, Role.ADMIN)
+    EDITING = (Role.EDITOR, Role.ADMIN)
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="members")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(_("role"), max_length=10, choices=Role, default=Role.MEMBER)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "user"], name="member_once"),
+        ]
+        verbose_name = _("member")
+        verbose_name_plural = _("members")
+
+    def __str__(self) -> str:
+        return f"{self.user} ({self.get_role_display()})"

@@ -1,0 +1,263 @@
+"""generation → request: what the summariser is shown, read from the rows as they are now."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count
+
+from memories.models import (
+    Channel,
+    Generation,
+    Memory,
+    MemoryVersion,
+    Message,
+    Segment,
+    Workspace,
+)
+from memories.models.names import Names
+from memories.rules.lines import Line, Origin, words_of
+from memories.rules.markup import plain
+from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.prompts import UNKNOWN
+from memories.rules.settings import MemorySettings
+from memories.rules.slacktime import HOUR, from_micros
+from memories.rules.summary import Addition, MemoryLine, MessageLine, Reference, Request
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request, and for each of its refs (from 1 on) the keys of the messages it stands for."""
+
+    request: Request
+    cites: Sequence[Sequence[int]]
+    until_us: int  # the end of what the answer will cover
+    message_count: int
+    latest_ts: str | None
+    base_lines: Sequence[Line] = ()
+
+
+@dataclass
+class Asker:
+    """Builds the questions of one pass over one workspace; names are read once."""
+
+    workspace: Workspace
+    _guests: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> MemorySettings:
+        return self.workspace.memory_settings
+
+    @cached_property
+    def names(self) -> Names:
+        return Names.public(self.workspace)
+
+    def question(self, generation: Generation) -> Question:
+        memory = generation.memory
+        if memory.scope == MemoryScope.WORKSPACE or memory.memory_type == MemoryType.LONG_TERM:
+            return self._merge(generation)
+        if memory.scope == MemoryScope.THREAD:
+            return self._thread(generation)
+        return self._segment(generation)
+
+    # -- short-term: a channel's segment (rule 4)
+
+    def _segment(self, generation: Generation) -> Question:
+        channel = _channel(generation.memory)
+        messages = self._segment_messages(generation, channel)
+        references = self._workspace_reference(channel)
+        previous = generation.memory.current
+        if previous and not previous.provisional and previous.segment_id != generation.segment_id:
+            references.append(Reference("previous memory", previous.content))
+        return self._of_messages(
+            generation.memory, messages, self.settings.short_term_max_tokens, references
+        )
+
+    def _segment_messages(self, generation: Generation, channel: Channel) -> list[Message]:
+        if generation.segment is None:  # provisional: everything that waits, as of then
+            found = Message.objects.waiting().filter(channel=channel).until(generation.as_of_us)
+        else:
+            found = Message.objects.rememberable().filter(segment=generation.segment)
+        if not self.settings.history_enabled:  # S1: the window, and what is not yet remembered
+            window_us = self.settings.short_term_window_hours * HOUR
+            found = found | Message.objects.rememberable().filter(
+                channel=channel,
+                micros__gte=generation.as_of_us - window_us,
+                micros__lte=generation.as_of_us,
+            )
+        return list(found.in_order().select_related("author"))
+
+    # -- threads (rule 7)
+
+    def _thread(self, generation: Generation) -> Question:
+        memory = generation.memory
+        channel = _channel(memory)
+        segments = channel.segments.filter(
+            thread_ts=memory.thread_ts,
+            outcome=Segment.Outcome.WAITING,
+            number__lte=generation.segment.number if generation.segment else 0,
+        )
+        read = Message.objects.rememberable().filter(
+            channel=channel,
+            thread_ts=memory.thread_ts,
+            thread_segment__number__lte=generation.segment.number if generation.segment else 0,
+        )
+        messages = read.filter(thread_segment__in=segments)
+        base, base_lines = generation.base, list[Line]()
+        if base is not None:
+            # After an edit all is read again: then only what people wrote is carried on.
+            grows = read.exclude(thread_segment__in=segments).exists()
+            base_lines = base.line_values() if grows else base.persons_lines()
+        references = self._workspace_reference(channel)
+        known = Memory.objects.with_current().filter(
+            channel=channel, scope=MemoryScope.CHANNEL, current__isnull=False
+        )
+        references += [
+            Reference(f"memory of #{channel.name}", m.current.content)
+            for m in known.order_by("memory_type")
+            if m.current is not None
+        ]
+        question = self._of_messages(
+            memory,
+            list(messages.in_order().select_related("author")),
+            self.settings.short_term_max_tokens,
+            references,
+            base_lines=base_lines,
+        )
+        latest = read.in_order().last()
+        return replace(
+            question,
+            until_us=max(latest.micros if latest else 0, base.until_us if base else 0),
+            message_count=read.count(),
+            latest_ts=latest.ts if latest else None,
+        )
+
+    def _of_messages(
+        self,
+        memory: Memory,
+        messages: Sequence[Message],
+        max_tokens: int,
+        references: Sequence[Reference],
+        base_lines: Sequence[Line] = (),
+    ) -> Question:
+        channel = _channel(memory)
+        refs = count(1)
+        existing, cites = _memory_lines(base_lines, refs)
+        names = Names(self.names.people, {**self.names.channels, channel.slack_id: channel.name})
+        lines = [
+            MessageLine(
+                ref=next(refs),
+                at=from_micros(message.micros).astimezone(self.settings.zone),
+                author=message.author_name or UNKNOWN,
+                text=plain(message.text, names),
+                thread=message.thread_ts if message.is_reply else "",
+            )
+            for message in messages
+        ]
+        latest = messages[-1] if messages else None
+        request = Request(
+            scope=MemoryScope(memory.scope),
+            memory_type=MemoryType(memory.memory_type),
+            max_tokens=max_tokens,
+            language=self.settings.output_language,
+            zone=self.settings.time_zone,
+            place=f"#{channel.name}",
+            messages=lines,
+            existing=existing,
+            references=references,
+        )
+        return Question(
+            request,
+            [*cites, *([message.pk] for message in messages)],
+            latest.micros if latest else 0,
+            len(messages),
+            latest.ts if latest else None,
+            base_lines,
+        )
+
+    # -- merges (rules 5 and 6)
+
+    def _merge(self, generation: Generation) -> Question:
+        memory = generation.memory
+        read = MemoryVersion.objects.filter(merges=generation).in_order()
+        inputs = list(read.select_related("memory__channel", "segment"))
+        grows = memory.memory_type == MemoryType.LONG_TERM
+        refs = count(1)
+        base_lines = generation.base.line_values() if generation.base and grows else []
+        existing, cites = _memory_lines(base_lines, refs)
+        additions = []
+        for version in inputs:
+            lines, more = _memory_lines(version.line_values(), refs)
+            additions.append(Addition(self._title(memory, version), lines))
+            cites += more
+        channel = memory.channel
+        request = Request(
+            scope=MemoryScope(memory.scope),
+            memory_type=MemoryType(memory.memory_type),
+            max_tokens=self.settings.long_term_max_tokens
+            if grows
+            else self.settings.short_term_max_tokens,
+            language=self.settings.output_language,
+            zone=self.settings.time_zone,
+            place=f"#{channel.name}" if channel else self.workspace.name,
+            existing=existing,
+            additions=additions,
+            references=self._workspace_reference(channel) if channel else [],
+        )
+        until_us = max((v.until_us for v in inputs), default=0)
+        if generation.base and grows:
+            until_us = max(until_us, generation.base.until_us)
+        return Question(request, cites, until_us, 0, None, base_lines)
+
+    def _title(self, memory: Memory, version: MemoryVersion) -> str:
+        if memory.scope == MemoryScope.WORKSPACE:
+            return f"#{version.memory.channel.name}" if version.memory.channel else ""
+        if version.segment is None:
+            return f"v{version.number}"
+        first, last = (
+            from_micros(us).astimezone(self.settings.zone)
+            for us in (version.segment.first_us, version.segment.last_us)
+        )
+        return f"{first:%Y-%m-%d %H:%M} – {last:%Y-%m-%d %H:%M}"
+
+    # -- references (S3's table), readable by every reader of the output
+
+    def _workspace_reference(self, channel: Channel) -> list[Reference]:
+        memory = (
+            Memory.objects.with_current()
+            .filter(
+                workspace=self.workspace,
+                scope=MemoryScope.WORKSPACE,
+                memory_type=MemoryType.LONG_TERM,
+                current__isnull=False,
+            )
+            .first()
+        )
+        if memory is None or memory.current is None or self._has_guests(channel):
+            return []
+        return [Reference("workspace memory", memory.current.content)]
+
+    def _has_guests(self, channel: Channel) -> bool:
+        """Guests read the channel but not the workspace's memory: its text must not reach them."""
+        if channel.pk not in self._guests:
+            self._guests[channel.pk] = channel.has_guests()
+        return self._guests[channel.pk]
+
+
+def _channel(memory: Memory) -> Channel:
+    if memory.channel is None:
+        raise ValueError(f"{memory} has no channel")
+    return memory.channel
+
+
+def _memory_lines(
+    lines: Iterable[Line], refs: "count[int]"
+) -> tuple[list[MemoryLine], list[Sequence[int]]]:
+    """Lines as the request shows them, and the messages of each."""
+    shown: list[MemoryLine] = []
+    cites: list[Sequence[int]] = []
+    for line in lines:
+        shown.append(
+            MemoryLine(next(refs), words_of(line.text), by_person=line.origin is Origin.PERSON)
+        )
+        cites.append(line.sources)
+    return shown, cites

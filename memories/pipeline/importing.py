@@ -1,0 +1,175 @@
+"""An export → people, channels and messages of a workspace."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypeVar
+
+from memories.models import Channel, Message, Workspace
+from memories.pipeline.locks import storing
+from memories.pipeline.roster import store_channels, store_people
+from memories.pipeline.store import store_messages
+from memories.rules.outcomes import Outcome, Result, Tally, Thing, quarantined, skipped
+from memories.rules.slacktext import as_dict, as_text
+from memories.rules.slacktime import HOUR, to_micros, ts_from_micros
+from memories.slack.export import Export, ExportFolder
+
+# How far back the imported channels are to be remembered: as they would be anyway (None), from
+# their first message on, or from so many days before now.
+Backfill = Literal["all"] | int | None
+Progress = Callable[[str, int], None]
+
+TELL_EVERY = 200  # objects
+UNLISTED = quarantined("of a channel in no list")
+_T = TypeVar("_T")
+
+
+class WrongTeam(Exception):
+    """None of the people of this export belongs to the workspace's team."""
+
+
+@dataclass
+class EarlierMessages:
+    """A channel's messages before its start mark: stored, and not remembered."""
+
+    channel: Channel
+    start_ts: str
+    count: int
+
+
+@dataclass
+class ImportReport:
+    tally: Tally = field(default_factory=Tally)
+    files: list[tuple[str, str]] = field(default_factory=list)  # broken ones, with the reason
+    unlisted: list[tuple[str, int]] = field(default_factory=list)  # folder, objects in it
+    earlier: list[EarlierMessages] = field(default_factory=list)
+
+    @property
+    def is_partial(self) -> bool:
+        """Something was not understood and left out, or its outcome is not known."""
+        return bool(self.tally.count(result=Result.QUARANTINED)) or not self.tally.complete
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "partial": self.is_partial,
+            **self.tally.as_json(),
+            "quarantined_files": [{"file": name, "reason": why} for name, why in self.files],
+            "unlisted_folders": [{"folder": name, "objects": n} for name, n in self.unlisted],
+            "before_start": [
+                {
+                    "channel_id": one.channel.slack_id,
+                    "channel_name": one.channel.name,
+                    "start_ts": one.start_ts,
+                    "messages": one.count,
+                }
+                for one in self.earlier
+            ],
+        }
+
+
+def import_export(
+    workspace: Workspace,
+    export: Export,
+    now: datetime,
+    *,
+    backfill: Backfill = None,
+    progress: Progress = lambda where, seen: None,
+) -> ImportReport:
+    """Store all that the export holds; ``progress`` is told where it is and how much it has seen.
+
+    Stopped anywhere and run again it comes to the same end. Raises `Busy` when another import or
+    sync of the workspace is at work, and `WrongTeam`.
+    """
+    with storing(workspace):
+        report = ImportReport()
+        tell = _Teller(progress)
+        _settle_team(workspace, export)
+        known_at = min(now, export.newest_day or now)
+        people = tell.through("people", export.people())
+        report.tally.add(store_people(workspace, people))
+        listed = tell.through("channels", export.channels())
+        report.tally.add(store_channels(workspace, listed, known_at=known_at))
+        channels = {row.slack_id: row for row in workspace.channels.select_related("workspace")}
+        imported: dict[int, Channel] = {}
+        for folder in export.folders():
+            raws = tell.through(folder.name, export.messages(folder))
+            channel = channels.get(folder.slack_id)
+            if folder.kind in ("public", "private") and channel is not None:
+                report.tally.add(store_messages(channel, raws, now))
+                imported[channel.pk] = channel
+            else:
+                _leave_out(folder, raws, report)
+        _count_files(export, report)
+        for channel in imported.values():
+            _widen(channel, backfill, now)
+        report.earlier = _earlier(workspace, list(imported.values()), now)
+    return report
+
+
+class _Teller:
+    """Counts what goes through, and says so now and then."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._seen = 0
+
+    def through(self, where: str, items: Iterator[_T]) -> Iterator[_T]:
+        self._progress(where, self._seen)
+        for item in items:
+            self._seen += 1
+            if self._seen % TELL_EVERY == 0:
+                self._progress(where, self._seen)
+            yield item
+
+
+def _settle_team(workspace: Workspace, export: Export) -> None:
+    """Learn the workspace's team from its first export; refuse another team's."""
+    teams = Counter(as_text(as_dict(raw).get("team_id")) for raw in export.people())
+    del teams[""]
+    if not workspace.team_id and teams:
+        workspace.join_team(teams.most_common(1)[0][0])
+    elif teams and workspace.team_id not in teams:
+        raise WrongTeam
+
+
+def _leave_out(folder: ExportFolder, raws: Iterator[object], report: ImportReport) -> None:
+    count = sum(1 for _ in raws)
+    outcome: Outcome = skipped("direct messages") if folder.kind else UNLISTED
+    report.tally.see(Thing.MESSAGE, count)
+    report.tally.end(Thing.MESSAGE, outcome, count)
+    if outcome is UNLISTED:
+        report.unlisted.append((folder.name, count))
+
+
+def _count_files(export: Export, report: ImportReport) -> None:
+    """Only files that hold no objects, or break; the others are counted by what they hold."""
+    # What the team's people are settled from is read twice.
+    report.files = sorted(set(export.broken))
+    for _, reason in report.files:
+        report.tally.see(Thing.FILE)
+        report.tally.end(Thing.FILE, quarantined(reason))
+    for reason, count in export.junk.items():
+        report.tally.see(Thing.FILE, count)
+        report.tally.end(Thing.FILE, skipped(reason), count)
+
+
+def _widen(channel: Channel, backfill: Backfill, now: datetime) -> None:
+    if backfill == "all":
+        first = channel.messages.rememberable().in_order().first()
+        if first is not None:
+            channel.remember_from(first.micros)
+    elif backfill is not None:
+        channel.remember_from(to_micros(now) - backfill * 24 * HOUR)
+
+
+def _earlier(workspace: Workspace, channels: list[Channel], now: datetime) -> list[EarlierMessages]:
+    """What lies before the start marks; where none is fixed yet, before where it would be now."""
+    window = workspace.memory_settings.short_term_window_hours * HOUR
+    would_be = to_micros(now) - window
+    counts = Message.objects.before_start(channels, would_be)
+    return [
+        EarlierMessages(channel, ts_from_micros(channel.start_us or would_be), counts[channel.pk])
+        for channel in sorted(channels, key=lambda channel: channel.name)
+        if channel.pk in counts
+    ]

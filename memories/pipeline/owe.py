@@ -1,0 +1,215 @@
+"""What follows from what: the merges that memories owe, as rows (rules 5, 6 and 7).
+
+Each word here may be called at any time and any number of times: it looks at what is not merged
+yet, and the input key keeps one row per wanted output.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db import models, transaction
+from django.utils import timezone
+
+from memories.models import (
+    Channel,
+    Generation,
+    GenerationInput,
+    Memory,
+    MemoryVersion,
+    Segment,
+    Workspace,
+)
+from memories.models.versions import MemoryVersionQuerySet
+from memories.pipeline.keys import input_key, merge_key
+from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.slacktime import HOUR
+from memories.rules.tokens import estimate
+
+MOST_INPUT_TOKENS = 12_000  # one merge reads so much; what is left stays owed for the next
+
+
+@transaction.atomic
+def everything(workspace: Workspace, as_of_us: int) -> None:
+    """Whatever the workspace's memories owe: heals follow-ups that were lost, and sees what people
+    wrote since."""
+    for channel_id, thread_ts in _threads_without_generation(workspace):
+        channel = Channel.objects.select_related("workspace").get(pk=channel_id)
+        thread(Memory.objects.of_thread(channel, thread_ts), as_of_us)
+    for channel in workspace.channels.filter(pk__in=_channels_with_unmerged(workspace)):
+        channel_merge(channel, as_of_us)
+    workspace_merges(workspace, as_of_us)
+
+
+def _threads_without_generation(workspace: Workspace) -> "models.QuerySet[Any, tuple[int, str]]":
+    going_on = Generation.objects.unfinished().filter(
+        memory__channel=models.OuterRef("channel"), memory__thread_ts=models.OuterRef("thread_ts")
+    )
+    waiting = Segment.objects.filter(
+        ~models.Exists(going_on), channel__workspace=workspace, outcome=Segment.Outcome.WAITING
+    )
+    return waiting.exclude(thread_ts="").values_list("channel", "thread_ts").distinct()
+
+
+def _channels_with_unmerged(workspace: Workspace) -> "models.QuerySet[Any, int]":
+    short = MemoryVersion.objects.not_merged().filter(
+        memory__workspace=workspace,
+        memory__scope=MemoryScope.CHANNEL,
+        memory__memory_type=MemoryType.SHORT_TERM,
+    )
+    return short.values_list("memory__channel", flat=True)
+
+
+def follow_ups(generation: Generation) -> None:
+    """Whatever the end of this generation lets begin. Call it in the closing transaction."""
+    memory = generation.memory
+    if memory.scope == MemoryScope.CHANNEL and memory.channel is not None:
+        channel_merge(memory.channel, generation.as_of_us)
+    if memory.scope == MemoryScope.THREAD:
+        thread(memory, generation.as_of_us)
+    else:
+        workspace_merges(memory.workspace, generation.as_of_us)
+
+
+def channel_merge(channel: Channel, as_of_us: int) -> None:
+    """The long-term memory takes in every short-term version not yet merged, oldest first."""
+    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    segments = short.generations.filter(provisional=False)
+    if segments.unsettled(timezone.now()).exists() or memory.generations.unfinished().exists():
+        return
+    owed = short.versions.not_merged().in_order()
+    _owe_merge(memory, _as_many_as_fit(owed), as_of_us)
+
+
+def workspace_merges(workspace: Workspace, as_of_us: int) -> None:
+    """Once the public channels have settled: long-term from long-term, and, where switched on,
+    short-term from short-term memories. Private channels never take part."""
+    public = workspace.channels.public()
+    busy = Generation.objects.filter(memory__channel__in=public, memory__scope=MemoryScope.CHANNEL)
+    if busy.unsettled(timezone.now()).exists():
+        return
+    long_term = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
+    if not long_term.generations.unfinished().exists():
+        changed = _current_of(public, MemoryType.LONG_TERM).not_merged()
+        _owe_merge(long_term, _as_many_as_fit(changed.order_by("memory__channel")), as_of_us)
+    if workspace.memory_settings.workspace_short_term:
+        short_term = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
+        window_us = workspace.memory_settings.short_term_window_hours * HOUR
+        recent = _current_of(public, MemoryType.SHORT_TERM).filter(
+            until_us__gte=as_of_us - window_us
+        )
+        _owe_anew(short_term, list(recent.order_by("memory__channel")), as_of_us)
+
+
+def _owe_anew(memory: Memory, inputs: Sequence[MemoryVersion], as_of_us: int) -> None:
+    """Made from all of them each time, but only when there is something new among them."""
+    last = memory.generations.filter(state=Generation.State.DONE).order_by("pk").last()
+    known = set(last.read.values_list("version", "revision")) if last else set()
+    is_new = any((version.pk, version.revision) not in known for version in inputs)
+    if is_new and not memory.generations.unfinished().exists():
+        _owe_merge(memory, inputs, as_of_us)
+
+
+def _current_of(channels: Iterable[Channel], memory_type: MemoryType) -> MemoryVersionQuerySet:
+    return MemoryVersion.objects.filter(
+        current_of__channel__in=channels,
+        current_of__scope=MemoryScope.CHANNEL,
+        current_of__memory_type=memory_type,
+    )
+
+
+def _as_many_as_fit(versions: Iterable[MemoryVersion]) -> list[MemoryVersion]:
+    taken: list[MemoryVersion] = []
+    tokens = 0
+    for version in versions:
+        tokens += estimate(version.content)
+        if taken and tokens > MOST_INPUT_TOKENS:
+            break
+        taken.append(version)
+    return taken
+
+
+def _owe_merge(memory: Memory, inputs: Sequence[MemoryVersion], as_of_us: int) -> None:
+    if not inputs:
+        return
+    base = memory.current
+    generation, made = Generation.objects.get_or_create(
+        input_key=merge_key(memory, base, inputs),
+        defaults={
+            "memory": memory,
+            "base": base,
+            "as_of_us": as_of_us,
+            "trigger": {"reason": "merge", "new": len(inputs)},
+        },
+    )
+    if made:
+        generation.take_inputs(inputs)
+    else:
+        generation.want_again()
+
+
+def is_as_owed(generation: Generation) -> bool:
+    """Whether a call would still be for what was owed: the base is the current text, the inputs
+    are worded as they were and may flow there. A segment's text is wanted whatever happened."""
+    memory = generation.memory
+    if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
+        return True
+    if generation.base_id != memory.current_id or not may_flow(generation):
+        return False
+    return not generation.read.exclude(revision=models.F("version__revision")).exists()
+
+
+def may_flow(generation: Generation) -> bool:
+    """Only public channels flow into the workspace's memories, whenever one was made private."""
+    if generation.memory.scope != MemoryScope.WORKSPACE:
+        return True
+    public = Channel.objects.public().filter(workspace=generation.memory.workspace_id)
+    return not generation.read.exclude(version__memory__channel__in=public).exists()
+
+
+def thread(memory: Memory, as_of_us: int) -> None:
+    """A thread's memory takes in its segments that still wait, all of them at once."""
+    if memory.generations.unfinished().exists() or memory.channel is None:
+        return
+    waiting = list(
+        memory.channel.segments.filter(
+            thread_ts=memory.thread_ts, outcome=Segment.Outcome.WAITING
+        ).order_by("number")
+    )
+    if not waiting:
+        return
+    digest = list(
+        memory.channel.messages.filter(thread_segment__in=waiting)
+        .order_by("micros")
+        .values_list("ts", "edited_ts", "state")
+    )
+    base = memory.current
+    last = waiting[-1]
+    Generation.objects.get_or_create(
+        input_key=input_key(memory.pk, "thread", base and (base.number, base.revision), digest),
+        defaults={
+            "memory": memory,
+            "segment": last,
+            "base": base,
+            "as_of_us": as_of_us,
+            "trigger": {"reason": last.reason, "new": len(digest)},
+        },
+    )
+
+
+def merged_versions(
+    generation: Generation,
+) -> "models.QuerySet[Any, tuple[int, int | None, int, str]]":
+    """(memory, segment, messages, newest ts) of every version that this merge's text rests on,
+    oldest first, one read twice also twice: what its own counts are derived from."""
+    read = GenerationInput.objects.filter(
+        generation__memory=generation.memory_id, generation__state=Generation.State.DONE
+    )
+    if generation.memory.memory_type == MemoryType.SHORT_TERM:  # made anew each time
+        read = read.filter(generation=generation)
+    return read.order_by("version__memory", "version__number").values_list(
+        "version__memory",
+        "version__segment",
+        "version__source_message_count",
+        "version__source_latest_message_ts",
+    )

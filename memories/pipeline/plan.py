@@ -1,0 +1,301 @@
+"""messages → segments, and the generation rows that they want (rules 1, 2, 3 and 7)."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, Exists, Max, OuterRef, Q
+
+from memories.models import Channel, Generation, Memory, Message, Segment, Workspace
+from memories.pipeline import owe
+from memories.pipeline.keys import messages_key
+from memories.rules.memory import MemoryType
+from memories.rules.segments import (
+    Cut,
+    Due,
+    Trigger,
+    cut,
+    cut_backlog,
+    should_update_short_term_memory,
+)
+from memories.rules.settings import MemorySettings
+from memories.rules.slacktime import HOUR, SECOND, to_micros
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A message in no segment yet."""
+
+    pk: int
+    micros: int
+    ts: str
+    edited_ts: str
+    has_text: bool
+
+
+@dataclass(frozen=True)
+class Window:
+    """Messages that make one new segment, and why now."""
+
+    messages: Sequence[Waiting]
+    reason: Trigger
+    closed_us: int
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a pass found in one channel: new segments, and the answer about what stays open."""
+
+    channel: Channel
+    segments: Sequence[Segment]
+    due: Due
+
+
+def channels_to_plan(workspace: Workspace, now_us: int) -> list[Channel]:
+    """Channels in which the rules can have something to say; quiet ones cost no more than this."""
+    waiting = Message.objects.waiting().until(now_us).filter(channel=OuterRef("pk"))
+    wanted = Q(start_us__isnull=True) | Q(Exists(waiting))
+    if workspace.memory_settings.thread_memories:
+        wanted |= Q(pk__in={channel for channel, _ in _threads_to_plan(workspace, now_us)})
+    stale = Segment.objects.filter(channel=OuterRef("pk"), stale=True)
+    return list(workspace.channels.filter(wanted | Exists(stale)).order_by("pk"))
+
+
+def _threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set[tuple[int, str]]:
+    """(channel, thread) of every thread with something new that was remembered before, or that is
+    long enough to be. The others wait unread: there may be very many small ones."""
+    waiting = Message.objects.waiting_in_threads().until(now_us)
+    long_enough = (
+        waiting.filter(channel__workspace=workspace, **place)
+        .values_list("channel", "thread_ts")
+        .annotate(waiting=Count("pk"))
+        .filter(waiting__gte=workspace.memory_settings.thread_min_messages)
+    )
+    replies = waiting.filter(channel=OuterRef("channel"), thread_ts=OuterRef("thread_ts"))
+    known = Segment.objects.filter(Exists(replies), channel__workspace=workspace, **place)
+    threads = known.exclude(thread_ts="").values_list("channel", "thread_ts")
+    return {*threads, *((channel, thread_ts) for channel, thread_ts, _ in long_enough)}
+
+
+@transaction.atomic
+def plan_channel(channel_id: int, now: datetime) -> Planned | None:
+    """Fix the start mark, close what is due as of ``now``, and owe its generations.
+
+    None when the channel is gone. The row lock makes two passes take turns.
+    """
+    channel = (
+        Channel.objects.select_for_update(of=("self",))
+        .select_related("workspace")
+        .filter(pk=channel_id)
+        .first()
+    )
+    if channel is None:
+        return None
+    settings, now_us = channel.workspace.memory_settings, to_micros(now)
+    if channel.start_us is None:
+        channel.remember_from(now_us - settings.short_term_window_hours * HOUR)
+    memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    waiting = _read(Message.objects.waiting().filter(channel=channel).until(now_us))
+    frontier = channel.segments.of_channel().aggregate(last=Max("last_us"))["last"]
+    due = _due(waiting, frontier, memory, now_us, settings)
+    windows = _windows(waiting, channel, frontier, due, now_us, settings)
+    segments = _make_segments(channel, "", windows)
+    if windows:  # from here on the answer is about what stays open
+        taken = {m.pk for window in windows for m in window.messages}
+        frontier = max(frontier or 0, *(window.messages[-1].micros for window in windows))
+        due = _due([m for m in waiting if m.pk not in taken], frontier, memory, now_us, settings)
+    _owe_again_for_edits(channel, memory, now_us)
+    for segment, window in zip(segments, windows, strict=True):
+        _owe_segment(memory, segment, window.messages, now_us)
+    if not segments and due.reason is Trigger.FIRST and memory.head == 0:
+        _owe_provisional(memory, waiting, due, now_us)
+    if settings.thread_memories:
+        _plan_threads(channel, now_us, settings)
+    if channel.cut_from_us != channel.start_us:
+        channel.cut_reaches_start()
+    return Planned(channel, segments, due)
+
+
+def _read(messages: Any) -> list[Waiting]:
+    rows = messages.in_order().values_list("pk", "micros", "ts", "edited_ts", "text")
+    return [Waiting(pk, us, ts, edited, bool(text.strip())) for pk, us, ts, edited, text in rows]
+
+
+def _due(
+    waiting: Sequence[Waiting],
+    frontier: int | None,
+    memory: Memory,
+    now_us: int,
+    settings: MemorySettings,
+) -> Due:
+    return should_update_short_term_memory(
+        max((m.micros for m in waiting), default=None)
+        if frontier is None
+        else max((frontier, *(m.micros for m in waiting))),
+        len(waiting),
+        now_us,
+        settings,
+        has_memory=memory.head > 0 or frontier is not None,
+    )
+
+
+def _windows(
+    waiting: Sequence[Waiting],
+    channel: Channel,
+    frontier: int | None,
+    due: Due,
+    now_us: int,
+    settings: MemorySettings,
+) -> list[Window]:
+    """Which waiting messages make segments now.
+
+    Three kinds: before everything that was cut (a wider backfill), after it, and late ones in
+    between, which are read with the next segment that closes, or alone after the idle time.
+    """
+    if not waiting:
+        return []
+    if not settings.history_enabled:
+        return [Window(waiting, Trigger.HISTORY_OFF, now_us)]
+    from_us = channel.cut_from_us if channel.cut_from_us is not None else 0
+    if frontier is None:
+        backlog, late, fresh = [], [], list(waiting)
+    else:
+        backlog = [m for m in waiting if m.micros < from_us]
+        late = [m for m in waiting if from_us <= m.micros <= frontier]
+        fresh = [m for m in waiting if m.micros > frontier]
+    windows = _windows_of(backlog, cut_backlog([m.micros for m in backlog], from_us, settings))
+    newest = _windows_of(fresh, cut([m.micros for m in fresh], now_us, settings))
+    if late and newest:
+        first = newest[0]
+        newest[0] = Window([*late, *first.messages], first.reason, first.closed_us)
+    elif late and not fresh and due.due:
+        newest = [Window(late, due.reason, now_us)]
+    return windows + newest
+
+
+def _windows_of(messages: Sequence[Waiting], cuts: Sequence[Cut]) -> list[Window]:
+    return [Window(messages[c.begin : c.end], c.reason, c.closed_us) for c in cuts]
+
+
+def _make_segments(channel: Channel, thread_ts: str, windows: Sequence[Window]) -> list[Segment]:
+    if not windows:
+        return []
+    taken = channel.segments.filter(thread_ts=thread_ts).aggregate(n=Max("number"))["n"] or 0
+    segments = Segment.objects.bulk_create(
+        Segment(
+            channel=channel,
+            thread_ts=thread_ts,
+            number=taken + i,
+            first_us=window.messages[0].micros,
+            last_us=window.messages[-1].micros,
+            closed_us=window.closed_us,
+            message_count=len(window.messages),
+            reason=window.reason,
+        )
+        for i, window in enumerate(windows, start=1)
+    )
+    column = "thread_segment" if thread_ts else "segment"
+    for segment, window in zip(segments, windows, strict=True):
+        for begin in range(0, len(window.messages), 500):
+            pks = [m.pk for m in window.messages[begin : begin + 500]]
+            Message.objects.filter(pk__in=pks).update(**{column: segment})
+    return segments
+
+
+def _owe_segment(
+    memory: Memory, segment: Segment, messages: Sequence[Waiting], now_us: int
+) -> None:
+    if not any(m.has_text for m in messages):
+        segment.settle(Segment.Outcome.SKIPPED)
+        return
+    what = f"segment {segment.number} {segment.first_us}-{segment.last_us}"
+    Generation.objects.get_or_create(
+        input_key=messages_key(memory, what, ((m.ts, m.edited_ts) for m in messages)),
+        defaults={
+            "memory": memory,
+            "segment": segment,
+            "as_of_us": now_us,
+            "trigger": {
+                "reason": segment.reason,
+                "new": segment.message_count,
+                "quiet_s": (segment.closed_us - segment.last_us) // SECOND,
+            },
+        },
+    )
+
+
+def _owe_provisional(memory: Memory, waiting: Sequence[Waiting], due: Due, now_us: int) -> None:
+    """A channel's first memory, at once and once (rule 2)."""
+    if any(m.has_text for m in waiting):
+        Generation.objects.get_or_create(
+            input_key=messages_key(memory, "provisional", []),
+            defaults={
+                "memory": memory,
+                "provisional": True,
+                "as_of_us": now_us,
+                "trigger": {
+                    "reason": due.reason,
+                    "new": due.new_count,
+                    "quiet_s": due.quiet_us // SECOND,
+                },
+            },
+        )
+
+
+def _owe_again_for_edits(channel: Channel, memory: Memory, now_us: int) -> None:
+    """An edit or deletion re-makes the text of its own version (rule 3)."""
+    stale = channel.segments.filter(stale=True)
+    for thread_ts in set(stale.exclude(thread_ts="").values_list("thread_ts", flat=True)):
+        _owe_thread_again(channel, Memory.objects.of_thread(channel, thread_ts), now_us)
+    for segment in stale.of_channel():
+        segment.is_read_again()
+        if segment.outcome == Segment.Outcome.REMEMBERED and not segment.versions.exists():
+            continue  # overwritten since by a later text: disabled history keeps one
+        segment.reason = Trigger.EDITED
+        messages = _read(segment.messages.rememberable())
+        if any(m.has_text for m in messages):
+            _owe_segment(memory, segment, messages, now_us)
+
+
+def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:
+    """A thread has one text: an edit anywhere makes it anew, from all of its segments."""
+    asked = (Generation.State.CLAIMED, Generation.State.REPLIED)
+    if memory.generations.filter(state__in=asked).exists():
+        return  # perhaps before the edit: once that is written, a pass comes here again
+    channel.segments.filter(thread_ts=memory.thread_ts).update(
+        stale=False, outcome=Segment.Outcome.WAITING
+    )
+    owe.thread(memory, now_us)
+
+
+def _plan_threads(channel: Channel, now_us: int, settings: MemorySettings) -> None:
+    """The same rule over each thread's own messages, from ``thread_min_messages`` on (rule 7)."""
+    waiting: dict[str, list[Waiting]] = defaultdict(list)
+    threads = _threads_to_plan(channel.workspace, now_us, channel=channel)
+    messages = Message.objects.waiting_in_threads().filter(channel=channel).until(now_us)
+    messages = messages.filter(thread_ts__in=[thread_ts for _, thread_ts in threads])
+    rows = messages.in_order().values_list("thread_ts", "pk", "micros", "ts", "edited_ts", "text")
+    for thread_ts, pk, us, ts, edited, text in rows:
+        waiting[thread_ts].append(Waiting(pk, us, ts, edited, bool(text.strip())))
+    frontiers: dict[str, int] = dict(
+        channel.segments.filter(thread_ts__in=list(waiting))
+        .values_list("thread_ts")
+        .annotate(last=Max("last_us"))
+    )
+    for thread_ts, replies in waiting.items():
+        frontier = frontiers.get(thread_ts)
+        if frontier is None and len(replies) < settings.thread_min_messages:
+            continue
+        due = should_update_short_term_memory(
+            max(replies[-1].micros, frontier or 0),
+            len(replies),
+            now_us,
+            settings,
+            has_memory=True,
+        )
+        windows = _windows(replies, channel, frontier, due, now_us, settings)
+        if _make_segments(channel, thread_ts, windows):
+            owe.thread(Memory.objects.of_thread(channel, thread_ts), now_us)

@@ -1,0 +1,177 @@
+"""Raw people and channels → rows. Import and sync store through here.
+
+Everything may be read twice, in any order, and stopped anywhere: each batch is one transaction,
+and what a row already knows better is left alone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import TypeVar
+
+from django.db import transaction
+
+from memories.models import Channel, ChannelMember, Person, Workspace
+from memories.rules.outcomes import DUPLICATE, STORED, UPDATED, Outcome, Tally, Thing
+from memories.rules.slack import SLACKBOT, ChannelIn, PersonIn, channel, person
+
+PEOPLE_IN_A_BATCH = 500
+CHANNELS_IN_A_BATCH = 50
+
+_PERSON_FIELDS = (
+    *("name", "real_name", "email", "updated"),
+    *("is_bot", "is_guest", "is_external", "is_deleted"),
+)
+_CHANNEL_FIELDS = ("name", "is_archived", "topic", "purpose")
+_T = TypeVar("_T")
+
+
+def store_people(workspace: Workspace, raws: Iterable[object]) -> Tally:
+    """People as they are now; one known from a later profile (``updated``) stays as it is."""
+    tally = Tally()
+    for batch in _batches(raws, PEOPLE_IN_A_BATCH):
+        tally.see(Thing.PERSON, len(batch))
+        found: list[PersonIn] = []
+        for raw in batch:
+            read = person(raw, workspace.team_id)
+            if isinstance(read, Outcome):
+                tally.end(Thing.PERSON, read)
+            else:
+                found.append(read)
+        with transaction.atomic():
+            for outcome in _keep_people(workspace, found):
+                tally.end(Thing.PERSON, outcome)
+    return tally
+
+
+def _keep_people(workspace: Workspace, found: Sequence[PersonIn]) -> list[Outcome]:
+    ids = [one.slack_id for one in found]
+    rows = {row.slack_id: row for row in workspace.people.filter(slack_id__in=ids)}
+    new: list[Person] = []
+    changed: dict[str, Person] = {}
+    outcomes = []
+    for one in found:
+        row = rows.get(one.slack_id)
+        values = {name: getattr(one, name) for name in _PERSON_FIELDS}
+        if row is None:
+            row = rows[one.slack_id] = Person(workspace=workspace, slack_id=one.slack_id, **values)
+            new.append(row)
+            outcomes.append(STORED)
+            continue
+        before = {name: getattr(row, name) for name in _PERSON_FIELDS}
+        values["updated"] = one.updated or row.updated
+        older = 0 < one.updated < row.updated
+        if older or (before == values and not row.is_placeholder):
+            outcomes.append(DUPLICATE)
+            continue
+        outcomes.append(STORED if row.is_placeholder else UPDATED)
+        row.is_placeholder = False
+        for name, value in values.items():
+            setattr(row, name, value)
+        if row.pk:
+            changed[one.slack_id] = row
+    Person.objects.bulk_create(new)
+    Person.objects.bulk_update(
+        changed.values(), [*_PERSON_FIELDS, "is_placeholder"], batch_size=100
+    )
+    return outcomes
+
+
+def people_by_id(
+    workspace: Workspace, wanted: Mapping[str, tuple[str, str]], known: dict[str, int]
+) -> None:
+    """Complete ``known`` (Slack id → row id) for ``wanted``: Slack id → (name or "", team or "").
+
+    Who is in no list of people gets a placeholder; the list that has them completes it.
+    """
+    missing = [slack_id for slack_id in wanted if slack_id not in known]
+    if not missing:
+        return
+    rows = workspace.people.filter(slack_id__in=missing).values_list("slack_id", "pk")
+    known.update(rows)
+    new = [
+        Person(
+            workspace=workspace,
+            slack_id=slack_id,
+            name="Slackbot" if slack_id == SLACKBOT else wanted[slack_id][0] or slack_id,
+            is_bot=slack_id == SLACKBOT or slack_id.startswith("B"),
+            is_external=_is_elsewhere(workspace, wanted[slack_id][1]),
+            is_placeholder=True,
+        )
+        for slack_id in missing
+        if slack_id not in known
+    ]
+    if new:
+        Person.objects.bulk_create(new, ignore_conflicts=True)
+        made = [row.slack_id for row in new]
+        rows = workspace.people.filter(slack_id__in=made).values_list("slack_id", "pk")
+        known.update(rows)
+
+
+def _is_elsewhere(workspace: Workspace, team: str) -> bool:
+    return bool(team and workspace.team_id and team != workspace.team_id)
+
+
+def store_channels(
+    workspace: Workspace,
+    raws: Iterable[tuple[object, str]],
+    *,
+    known_at: datetime,
+    live: bool = False,
+) -> Tally:
+    """Channels with what their source calls them: public, private, im or mpim.
+
+    ``known_at``: the moment that the objects describe; one that tells of an earlier moment than
+    the row's changes nothing. Only ``live`` objects, those that Slack answers now, may turn a
+    private channel public: an export may be older than the day it became private.
+    """
+    tally = Tally()
+    for batch in _batches(raws, CHANNELS_IN_A_BATCH):
+        tally.see(Thing.CHANNEL, len(batch))
+        with transaction.atomic():
+            for raw, kind in batch:
+                read = channel(raw, kind)
+                if not isinstance(read, Outcome):
+                    read = _keep_channel(workspace, read, known_at, live=live)
+                tally.end(Thing.CHANNEL, read)
+    return tally
+
+
+def _keep_channel(
+    workspace: Workspace, found: ChannelIn, known_at: datetime, *, live: bool
+) -> Outcome:
+    values = {name: getattr(found, name) for name in _CHANNEL_FIELDS}
+    row = workspace.channels.filter(slack_id=found.slack_id).first()
+    if row is None:
+        row = workspace.channels.create(slack_id=found.slack_id, kind=found.kind, **values)
+        outcome = STORED
+    elif row.members_known_at and known_at < row.members_known_at:
+        return DUPLICATE
+    else:
+        if live or found.kind == Channel.Kind.PRIVATE:
+            values["kind"] = found.kind
+        outcome = UPDATED if row.describe(values) else DUPLICATE
+    if found.members is not None and set_members(row, found.members, known_at):
+        outcome = outcome if outcome is STORED else UPDATED
+    return outcome
+
+
+def set_members(channel: Channel, slack_ids: Sequence[str], known_at: datetime) -> bool:
+    """The channel's complete list of members as of ``known_at``; True when it changed."""
+    known: dict[str, int] = {}
+    with transaction.atomic():
+        people_by_id(channel.workspace, dict.fromkeys(slack_ids, ("", "")), known)
+        wanted = set(known.values())
+        held = set(channel.memberships.values_list("person_id", flat=True))
+        channel.memberships.filter(person__in=held - wanted).delete()
+        ChannelMember.objects.bulk_create(
+            ChannelMember(channel=channel, person_id=pk) for pk in sorted(wanted - held)
+        )
+        channel.members_were_known(known_at)
+    return wanted != held
+
+
+def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    source = iter(items)
+    while batch := list(islice(source, size)):
+        yield batch

@@ -1,0 +1,236 @@
+"""Raw objects of Slack → rows: the one storing code of import and sync.
+
+The end state does not depend on the order in which files and walks come, nor on how often
+the same message does: of two versions the later edit stays, a deletion stays for good, and a reply
+makes a placeholder for a root that nobody has seen yet. Each batch is one transaction.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.db import transaction
+
+from memories.models import Channel, Message, Segment
+from memories.pipeline.roster import people_by_id
+from memories.rules.outcomes import (
+    DUPLICATE,
+    STORED,
+    STORED_NOTICE,
+    UPDATED,
+    Outcome,
+    Tally,
+    Thing,
+)
+from memories.rules.slackmessages import MessageIn, message
+from memories.rules.slacktime import micros, micros_or_0, to_micros
+
+BATCH = 1000
+BATCH_CHARACTERS = 8_000_000
+
+_CONTENT = (
+    *(
+        "author_id",
+        "username",
+        "subtype",
+        "is_notice",
+        "is_bot",
+        "broadcast",
+        "state",
+        "text",
+        "raw",
+    ),
+    *("edited_ts", "thread_ts", "reply_count", "latest_reply"),
+)
+_PLACE = ("author_id", "broadcast", "thread_ts", "reply_count", "latest_reply")
+
+
+def store_messages(
+    channel: Channel, raws: Iterable[object], now: datetime, *, live: bool = False
+) -> Tally:
+    """Store a channel's messages, edits and deletions, in any order.
+
+    ``live``: Slack answers this now, so its counts of replies are the truth; otherwise the
+    counts of the later reply stay.
+    """
+    tally = Tally()
+    people: dict[str, int] = {}
+    now_us = to_micros(now)
+    waiting: list[MessageIn] = []
+    size = 0
+    for raw in raws:
+        tally.see(Thing.MESSAGE)
+        read = message(raw, now_us)
+        if isinstance(read, Outcome):
+            tally.end(Thing.MESSAGE, read)
+            continue
+        waiting.append(read)
+        size += len(read.raw)
+        if len(waiting) == BATCH or size > BATCH_CHARACTERS:
+            _store_batch(channel, waiting, people, tally, live=live)
+            waiting, size = [], 0
+    if waiting:
+        _store_batch(channel, waiting, people, tally, live=live)
+    return tally
+
+
+def _store_batch(
+    channel: Channel,
+    found: Sequence[MessageIn],
+    people: dict[str, int],
+    tally: Tally,
+    *,
+    live: bool,
+) -> None:
+    with transaction.atomic():
+        outcomes = _write(channel, found, people, live=live)
+    for outcome in outcomes:
+        tally.end(Thing.MESSAGE, outcome)
+
+
+def _write(
+    channel: Channel, found: Sequence[MessageIn], people: dict[str, int], *, live: bool
+) -> list[Outcome]:
+    # In turn with whoever else stores in this channel, so that no message comes twice, and with a
+    # pass that cuts it, so that no edit misses its segment.
+    Channel.objects.select_for_update().get(pk=channel.pk)
+    authors: dict[str, tuple[str, str]] = {}
+    for one in found:
+        if one.author and not authors.get(one.author, ("", ""))[0]:
+            authors[one.author] = (one.author_name or one.username, one.author_team)
+    people_by_id(channel.workspace, authors, people)
+    keys = {one.ts for one in found} | {one.thread_ts for one in found if one.thread_ts}
+    # The span of time spares a database without statistics from reading the whole channel.
+    times = [micros(key) for key in keys]
+    held = channel.messages.filter(ts__in=keys, micros__range=(min(times), max(times)))
+    rows = {row.ts: row for row in held.defer("raw")}
+    change = _Change()
+    outcomes = []
+    for one in found:
+        author_id = people[one.author] if one.author else None
+        row = rows.get(one.ts)
+        if row is None:
+            row = rows[one.ts] = _new(channel, one, author_id)
+            change.new.append(row)
+            outcomes.append(STORED_NOTICE if one.is_notice else STORED)
+        else:
+            outcomes.append(change.merge(row, one, author_id, live=live))
+        if one.thread_ts and one.thread_ts != one.ts:
+            root = rows.get(one.thread_ts)
+            if root is None:
+                root = rows[one.thread_ts] = _placeholder(channel, one.thread_ts)
+                change.new.append(root)
+            elif not root.thread_ts:
+                root.thread_ts = root.ts
+                change.moved(root)
+    change.save()
+    return outcomes
+
+
+def _new(channel: Channel, one: MessageIn, author_id: int | None) -> Message:
+    return Message(
+        channel_id=channel.pk,
+        ts=one.ts,
+        micros=one.micros,
+        thread_ts=one.thread_ts,
+        author_id=author_id,
+        username=one.username,
+        subtype=one.subtype,
+        is_notice=one.is_notice,
+        is_bot=one.is_bot,
+        broadcast=one.broadcast,
+        state=Message.State.DELETED if one.is_deleted else Message.State.LIVE,
+        text=one.text,
+        raw=one.raw,
+        edited_ts=one.edited_ts,
+        reply_count=one.reply_count,
+        latest_reply=one.latest_reply,
+    )
+
+
+def _placeholder(channel: Channel, ts: str) -> Message:
+    return Message(
+        channel=channel, ts=ts, micros=micros(ts), thread_ts=ts, state=Message.State.MISSING
+    )
+
+
+class _Change:
+    """What one batch does to the rows."""
+
+    def __init__(self) -> None:
+        self.new: list[Message] = []
+        self.content: dict[int, Message] = {}
+        self.place: dict[int, Message] = {}
+        self.stale: set[int] = set()
+
+    def merge(self, row: Message, one: MessageIn, author_id: int | None, *, live: bool) -> Outcome:
+        """Put what a further sight of a message tells into its row."""
+        was = row.state
+        placed = _place(row, one, live=live)
+        if was == Message.State.DELETED:
+            changed = False
+        elif one.is_deleted:
+            row.purge()
+            changed = True
+        elif was == Message.State.MISSING or _version(one) > _version(row):
+            changed = True
+            self._fill(row, one, author_id)
+        else:
+            changed = False
+            if row.author_id is None and author_id is not None:
+                row.author_id = author_id
+                placed = True
+        if changed:
+            self._touch(row)
+        elif placed:
+            self.moved(row)
+        if was == Message.State.MISSING:
+            return STORED_NOTICE if one.is_notice else STORED
+        return UPDATED if changed or placed else DUPLICATE
+
+    def _fill(self, row: Message, one: MessageIn, author_id: int | None) -> None:
+        row.state = Message.State.LIVE
+        row.author_id = author_id or row.author_id
+        row.username = one.username
+        row.subtype = one.subtype
+        row.is_notice = one.is_notice
+        row.is_bot = one.is_bot
+        row.broadcast = one.broadcast or row.broadcast
+        row.text = one.text
+        row.raw = one.raw
+        row.edited_ts = one.edited_ts
+
+    def _touch(self, row: Message) -> None:
+        self.stale.update(pk for pk in (row.segment_id, row.thread_segment_id) if pk)
+        if row.pk:
+            self.content[row.pk] = row
+
+    def moved(self, row: Message) -> None:
+        if row.pk:
+            self.place[row.pk] = row
+
+    def save(self) -> None:
+        Message.objects.insert(self.new)
+        Message.objects.rewrite(list(self.content.values()), _CONTENT)
+        moved = [row for pk, row in self.place.items() if pk not in self.content]
+        Message.objects.rewrite(moved, _PLACE)
+        if self.stale:
+            Segment.objects.filter(pk__in=self.stale).update(stale=True)
+
+
+def _version(one: MessageIn | Message) -> tuple[int, int, str]:
+    """Of two versions the greater one stays. Equal edits differ by what came to hang on them."""
+    return micros_or_0(one.edited_ts), len(one.text), one.text
+
+
+def _place(row: Message, one: MessageIn, *, live: bool) -> bool:
+    """Where a message stands in its thread; True when that is news."""
+    before = (row.thread_ts, row.broadcast, row.reply_count, row.latest_reply)
+    row.thread_ts = row.thread_ts or one.thread_ts
+    if not one.is_deleted and row.state != Message.State.DELETED:
+        row.broadcast = row.broadcast or one.broadcast
+    told = (micros_or_0(one.latest_reply), one.reply_count)
+    held = (micros_or_0(row.latest_reply), row.reply_count)
+    is_root_now = live and not one.is_deleted and one.thread_ts in ("", one.ts)
+    if told > held or (is_root_now and told != held):
+        row.latest_reply, row.reply_count = one.latest_reply, one.reply_count
+    return before != (row.thread_ts, row.broadcast, row.reply_count, row.latest_reply)

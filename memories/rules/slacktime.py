@@ -1,0 +1,43 @@
+"""Slack's `ts`: text such as ``1700000000.123456`` that is key and clock at once.
+
+The text is the key. Everything that compares or subtracts uses whole microseconds since 1970
+(`micros`), because a float would drop digits and break permalinks.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+SLACK_BEGAN = 1_356_998_400 * SECOND  # 2013-01-01: no Slack message is older
+
+_TS = re.compile(r"([0-9]{1,12})\.([0-9]{1,6})")
+
+
+def micros(ts: str) -> int:
+    """``ts`` as microseconds since 1970. ValueError when it is not digits, a dot, 1-6 digits."""
+    match = _TS.fullmatch(ts)
+    if match is None:
+        raise ValueError(f"not a Slack ts: {ts!r}")
+    return int(match[1]) * SECOND + int(match[2].ljust(6, "0"))
+
+
+def micros_or_0(ts: str) -> int:
+    """Like `micros`; 0 for "", which stands for never."""
+    return micros(ts) if ts else 0
+
+
+def ts_from_micros(us: int) -> str:
+    """The canonical ``ts`` text of a moment (six decimals)."""
+    return f"{us // SECOND}.{us % SECOND:06d}"
+
+
+def to_micros(moment: datetime) -> int:
+    """An aware datetime as microseconds since 1970, exactly."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def from_micros(us: int) -> datetime:
+    """Microseconds since 1970 as an aware UTC datetime."""
+    return EPOCH + timedelta(microseconds=us)

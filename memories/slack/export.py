@@ -1,0 +1,234 @@
+"""A Slack export as streams of raw objects: Slack's own form, or slackdump's of the same shape.
+
+At the top lie lists of people and of channels by kind; each channel has a folder, named after it
+or by its id, with a file per day. Anything else is counted as junk, and a folder that no list
+names is nobody's: its objects are counted and nothing of it is stored, since it may be private.
+"""
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from memories.rules.slack import ChannelIn, channel, is_direct, slack_id
+from memories.rules.slacktext import as_text
+from memories.slack.archive import Folder, Member, NotAnExport, Zip
+from memories.slack.jsonlists import Unreadable
+
+__all__ = ["Export", "ExportFolder", "NotAnExport"]
+
+PEOPLE = "users.json"
+# In this order: of two lists that name a channel, the later and more private one holds.
+CHANNEL_LISTS = {
+    "channels.json": "public",
+    "groups.json": "private",
+    "mpims.json": "mpim",
+    "dms.json": "im",
+}
+_LISTS = (PEOPLE, *CHANNEL_LISTS)
+_DAY = re.compile(r"(\d{4}-\d{2}-\d{2}).*\.json")
+_DIRECT_FOLDER = re.compile(r"D[A-Z0-9]{7,}|mpdm-.+")
+_DUMP_FILE = re.compile(r"[CDG][A-Z0-9]{7,}(-[0-9.]+)?\.json")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_CONVERT = (
+    "This is slackdump's {form}, not an export. Make one of it first:"
+    " slackdump convert -f export -o export.zip {name}"
+)
+
+
+@dataclass
+class ExportFolder:
+    """The day files of one conversation, oldest first.
+
+    ``kind``: public, private, im or mpim; "" when no list names it, and ``slack_id`` is "" then.
+    """
+
+    name: str
+    slack_id: str = ""
+    kind: str = ""
+    days: list[Member] = field(default_factory=list)
+
+
+class Export:
+    """Open with ``Export(path)``; raises `NotAnExport` with advice. Close it, or use ``with``."""
+
+    def __init__(self, path: Path) -> None:
+        _refuse_other_files(path)
+        self._source = Folder(path) if path.is_dir() else Zip(path)
+        self.junk: Counter[str] = Counter()
+        self.broken: list[tuple[str, str]] = []  # files by name, with the reason
+        self._listed: dict[str, tuple[str, set[str]]] = {}
+        members = self._readable(list(self._source.members()))
+        _refuse_other_forms(members, path.name)
+        self._members = _without_wrapper(members)
+        if beside := len(members) - len(self._members):
+            self.junk["beside the export"] += beside
+        self._top = {member.name: member for member in self._members if len(member.parts) == 1}
+        self._sort()
+
+    def __enter__(self) -> "Export":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._source.close()
+
+    @property
+    def newest_day(self) -> datetime | None:
+        """The end of the newest day with a file: the moment that the lists describe, about."""
+        days = [
+            match[1]
+            for folder in self._folders.values()
+            for day in folder
+            if (match := _DAY.fullmatch(day.parts[-1]))
+        ]
+        for day in sorted(set(days), reverse=True):
+            try:
+                return datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(days=1)
+            except (ValueError, OverflowError):
+                continue
+        return None
+
+    def people(self) -> Iterator[object]:
+        if PEOPLE in self._top:
+            yield from self._objects(self._top[PEOPLE])
+
+    def channels(self) -> Iterator[tuple[object, str]]:
+        """Listed conversations with the kind of their list: public, private, im or mpim."""
+        for name, kind in CHANNEL_LISTS.items():
+            if name in self._top:
+                for raw in self._objects(self._top[name]):
+                    self._note(raw, kind)
+                    yield raw, kind
+
+    def folders(self) -> Iterator[ExportFolder]:
+        """The conversations with messages; read all `channels` first.
+
+        A name that two listed channels share tells nothing: such a folder belongs to nobody.
+        """
+        by_name: dict[str, set[str]] = defaultdict(set)
+        for known_as, (_, names) in self._listed.items():
+            for name in {*names, known_as}:
+                by_name[name].add(known_as)
+        for name, days in sorted(self._folders.items()):
+            owners = by_name.get(name, set())
+            folder = ExportFolder(name, days=sorted(days, key=lambda day: day.name))
+            if len(owners) == 1:
+                (folder.slack_id,) = owners
+                folder.kind = self._listed[folder.slack_id][0]
+            elif not owners and _DIRECT_FOLDER.fullmatch(name):
+                folder.kind = "im"
+            yield folder
+
+    def messages(self, folder: ExportFolder) -> Iterator[object]:
+        """The folder's objects by day. A file that breaks gives what comes before the break."""
+        for day in folder.days:
+            yield from self._objects(day)
+
+    def _objects(self, member: Member) -> Iterator[object]:
+        try:
+            yield from member.objects()
+        except Unreadable as error:
+            self.broken.append((member.name, str(error)))
+
+    def _note(self, raw: object, kind: str) -> None:
+        """Remember whose the folders are. Of two lists with one channel the later decides."""
+        if not isinstance(raw, dict) or not (known_as := slack_id(raw.get("id"))):
+            return
+        if is_direct(raw):
+            kind = "im"
+        elif isinstance(read := channel(raw, kind), ChannelIn):
+            kind = read.kind
+        names = {as_text(raw.get("name")), as_text(raw.get("name_normalized"))} - {""}
+        _, known = self._listed.get(known_as, ("", set()))
+        self._listed[known_as] = kind, known | {unicodedata.normalize("NFC", n) for n in names}
+
+    def _readable(self, members: list[Member]) -> list[Member]:
+        """Without what other programs left behind, and without names that are no text."""
+        kept = []
+        for member in members:
+            if reason := _junk(member):
+                self.junk[reason] += 1
+            elif _UNPRINTABLE.search(member.name):
+                shown = _UNPRINTABLE.sub(lambda odd: f"\\u{ord(odd[0]):04x}", member.name)
+                self.broken.append((shown, "a name that is no text"))
+            else:
+                kept.append(member)
+        return kept
+
+    def _sort(self) -> None:
+        self._folders: dict[str, list[Member]] = defaultdict(list)
+        for member in self._members:
+            if len(member.parts) == 2 and _DAY.fullmatch(member.parts[1]):
+                self._folders[member.parts[0]].append(member)
+            elif len(member.parts) > 2 and _DAY.fullmatch(member.parts[-1]):
+                self.broken.append((member.name, "in no channel's folder"))
+            elif member.name not in _LISTS:
+                self.junk["no messages"] += 1
+
+
+def _junk(member: Member) -> str:
+    parts = member.parts
+    if "__MACOSX" in parts or parts[-1] in (".DS_Store", "Thumbs.db", "desktop.ini"):
+        return "left by the system"
+    if parts[-1].startswith("._"):
+        return "left by the system"
+    if any(part.startswith("FC:") or part == "canvases" for part in parts[:-1]):
+        return "canvas"
+    return ""
+
+
+def _without_wrapper(members: list[Member]) -> list[Member]:
+    """The members as seen from the export's top, when somebody zipped the folder around it."""
+    while not any(member.name in _LISTS for member in members):
+        wrappers = {
+            member.parts[0]
+            for member in members
+            if (len(member.parts) == 2 and member.parts[1] in _LISTS)
+            or (len(member.parts) > 2 and _DAY.fullmatch(member.parts[-1]))
+        }
+        if len(wrappers) != 1:
+            break
+        (wrapper,) = wrappers
+        members = [
+            Member(member.name.removeprefix(f"{wrapper}/"), member.source, member.key)
+            for member in members
+            if member.parts[0] == wrapper
+        ]
+    return members
+
+
+def _refuse_other_files(path: Path) -> None:
+    if not path.exists():
+        raise NotAnExport(f"There is no {path}.")
+    if path.is_dir():
+        return
+    with path.open("rb") as file:
+        begin = file.read(16)
+    if begin.startswith(b"SQLite format 3"):
+        raise NotAnExport(_CONVERT.format(form="database", name=path.name))
+    if begin.startswith(b"\x1f\x8b") and path.name.endswith(".json.gz"):
+        raise NotAnExport(_CONVERT.format(form="archive", name="its folder"))
+    if not begin.startswith(b"PK"):
+        raise NotAnExport(f"{path.name} is neither a zip file nor a folder. Unpack it first.")
+
+
+def _refuse_other_forms(members: list[Member], name: str) -> None:
+    names = [member.parts[-1] for member in members]
+    if any(name.endswith(".json.gz") for name in names):
+        raise NotAnExport(_CONVERT.format(form="archive", name=name))
+    if any(name in ("slackdump.sqlite", "slackdump.db") for name in names):
+        raise NotAnExport(_CONVERT.format(form="database", name=name))
+    has_days = any(_DAY.fullmatch(name) for name in names)
+    if not has_days and any(_DUMP_FILE.fullmatch(name) for name in names):
+        raise NotAnExport(_CONVERT.format(form="dump", name=name))
+    if not has_days and not any(name in _LISTS for name in names):
+        raise NotAnExport(
+            f"{name} holds neither lists of channels nor files of days. Give the zip file that"
+            " Slack made, or the folder it was unpacked to."
+        )

@@ -1,0 +1,138 @@
+"""The objects of a JSON list, one after the other, from a file of any size.
+
+Only one object is held at a time. One that is larger than `LARGEST_HELD` is passed over without
+being held and stands in the stream as `TooLarge`.
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from memories.rules.slack import TooLarge
+
+CHUNK = 1 << 16  # bytes
+LARGEST_HELD = 8_000_000  # characters
+_SPACE = re.compile(r"[ \t\n\r]*")
+_TURNS = re.compile(r'["\\{}\[\]]')
+# The end of what is held may cut a literal (-Infinity is the longest), a \uXXXX, or a number's
+# fraction or exponent in two.
+_LITERAL = 12
+_NUMBER = 2
+
+
+class Unreadable(Exception):
+    """A file that is no JSON list, or stops being one; the text says how."""
+
+
+def objects(file: BinaryIO) -> Iterator[object]:
+    """Yield what the list holds. What was read before a break has been yielded already."""
+    text = _Window(file)
+    if text.peek() != "[":
+        raise Unreadable("not a list" if text.peek() else text.fault or "empty")
+    text.position += 1
+    if text.peek() == "]":
+        text.position += 1
+    else:
+        while True:
+            yield text.value()
+            mark = text.peek()
+            text.position += 1
+            if mark == "]":
+                break
+            if mark != ",":
+                raise Unreadable("not JSON" if mark else text.fault or "cut off")
+    if text.peek():
+        raise Unreadable("more than one list")
+
+
+class _Window:
+    """A piece of the file as text, and where in it reading goes on."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+        self._json = json.JSONDecoder()
+        self._held = ""
+        self._ended = False
+        self.position = 0
+        self.fault = ""  # why the end came too early, when the file's end is not the reason
+
+    def peek(self) -> str:
+        """The next character that is not space, "" at the end."""
+        if self.position < len(self._held) and (found := self._held[self.position]) > " ":
+            return found
+        while True:
+            space = _SPACE.match(self._held, self.position)
+            self.position = space.end() if space else self.position
+            if self.position < len(self._held):
+                return self._held[self.position]
+            if not self._more(CHUNK):
+                return ""
+
+    def value(self) -> object:
+        """The value that begins here. Asks for twice as much each time, to stay linear."""
+        self.peek()
+        wanted = CHUNK
+        while True:
+            try:
+                found, end = self._json.raw_decode(self._held, self.position)
+            except json.JSONDecodeError as error:
+                spare = 0 if self._ended else _LITERAL
+                at_the_end = error.pos >= len(self._held) - spare
+                if not (at_the_end or error.msg.startswith("Unterminated string")):
+                    raise Unreadable("not JSON") from error
+                if self._ended:
+                    raise Unreadable(self.fault or "cut off") from error
+            except (ValueError, RecursionError):
+                return self._pass_over()  # a number of thousands of digits, or nested too deeply
+            else:
+                whole = isinstance(found, dict | list | str) or self._ended
+                if whole or end < len(self._held) - _NUMBER:
+                    self.position = end
+                    return found
+            if len(self._held) - self.position > LARGEST_HELD:
+                return self._pass_over()
+            self._more(wanted)
+            wanted *= 2
+
+    def _pass_over(self) -> TooLarge:
+        """Go behind the value that begins here, holding a chunk of it at a time."""
+        depth, in_string, escaped = 0, False, -1
+        while True:
+            for match in _TURNS.finditer(self._held, self.position):
+                mark, at = match[0], match.start()
+                if at == escaped:
+                    continue
+                if mark == "\\":
+                    escaped = at + 1
+                elif mark == '"':
+                    in_string = not in_string
+                elif not in_string:
+                    depth += 1 if mark in "{[" else -1
+                if depth <= 0 and not in_string and mark != "\\":
+                    self.position = match.end()
+                    return TooLarge()
+            escaped -= len(self._held)
+            self.position = len(self._held)
+            if not self._more(CHUNK):
+                raise Unreadable(self.fault or "cut off")
+
+    def _more(self, wanted: int) -> bool:
+        """Read on, so many bytes, and forget what was read; False at the end of the file."""
+        parts = []
+        while wanted > 0 and not self._ended:
+            read = self._file.read(wanted)
+            self._ended = not read
+            wanted -= len(read)
+            try:
+                parts.append(self._decode(read, self._ended))
+            except UnicodeDecodeError as error:
+                # What comes before the odd byte is still read.
+                parts.append(error.object[: error.start].decode())
+                self._ended, self.fault = True, "not UTF-8"
+        text = "".join(parts)
+        self._held = self._held[self.position :] + text
+        self.position = 0
+        return bool(text)

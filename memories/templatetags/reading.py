@@ -1,0 +1,232 @@
+"""What templates say in one word: times, reasons, names, and texts that people or models wrote."""
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memories.models import Memory, MemoryVersion
+from memories.rules.lines import words_of
+from memories.rules.segments import Trigger
+from memories.rules.slacktime import from_micros
+from memories.rules.tokens import estimate
+from memories.views import paths
+from memories.views.shown import shape_of
+from memories.views.texts import line_text, message_text, text_lang
+
+register = template.Library()
+
+_A_DAY = 24 * 3600
+
+
+# Times
+
+
+@register.simple_tag
+def moment(value: datetime | int, style: str = "near") -> SafeString:
+    """A ``<time>``; ``value`` is aware or microseconds since 1970, told in the page's zone.
+
+    ``near`` is relative under 24 hours; ``full`` never is; ``time`` and ``day`` are one half.
+    """
+    at = timezone.localtime(from_micros(value) if isinstance(value, int) else value)
+    absolute = _absolute(at)
+    words = (
+        {
+            "full": absolute,
+            "time": date_format(at, "H:i"),
+            "day": date_format(at, _("l, j M Y")),
+            "date": date_format(at, _("j M Y")),
+        }.get(style)
+        or _near(at)
+        or absolute
+    )
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), absolute, words)
+
+
+@register.simple_tag
+def span(first_us: int, last_us: int) -> SafeString:
+    """A period; its second half leaves out the day when that is the same."""
+    first, last = (timezone.localtime(from_micros(us)) for us in (first_us, last_us))
+    if _absolute(first) == _absolute(last):
+        return moment(first_us, "full")
+    if first.date() == last.date():
+        end = date_format(last, "H:i")
+    else:
+        end = _absolute(last)
+    return format_html(
+        '<time datetime="{}">{}</time><span aria-hidden="true"> – </span>'
+        '<span class="hidden">{}</span><time datetime="{}">{}</time>',
+        first.isoformat(),
+        _absolute(first),
+        _(" to "),
+        last.isoformat(),
+        end,
+    )
+
+
+def _absolute(at: datetime) -> str:
+    return date_format(at, _("j M Y, H:i"))
+
+
+def _near(at: datetime) -> str:
+    """Relative words under 24 hours, "" beyond and for what is yet to come."""
+    seconds = int((timezone.now() - at).total_seconds())
+    if not 0 <= seconds < _A_DAY:
+        return ""
+    if seconds < 60:
+        return _("just now")
+    if seconds < 3600:
+        minutes = seconds // 60
+        return ngettext("%(n)s min ago", "%(n)s min ago", minutes) % {"n": minutes}
+    hours = seconds // 3600
+    return ngettext("%(n)s h ago", "%(n)s h ago", hours) % {"n": hours}
+
+
+# Why and by whom
+
+
+@register.simple_tag
+def why(version: MemoryVersion) -> str:
+    """What made this version, in words with its numbers."""
+    if version.origin == MemoryVersion.Origin.PERSON:
+        return _("edited by hand")
+    if version.origin == MemoryVersion.Origin.RESTORE:
+        old = version.restored_from
+        return _("restored from v%(number)s") % {"number": old.number} if old else _("restored")
+    return reason_words(version.trigger)
+
+
+@register.filter
+def reason_words(trigger: dict[str, Any]) -> str:
+    """``{"reason": "idle", "new": 12, "quiet_s": 7200}`` as words; "" for nothing known."""
+    new = trigger.get("new", 0)
+    many = ngettext("%(n)s message", "%(n)s messages", new) % {"n": new}
+    texts = ngettext("%(n)s text", "%(n)s texts", new) % {"n": new}
+    words = {
+        Trigger.IDLE: _("%(messages)s, then quiet for %(time)s"),
+        Trigger.FULL: _("%(messages)s: a full segment"),
+        Trigger.FIRST: _("%(messages)s: the first look at this channel"),
+        Trigger.HISTORY_OFF: _("%(messages)s, history is off"),
+        Trigger.BACKFILL: _("%(messages)s from before"),
+        Trigger.EDITED: _("a message was edited or deleted"),
+        "merge": _("merged from %(texts)s"),
+    }.get(trigger.get("reason", ""), "")
+    return words % {
+        "messages": many,
+        "texts": texts,
+        "time": duration(trigger.get("quiet_s", 0)),
+    }
+
+
+@register.filter
+def duration(seconds: int) -> str:
+    """``7200`` as "2 h", ``5400`` as "1 h 30 min", ``40`` as "40 s"."""
+    hours, rest = divmod(int(seconds), 3600)
+    minutes = rest // 60
+    if not hours and not minutes:
+        return _("%(n)s s") % {"n": rest}
+    parts = []
+    if hours:
+        parts.append(_("%(n)s h") % {"n": hours})
+    if minutes:
+        parts.append(_("%(n)s min") % {"n": minutes})
+    return " ".join(parts)
+
+
+@register.filter
+def fault_words(fault: str) -> str:
+    """Why a generation gave nothing, as far as there are words for it."""
+    return {
+        "rate_limited": _("the model asked to wait"),
+        "out_of_credit": _("the account at the model is used up"),
+        "unauthorised": _("the model refused the key"),
+        "forbidden": _("the model refused the key"),
+        "server_error": _("the model had an error of its own"),
+        "connection": _("the model could not be reached"),
+        "timeout": _("the model did not answer in time"),
+        "empty": _("the answer was empty"),
+        "blank": _("the answer was empty"),
+        "length": _("the answer was cut off"),
+        "content_filter": _("the model refused the content"),
+        "refusal": _("the model refused"),
+        "prompt_echoed": _("the answer repeated its instructions"),
+        "too_long": _("the answer was far too long"),
+        "too_short": _("the answer was far too short"),
+        "unknown_finish": _("the answer ended in an unknown way"),
+        "malformed": _("the answer was no answer of a model"),
+        "bad_request": _("the model did not understand the request"),
+        "not_found": _("the model is not known there"),
+        "context_too_long": _("the text was too long for the model"),
+        "gave_no_answer": _("its worker went away each time"),
+        "unexpected": _("an error in Memory Hub itself"),
+    }.get(fault, fault.replace("_", " "))
+
+
+# Memories and where they are
+
+
+@register.filter
+def page_of(memory: Memory) -> str:
+    return paths.page_of(memory)
+
+
+@register.filter
+def scope_name(memory: Memory) -> str:
+    return paths.scope_name(memory)
+
+
+@register.filter
+def type_name(memory: Memory) -> str:
+    return paths.type_name(memory)
+
+
+@register.filter
+def tokens(text: str) -> int:
+    return estimate(text)
+
+
+# Texts
+
+register.filter(text_lang)
+register.filter(line_text)
+register.filter("words", words_of)
+register.simple_tag(message_text)
+
+
+# Drawings
+
+
+@register.simple_tag
+def icon(name: str, label: str = "") -> SafeString:
+    """A symbol of icons.svg; without a label it is decoration."""
+    hidden = (
+        format_html('role="img" aria-label="{}"', label)
+        if label
+        else mark_safe('aria-hidden="true"')
+    )
+    return format_html(
+        '<svg class="icon" {}><use href="{}#{}"></use></svg>',
+        hidden,
+        static("memories/icons.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def knot(shape: str) -> SafeString:
+    """The knot of a version on the thread: who wrote it, by its shape."""
+    return format_html(
+        '<svg class="knot knot-{0}" aria-hidden="true"><use href="{1}#knot-{0}"></use></svg>',
+        shape,
+        static("memories/icons.svg"),
+    )
+
+
+register.filter(shape_of)

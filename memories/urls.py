@@ -1,0 +1,37 @@
+"""Addresses of the pages. `channels.detail` is named `channels-detail`."""
+
+from django.urls import URLPattern, URLResolver, path
+
+from memories.views import (
+    channels,
+    memories,
+    messages,
+    notes,
+    pages,
+    settings,
+    threads,
+    versions,
+    workspaces,
+)
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", workspaces.index, name="workspaces-index"),
+    path("theme/", pages.set_theme, name="pages-set_theme"),
+    # A workspace and what is in it
+    path("w/<slug:slug>/", workspaces.detail, name="workspaces-detail"),
+    path("w/<slug:slug>/settings/", settings.edit, name="settings-edit"),
+    path("w/<slug:slug>/notes/", notes.index, name="notes-index"),
+    path("w/<slug:slug>/notes/<int:pk>/edit/", notes.edit, name="notes-edit"),
+    path("w/<slug:slug>/notes/<int:pk>/delete/", notes.delete, name="notes-delete"),
+    path("w/<slug:slug>/c/<str:slack_id>/", channels.detail, name="channels-detail"),
+    path("w/<slug:slug>/c/<str:slack_id>/messages/", messages.index, name="messages-index"),
+    path(
+        "w/<slug:slug>/c/<str:slack_id>/t/<str:thread_ts>/", threads.detail, name="threads-detail"
+    ),
+    # A memory and its versions
+    path("m/<int:pk>/edit/", memories.edit, name="memories-edit"),
+    path("m/<int:pk>/versions/", memories.versions, name="memories-versions"),
+    path("v/<int:pk>/", versions.detail, name="versions-detail"),
+    path("v/<int:pk>/restore/", versions.restore, name="versions-restore"),
+    path("diff/<int:older>..<int:newer>/", versions.compare, name="versions-compare"),
+]

@@ -1,0 +1,118 @@
+"""Who may open what. Every page starts here, from the signed-in user; the rest answers 404."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest
+from django.shortcuts import get_object_or_404
+from django_htmx.middleware import HtmxDetails
+
+from memories.models import Channel, Member, Memory, MemoryVersion, Note, Reader, User, Workspace
+from memories.rules.slacktime import micros
+
+
+class UserRequest(HttpRequest):
+    """A request behind `login_required`, with what django-htmx adds."""
+
+    user: User
+    htmx: HtmxDetails
+
+
+@dataclass
+class Place:
+    """Where a page stands: the workspace, who reads it, and as what."""
+
+    workspace: Workspace
+    reader: Reader
+
+    @cached_property
+    def role(self) -> str:
+        return self.workspace.role_of(self.reader)
+
+    @property
+    def can_edit(self) -> bool:
+        return self.role in Member.EDITING
+
+    @property
+    def can_administer(self) -> bool:
+        return self.role == Member.Role.ADMIN
+
+    @cached_property
+    def reads_workspace(self) -> bool:
+        """Guests come in by their channels and do not read the workspace's own memory."""
+        return Workspace.objects.visible_to(self.reader).filter(pk=self.workspace.pk).exists()
+
+    @cached_property
+    def channels(self) -> list[Channel]:
+        """The channels the reader may read, live ones first, by name."""
+        found = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
+        return list(found.order_by("is_archived", "name", "slack_id"))
+
+    @property
+    def archived(self) -> list[Channel]:
+        return [channel for channel in self.channels if channel.is_archived]
+
+    @cached_property
+    def channels_by_id(self) -> dict[str, Channel]:
+        return {channel.slack_id: channel for channel in self.channels}
+
+
+def place_of(request: UserRequest, workspace: Workspace) -> Place:
+    return Place(workspace, Reader.of(request.user))
+
+
+def open_workspace(request: UserRequest, slug: str) -> Place:
+    entered = Workspace.objects.entered_by(Reader.of(request.user))
+    return place_of(request, get_object_or_404(entered, slug=slug))
+
+
+def open_channel(request: UserRequest, slug: str, slack_id: str) -> tuple[Place, Channel]:
+    place = open_workspace(request, slug)
+    channel = place.channels_by_id.get(slack_id)
+    if channel is None:
+        raise Http404
+    return place, channel
+
+
+def open_memory(request: UserRequest, pk: int) -> tuple[Place, Memory]:
+    memories = Memory.objects.visible_to(Reader.of(request.user)).with_current()
+    memory = get_object_or_404(memories, pk=pk)
+    return place_of(request, memory.workspace), memory
+
+
+def open_version(request: UserRequest, pk: int) -> tuple[Place, MemoryVersion]:
+    versions = MemoryVersion.objects.visible_to(Reader.of(request.user)).select_related(
+        "memory__workspace", "memory__channel", "memory__current"
+    )
+    version = get_object_or_404(versions, pk=pk)
+    return place_of(request, version.memory.workspace), version
+
+
+def open_note(request: UserRequest, slug: str, pk: int) -> tuple[Place, Note]:
+    place = open_workspace(request, slug)
+    notes = Note.objects.visible_to(place.reader).filter(workspace=place.workspace)
+    return place, get_object_or_404(notes.select_related("channel", "author"), pk=pk)
+
+
+def number_or_none(given: str) -> int | None:
+    """A key or number that came with a request, as one that every database can look for."""
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 18 else None
+
+
+def moment_or_404(ts: str) -> int:
+    """Microseconds of a Slack ts in an address."""
+    try:
+        return micros(ts)
+    except ValueError as error:
+        raise Http404 from error
+
+
+def must_edit(place: Place) -> None:
+    if not place.can_edit:
+        raise PermissionDenied
+
+
+def must_administer(place: Place) -> None:
+    if not place.can_administer:
+        raise PermissionDenied

@@ -1,0 +1,59 @@
+"""What of the channels is remembered and what waits: rows in, `rules.coverage` out."""
+
+from collections.abc import Iterable
+
+from django.db.models import Count, Max, Sum
+
+from memories.models import Channel, Memory, Message, Segment
+from memories.rules.coverage import Share, Waiting, waiting
+from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.segments import should_update_short_term_memory
+from memories.views.access import Place
+
+
+def channels_waiting(
+    place: Place, channels: Iterable[Channel], now_us: int
+) -> dict[int, tuple[Share, Waiting | None]]:
+    """By channel: its messages from the start mark on, and why the open ones still wait.
+
+    Three queries for any number of channels.
+    """
+    found = list(channels)
+    settings = place.workspace.memory_settings
+    unread = {
+        row["channel"]: (row["new"], row["latest"])
+        for row in Message.objects.filter(channel__in=found)
+        .waiting()
+        .until(now_us)
+        .values("channel")
+        .order_by()
+        .annotate(new=Count("pk"), latest=Max("micros"))
+    }
+    read: dict[int, dict[str, int]] = {}
+    segments = Segment.objects.filter(channel__in=found).of_channel()
+    for row in segments.values("channel", "outcome").order_by().annotate(n=Sum("message_count")):
+        read.setdefault(row["channel"], {})[row["outcome"]] = row["n"]
+    remembering = set(
+        Memory.objects.filter(
+            channel__in=found,
+            scope=MemoryScope.CHANNEL,
+            memory_type=MemoryType.SHORT_TERM,
+            current__isnull=False,
+        ).values_list("channel_id", flat=True)
+    )
+    answers = {}
+    for channel in found:
+        new, latest = unread.get(channel.pk, (0, None))
+        by_outcome = read.get(channel.pk, {})
+        closed = by_outcome.get(Segment.Outcome.WAITING, 0)
+        share = Share(
+            remembered=by_outcome.get(Segment.Outcome.REMEMBERED, 0),
+            waiting=new + closed,
+            skipped=by_outcome.get(Segment.Outcome.NOTHING, 0)
+            + by_outcome.get(Segment.Outcome.SKIPPED, 0),
+        )
+        due = should_update_short_term_memory(
+            latest, new, now_us, settings, has_memory=channel.pk in remembering
+        )
+        answers[channel.pk] = (share, waiting(due, settings))
+    return answers

@@ -1,0 +1,234 @@
+"""Messages in Slack's shape, and those that a version rests on."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.utils import timezone
+from django.utils.text import Truncator
+
+from memories.models import Channel, MemoryVersion, Message, Person
+from memories.models.messages import MessageQuerySet
+from memories.models.names import Names
+from memories.rules.invisible import marked
+from memories.rules.markup import Token, parse, plain
+from memories.rules.permalinks import permalink
+from memories.rules.slacktime import SECOND, from_micros
+from memories.views import paths
+from memories.views.access import Place, UserRequest, moment_or_404, number_or_none, open_channel
+from memories.views.pages import render_page_or_part
+from memories.views.shown import show_one, with_origin
+
+AT_ONCE = 50
+CONTINUES_WITHIN_US = 5 * 60 * SECOND  # the same person going on: no second name and face
+_MENTIONED = re.compile(r"<@([A-Z0-9]{2,40})")
+
+
+@dataclass
+class ShownMessage:
+    """A message as a page shows it; ``source`` is its number in the version's text, 0 for none."""
+
+    message: Message
+    name: str
+    tokens: Sequence[Token]
+    files: Sequence[str]
+    slack: str
+    thread: str
+    day: date
+    source: int = 0
+    continues: bool = False
+    begins_day: bool = False
+
+    @property
+    def initial(self) -> str:
+        return self.name.strip("#@ ")[:1].upper() or "?"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Messages in order of time, and whether there are more on either side."""
+
+    messages: list[Message]
+    has_older: bool
+    has_newer: bool
+
+
+@login_required
+def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """``?around=`` or ``?before=`` or ``?after=`` a ts; ``?v=`` marks a version's sources."""
+    place, channel = open_channel(request, slug, slack_id)
+    version = _version(request, place)
+    numbers = source_numbers(version, channel, place) if version else {}
+    only = bool(version) and request.GET.get("only") == "sources"
+    messages = channel.messages.select_related("author")
+    if only:
+        messages = messages.filter(ts__in=numbers)
+    around = request.GET.get("around", "")
+    before, after = request.GET.get("before", ""), request.GET.get("after", "")
+    stretch = read_stretch(messages, around=around, before=before, after=after)
+    path = paths.messages_path(slug, channel.slack_id)
+    kept = {"v": str(version.pk)} if version else {}
+    shown = show_messages(stretch.messages, place, channel, numbers)
+    return render_page_or_part(
+        request,
+        "messages/index.html",
+        "messages/_messages.html",
+        {
+            "place": place,
+            "channel": channel,
+            "shown": shown,
+            "around": around,
+            "version": version,
+            "sources_total": len(numbers),
+            "sources_here": sum(1 for one in shown if one.source),
+            "only": only,
+            "all_path": f"{path}?{urlencode({**kept, 'around': around} if around else kept)}",
+            "only_path": f"{path}?{urlencode({**kept, 'only': 'sources'})}",
+            "older": _step(path, kept, "before", shown, 0, only) if stretch.has_older else "",
+            "newer": _step(path, kept, "after", shown, -1, only) if stretch.has_newer else "",
+            "shows_older": not after,
+            "shows_newer": not before,
+            "focus": (shown[-1] if before else shown[0]).message.ts if shown else "",
+        },
+    )
+
+
+def read_stretch(
+    messages: MessageQuerySet, *, around: str = "", before: str = "", after: str = ""
+) -> Stretch:
+    """At most 50 messages beside a moment, by key and never by offset; the newest without one."""
+    if around:
+        at = moment_or_404(around)
+        half = AT_ONCE // 2
+        older = list(messages.filter(micros__lt=at).in_order().reverse()[: half + 1])
+        newer = list(messages.filter(micros__gte=at).in_order()[: half + 1])
+        return Stretch(
+            [*reversed(older[:half]), *newer[:half]], len(older) > half, len(newer) > half
+        )
+    if after:
+        later = messages.filter(micros__gt=moment_or_404(after)).in_order()
+        newer = list(later[: AT_ONCE + 1])
+        return Stretch(newer[:AT_ONCE], has_older=True, has_newer=len(newer) > AT_ONCE)
+    if before:
+        messages = messages.filter(micros__lt=moment_or_404(before))
+    older = list(messages.in_order().reverse()[: AT_ONCE + 1])
+    return Stretch(list(reversed(older[:AT_ONCE])), len(older) > AT_ONCE, bool(before))
+
+
+def show_messages(
+    messages: Iterable[Message], place: Place, channel: Channel, numbers: dict[str, int]
+) -> list[ShownMessage]:
+    """One query, for the names of the people mentioned; ``numbers`` are sources by ts."""
+    found = list(messages)
+    names = _names_in(found, place)
+    zone = place.workspace.memory_settings.zone
+    shown: list[ShownMessage] = []
+    for message in found:
+        is_live = message.state == Message.State.LIVE
+        one = ShownMessage(
+            message,
+            name=message.author_name,
+            tokens=parse(marked(message.text), names) if is_live else (),
+            files=files_of(message.raw) if is_live else (),
+            slack=permalink(
+                place.workspace.domain, channel.slack_id, message.ts, message.thread_ts
+            ),
+            thread=thread_path(place, channel, message),
+            day=timezone.localtime(from_micros(message.micros), zone).date(),
+            source=numbers.get(message.ts, 0),
+        )
+        last = shown[-1] if shown else None
+        one.begins_day = last is None or last.day != one.day
+        one.continues = last is not None and _continues(last, one)
+        shown.append(one)
+    return shown
+
+
+def first_words(messages: Iterable[Message], place: Place) -> dict[str, str]:
+    """The beginnings of messages as plain words, by ts."""
+    found = list(messages)
+    names = _names_in(found, place)
+    return {
+        message.ts: Truncator(" ".join(plain(marked(message.text), names).split())).chars(80)
+        for message in found
+    }
+
+
+def thread_path(place: Place, channel: Channel, message: Message) -> str:
+    """The page of the thread a message stands in, "" outside of threads."""
+    if not message.thread_ts:
+        return ""
+    return paths.thread_path(place.workspace.slug, channel.slack_id, message.thread_ts)
+
+
+def source_numbers(version: MemoryVersion, channel: Channel, place: Place) -> dict[str, int]:
+    """The numbers that a version's text gives to its messages of this channel, by ts."""
+    shown = show_one(version, place)
+    path = paths.messages_path(place.workspace.slug, channel.slack_id) + "?"
+    return {
+        chip.ts: chip.number
+        for line in (shown.lines if shown else ())
+        for chip in line.chips
+        if chip.href.startswith(path)
+    }
+
+
+def files_of(raw: str) -> list[str]:
+    """Names of the files a message came with; what Slack no longer has keeps no name."""
+    if '"files"' not in raw:
+        return []
+    files = json.loads(raw).get("files") or []
+    names = (file.get("title") or file.get("name") for file in files if isinstance(file, dict))
+    return [marked(str(name)) for name in names if name]
+
+
+def _version(request: UserRequest, place: Place) -> MemoryVersion | None:
+    """The version whose sources are marked; 404 unless the reader may read it."""
+    if not request.GET.get("v"):
+        return None
+    if (pk := number_or_none(request.GET["v"])) is None:
+        raise Http404
+    versions = with_origin(MemoryVersion.objects.visible_to(place.reader))
+    version = versions.filter(pk=pk, memory__workspace=place.workspace).first()
+    if version is None:
+        raise Http404
+    return version
+
+
+def _names_in(messages: Iterable[Message], place: Place) -> Names:
+    """The names that these messages mention, as far as the reader may see them."""
+    ids = {slack_id for message in messages for slack_id in _MENTIONED.findall(message.text)}
+    people = Person.objects.filter(workspace=place.workspace, slack_id__in=ids).names()
+    channels = {slack_id: channel.name for slack_id, channel in place.channels_by_id.items()}
+    return Names(people, channels)
+
+
+def _continues(last: ShownMessage, one: ShownMessage) -> bool:
+    a, b = last.message, one.message
+    return (
+        last.name == one.name
+        and a.author_id == b.author_id
+        and a.thread_ts == b.thread_ts
+        and not (a.is_notice or b.is_notice)
+        and not one.begins_day
+        and b.micros - a.micros < CONTINUES_WITHIN_US
+    )
+
+
+def _step(
+    path: str,
+    kept: dict[str, str],
+    word: str,
+    shown: list[ShownMessage],
+    end: int,
+    only: bool,  # noqa: FBT001
+) -> str:
+    if not shown:
+        return ""
+    query = {**kept, word: shown[end].message.ts} | ({"only": "sources"} if only else {})
+    return f"{path}?{urlencode(query)}"

@@ -1,0 +1,48 @@
+"""Where things are read: the page of a memory's scope, and its name there."""
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from memories.models import Memory
+from memories.rules.memory import MemoryScope, MemoryType
+
+
+def page_of(memory: Memory) -> str:
+    """The page that shows this memory among its neighbours."""
+    slug = memory.workspace.slug
+    if memory.channel is None:
+        return reverse("workspaces-detail", args=[slug])
+    if memory.scope == MemoryScope.THREAD:
+        return thread_path(slug, memory.channel.slack_id, memory.thread_ts)
+    return channel_path(slug, memory.channel.slack_id)
+
+
+def channel_path(slug: str, slack_id: str) -> str:
+    return reverse("channels-detail", args=[slug, slack_id])
+
+
+def messages_path(slug: str, slack_id: str) -> str:
+    return reverse("messages-index", args=[slug, slack_id])
+
+
+def thread_path(slug: str, slack_id: str, thread_ts: str) -> str:
+    return reverse("threads-detail", args=[slug, slack_id, thread_ts])
+
+
+def scope_name(memory: Memory) -> str:
+    """``#general``, ``Thread in #general``, or the workspace's name."""
+    if memory.channel is None:
+        return str(memory.workspace)
+    if memory.scope == MemoryScope.THREAD:
+        return _("Thread in %(channel)s") % {"channel": memory.channel}
+    return str(memory.channel)
+
+
+def type_name(memory: Memory) -> str:
+    if memory.scope == MemoryScope.THREAD:
+        return _("Thread memory")
+    return (
+        _("Long-term memory")
+        if memory.memory_type == MemoryType.LONG_TERM
+        else _("Short-term memory")
+    )

@@ -1,0 +1,97 @@
+"""Texts that were written elsewhere, as HTML: everything is escaped, nothing is a tag by itself."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from memories.rules import markup
+from memories.views import paths
+from memories.views.access import Place
+
+_JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f]")
+_CODE = re.compile(r"`([^`\n]+)`")
+_BOLD = re.compile(r"(?<![\w*])(\*\*?)(?=[^\s*])([^*]+)(?<=\S)\1(?![\w*])")
+_STYLES = {"*": mark_safe("strong"), "_": mark_safe("em"), "~": mark_safe("s")}
+# As message lines are written for summarisers: "2026-11-20 14:05 mika: ".
+_SAID = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d [^:\n]{1,60}: ")
+
+
+def text_lang(text: str) -> str:
+    """The language of a text for ``lang``: ja by its script, en for plain ASCII, else unknown."""
+    if _JAPANESE.search(text):
+        return "ja"
+    return "en" if text.isascii() else ""
+
+
+def line_text(text: str) -> SafeString:
+    """A memory's line: who said it when is set apart where it begins so, and `code`."""
+    said = _SAID.match(text)
+    begin = format_html('<span class="said">{}</span> ', said[0].strip()) if said else ""
+    parts = _CODE.split(text[said.end() :] if said else text)
+    html = (
+        format_html("<code>{}</code>", part) if i % 2 else _emphasised(part)
+        for i, part in enumerate(parts)
+    )
+    return mark_safe(begin + "".join(html))  # noqa: S308  # every part is escaped
+
+
+def _emphasised(text: str) -> SafeString:
+    """*Bold* words, and **bold** ones as models like to write them."""
+    return mark_safe(_BOLD.sub(r"<strong>\2</strong>", str(escape(text))))  # noqa: S308  # escaped
+
+
+def message_text(found: Iterable[markup.Token], place: Place) -> SafeString:
+    """A message's pieces as HTML; quotations are grouped, links open without a referrer."""
+    html: list[SafeString] = []
+    quoted: list[SafeString] = []
+
+    def close() -> None:
+        if quoted:
+            html.append(format_html("<blockquote>{}</blockquote>", mark_safe("".join(quoted))))  # noqa: S308
+            quoted.clear()
+
+    after_block = False
+    for token in found:
+        if after_block and token.kind is markup.Kind.TEXT:
+            # A block ends its line by itself.
+            token = replace(token, text=token.text.removeprefix("\n"))
+        after_block = token.kind is markup.Kind.BLOCK
+        if token.quoted:
+            quoted.append(_piece(token, place))
+            continue
+        if quoted and token.kind is markup.Kind.TEXT:
+            token = replace(token, text=token.text.removeprefix("\n"))
+        close()
+        html.append(_piece(token, place))
+    close()
+    return mark_safe("".join(html))  # noqa: S308  # pieces made by format_html
+
+
+def _piece(token: markup.Token, place: Place) -> SafeString:
+    """A piece inside the marks it stood between."""
+    html = _bare(token, place)
+    for mark in token.style:
+        tag = _STYLES[mark]
+        html = format_html("<{}>{}</{}>", tag, html, tag)
+    return html
+
+
+def _bare(token: markup.Token, place: Place) -> SafeString:
+    kind = token.kind
+    if kind is markup.Kind.LINK:
+        return format_html(
+            '<a href="{}" rel="noopener noreferrer nofollow">{}</a>', token.ref, token.text
+        )
+    if kind is markup.Kind.CHANNEL and (channel := place.channels_by_id.get(token.ref)):
+        path = paths.channel_path(place.workspace.slug, channel.slack_id)
+        return format_html('<a class="mention" href="{}">{}</a>', path, token.text)
+    if kind in (markup.Kind.PERSON, markup.Kind.CHANNEL, markup.Kind.SPECIAL):
+        return format_html('<span class="mention">{}</span>', token.text)
+    if kind is markup.Kind.CODE:
+        return format_html("<code>{}</code>", token.text)
+    if kind is markup.Kind.BLOCK:
+        return format_html('<pre tabindex="0"><code>{}</code></pre>', token.text.strip("\n"))
+    return escape(token.text)

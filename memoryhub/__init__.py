@@ -1,0 +1,1 @@
+"""The project: settings, addresses and what keeps the processes alive."""

@@ -1,0 +1,62 @@
+"""What the logs look like: one line per event, ids and counts, never what people wrote.
+
+The code logs only ids and counts. What is left are errors of others: a database quotes the row
+that it refuses and a model's error may quote the prompt. So of an exception only the first
+line is kept, bounded, and PostgreSQL's DETAIL never appears.
+"""
+
+import json
+import logging
+import re
+import traceback
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+MAX_ERROR_CHARACTERS = 200
+_QUOTED_ROW = re.compile(r"^(DETAIL|CONTEXT|HINT):.*$\n?", re.MULTILINE)
+_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_LEFT_OUT = _STANDARD_FIELDS | {"request"}  # its address holds what people search for
+
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+class PlainFormatter(logging.Formatter):
+    """For a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return _QUOTED_ROW.sub("", super().formatMessage(record)).rstrip()
+
+    def formatException(self, ei: ExcInfo) -> str:
+        """The frames, innermost last, then the error's class and the head of its first line."""
+        kind, error, trace = ei
+        if kind is None or error is None:
+            return ""
+        return "".join(traceback.format_tb(trace)) + f"{kind.__name__}: {head_of(error)}"
+
+
+class JsonFormatter(PlainFormatter):
+    """For a collector: one JSON object a line, with the record's extra fields as keys."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": _QUOTED_ROW.sub("", record.getMessage()).rstrip(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        for name, value in vars(record).items():
+            if name not in _LEFT_OUT:
+                line[name] = value if isinstance(value, int | float | bool) else str(value)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def head_of(error: BaseException) -> str:
+    """The first line of an error's text, at most 200 characters."""
+    lines = str(error).splitlines()
+    return lines[0][:MAX_ERROR_CHARACTERS] if lines else ""

@@ -1,0 +1,251 @@
+"""Settings of Memory Hub. Every option is an environment variable: docs/settings.md.
+
+`MEMORYHUB_URL` is the address that people type; hosts, origins, secure cookies and the redirect
+to https follow from it.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.env import BASE_DIR, env
+from memoryhub.secret_key import kept_secret_key
+
+# Where and how it runs
+
+DEBUG = env.bool("MEMORYHUB_DEBUG", default=False)
+MEMORYHUB_VAR = BASE_DIR / (env.str("MEMORYHUB_VAR", default="") or "var")
+PORT = env.int("PORT", default=8000)
+MEMORYHUB_URL = env.str("MEMORYHUB_URL", default=f"http://localhost:{PORT}").rstrip("/")
+
+_url = urlsplit(MEMORYHUB_URL)
+if _url.scheme not in ("http", "https") or not _url.hostname or _url.path or _url.query:
+    raise ImproperlyConfigured(
+        f"MEMORYHUB_URL must be like https://memory.example.com, without a path: {MEMORYHUB_URL!r}"
+    )
+
+SECRET_KEY = env.str("SECRET_KEY", default="") or kept_secret_key(MEMORYHUB_VAR)
+
+# The names of this machine stay allowed, for health checks that do not pass the proxy.
+ALLOWED_HOSTS = [_url.hostname, "localhost", "127.0.0.1", "[::1]"]
+CSRF_TRUSTED_ORIGINS = [MEMORYHUB_URL]
+
+if _url.scheme == "https":
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$"]
+    SECURE_HSTS_SECONDS = 365 * 24 * 3600
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
+    # Whether the neighbours of this host speak https is not ours to promise.
+    SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+
+# Applications
+
+INSTALLED_APPS = [
+    "memories",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_q",
+    "django_htmx",
+    "csp",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "memoryhub.urls"
+WSGI_APPLICATION = "memoryhub.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.i18n",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# Nothing is loaded from elsewhere and nothing is inline.
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "base-uri": ["'none'"],
+        "object-src": ["'none'"],
+        "form-action": ["'self'"],
+        "frame-ancestors": ["'none'"],
+    },
+}
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+
+# Database
+
+_database_url = (
+    env.str("DATABASE_URL", default="") or f"sqlite:///{MEMORYHUB_VAR / 'memoryhub.sqlite3'}"
+)
+if not _database_url.startswith(("sqlite:///", "postgres://", "postgresql://")):
+    raise ImproperlyConfigured("DATABASE_URL must begin with sqlite:/// or postgres://.")
+_database: dict[str, Any] = env.db_url_config(_database_url)
+DATABASES = {"default": _database}
+_database.setdefault("OPTIONS", {})
+if _database["ENGINE"] == "django.db.backends.sqlite3":
+    # IMMEDIATE and WAL together: with one of them alone, two writers fail with "locked".
+    _database["OPTIONS"] |= {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": (
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+            " PRAGMA journal_size_limit=27103364; PRAGMA cache_size=2000;"
+        ),
+    }
+    if _database["NAME"] != ":memory:":
+        _database["NAME"] = str(BASE_DIR / _database["NAME"])
+        Path(_database["NAME"]).parent.mkdir(parents=True, exist_ok=True)
+else:
+    # Never OPTIONS["pool"]: a pool does not survive the worker's forks.
+    _database["CONN_MAX_AGE"] = 60
+    _database["CONN_HEALTH_CHECKS"] = True
+
+# The summariser: a model when one is named, else the offline one.
+
+OPENAI_API_KEY = env.str("OPENAI_API_KEY", default="")
+OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", default="")
+MEMORYHUB_MODEL = env.str("MEMORYHUB_MODEL", default="")
+MEMORYHUB_LLM_CONCURRENCY = env.int("MEMORYHUB_LLM_CONCURRENCY", default=8)
+MEMORYHUB_LLM_TIMEOUT = env.float("MEMORYHUB_LLM_TIMEOUT", default=60.0)  # seconds
+MEMORYHUB_LEASE = env.float("MEMORYHUB_LEASE", default=180.0)  # seconds
+
+# The queue: a clock and a transport. The truth about jobs is in our own rows, so a task is
+# tried once here; retries, back-off and dead letters are the generations'. A task stops by itself
+# at half of the time-out, which leaves room for one more call of a slow model.
+_task_seconds = max(300, int(4 * MEMORYHUB_LLM_TIMEOUT))
+Q_CLUSTER: dict[str, Any] = {
+    "name": "memoryhub",
+    "orm": "default",
+    "workers": 2,
+    "queue_limit": 2,
+    "bulk": 1,
+    "timeout": _task_seconds,
+    "retry": 4 * _task_seconds,
+    "max_attempts": 1,
+    "ack_failures": True,
+    "catch_up": False,
+    "recycle": 200,
+    "max_rss": 300_000,
+    "poll": 1,
+    "save_limit": 500,
+    # Must exist: with Q_CLUSTER_NAME set, django-q2 looks here before anything else runs.
+    "ALT_CLUSTERS": {},
+}
+
+# People
+
+AUTH_USER_MODEL = "memories.User"
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+# Language and time
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English")), ("ja", _("Japanese"))]
+LOCALE_PATHS = [BASE_DIR / "memories" / "locale"]
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+# Static files: `serve` collects them into var/; with DEBUG they come from where they lie.
+
+STATIC_URL = "static/"
+STATIC_ROOT = MEMORYHUB_VAR / "static"
+WHITENOISE_USE_FINDERS = DEBUG
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEBUG
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+
+# Slack
+
+SLACK_BOT_TOKEN = env.str("SLACK_BOT_TOKEN", default="")
+SLACK_BASE_URL = env.str("SLACK_BASE_URL", default="")
+
+# Health: without a beat of the worker for so many seconds, /readyz answers 503. The beat comes each
+# minute and may wait while all workers are at half a time-out's work.
+MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=300.0)
+
+# Logs
+
+MEMORYHUB_LOG_FORMAT = env.choice(
+    "MEMORYHUB_LOG_FORMAT",
+    default="plain" if sys.stderr.isatty() else "json",
+    choices=("plain", "json"),
+)
+MEMORYHUB_LOG_LEVEL = env.choice(
+    "MEMORYHUB_LOG_LEVEL",
+    default="INFO",
+    choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+)
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "plain": {"()": "memoryhub.logs.PlainFormatter"},
+        "json": {"()": "memoryhub.logs.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": MEMORYHUB_LOG_FORMAT}},
+    "root": {"handlers": ["stderr"], "level": MEMORYHUB_LOG_LEVEL},
+    "loggers": {
+        # Its own console handler would say everything twice; its DEBUG level tells every SQL value.
+        "django": {"level": "INFO", "handlers": [], "propagate": True},
+        # Several lines for each task, each minute. What was done is in the log of the pass.
+        "django-q": {"level": "WARNING"},
+        # These tell the addresses and the texts that they send.
+        "openai": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+        "slack_sdk": {"level": "WARNING"},
+    },
+}

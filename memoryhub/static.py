@@ -1,0 +1,29 @@
+"""Collect the static files when they changed."""
+
+import hashlib
+import os
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+
+
+def collect_static_when_changed() -> bool:
+    """Bring STATIC_ROOT up to date; False when it already was and nothing had to be done."""
+    stamp = settings.STATIC_ROOT / ".collected"
+    wanted = fingerprint()
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return False
+    call_command("collectstatic", interactive=False, verbosity=0, clear=True)
+    stamp.write_text(wanted)
+    return True
+
+
+def fingerprint() -> str:
+    """Digest of the name, size and time of every file that the finders find."""
+    digest = hashlib.sha256(settings.STORAGES["staticfiles"]["BACKEND"].encode())
+    for finder in get_finders():
+        for name, storage in sorted(finder.list([]), key=lambda found: found[0]):
+            status = os.stat(storage.path(name))
+            digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()

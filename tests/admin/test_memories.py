@@ -1,0 +1,212 @@
+"""A memory edited or restored in the admin makes a version like anywhere else."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission
+from django.urls import reverse
+
+from memories.models import Draft, Memory, MemoryVersion
+from memories.rules.lines import Line, Origin
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    UserFactory,
+    make_channel_memory,
+    make_version,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(client):
+    user = UserFactory(is_staff=True, is_superuser=True)
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def memory():
+    return make_channel_memory(channel=ChannelFactory(), texts=["- old", "- one\n- two"])
+
+
+def page_of(memory):
+    return reverse("admin:memories_memory_change", args=[memory.pk])
+
+
+def opened(client, memory):
+    """What the form holds when the page is opened."""
+    form = client.get(page_of(memory)).context["adminform"].form
+    return {name: form[name].value() for name in form.fields}
+
+
+def said(response):
+    return [str(message) for message in response.context["messages"]]
+
+
+class TestEdit:
+    def test_the_page_shows_the_current_text(self, client, operator, memory):
+        assert opened(client, memory) == {"text": "- one\n- two", "based_on": 2, "revision": 0}
+
+    def test_saving_makes_a_version(self, client, operator, memory):
+        form = opened(client, memory) | {"text": "- one\r\n- three"}
+        response = client.post(page_of(memory), form)
+        assert response.status_code == 302
+        memory.refresh_from_db()
+        version = memory.current
+        assert (version.number, version.content) == (3, "- one\n- three")
+        assert (version.origin, version.author, version.base.number) == ("person", operator, 2)
+        assert version.line_values() == [
+            Line("- one", Origin.MODEL, 2),
+            Line("- three", Origin.PERSON, 3),
+        ]
+        assert LogEntry.objects.get().user == operator
+
+    def test_identity_cannot_be_changed(self, client, operator, memory):
+        before = Memory.objects.values("scope", "scope_id", "memory_type", "channel").get()
+        form = opened(client, memory) | {"text": "- x", "scope": "workspace", "channel": ""}
+        client.post(page_of(memory), form)
+        assert Memory.objects.values(*before).get() == before
+
+    def test_a_stale_save_keeps_both_texts(self, client, operator, memory):
+        form = opened(client, memory) | {"text": "- one\n- mine"}
+        memory.revise("- one\n- theirs", by=UserFactory(), based_on=2)
+        response = client.post(page_of(memory), form)
+        assert response.status_code == 200
+        assert memory.versions.count() == 3
+        bound = response.context["adminform"].form
+        assert "another text meanwhile" in str(bound.non_field_errors())
+        assert bound["text"].value() == "- one\n- mine"
+        page = response.content.decode()
+        assert "- theirs" in page
+        # Having seen it, the person may save again.
+        again = {name: bound[name].value() for name in bound.fields}
+        assert client.post(page_of(memory), again).status_code == 302
+        memory.refresh_from_db()
+        assert (memory.head, memory.current.content) == (4, "- one\n- mine")
+        assert memory.current.base.number == 3
+
+    def test_a_save_over_a_text_rewritten_in_place_is_stale_too(self, client, operator, memory):
+        form = opened(client, memory) | {"text": "- mine"}
+        version = memory.current
+        again = [Line("- made again", Origin.MODEL)]
+        version.rewrite(Draft(lines=again, origin=Origin.MODEL, until_us=version.until_us))
+        response = client.post(page_of(memory), form)
+        assert response.status_code == 200
+        assert "- made again" in response.content.decode()
+        assert memory.versions.count() == 2
+
+    def test_the_same_text_makes_nothing(self, client, operator, memory):
+        form = opened(client, memory) | {"text": "- one\r\n- two"}
+        response = client.post(page_of(memory), form, follow=True)
+        assert said(response) == ["Nothing was different, so there is no new version."]
+        assert memory.versions.count() == 2
+
+    @pytest.mark.parametrize("text", ["", "  \r\n ", "- \r\n- "])
+    def test_no_text_is_refused(self, client, operator, memory, text):
+        response = client.post(page_of(memory), opened(client, memory) | {"text": text})
+        assert response.status_code == 200
+        assert "text" in response.context["adminform"].form.errors
+        assert memory.versions.count() == 2
+
+    @pytest.mark.parametrize("base", ["", "-1", "two", "99", "9" * 40])
+    def test_a_forged_base_writes_nothing(self, client, operator, memory, base):
+        form = opened(client, memory) | {"text": "- x", "based_on": base}
+        assert client.post(page_of(memory), form).status_code == 200
+        assert memory.versions.count() == 2
+
+    def test_the_first_text_of_all(self, client, operator):
+        memory = Memory.objects.of_workspace(ChannelFactory().workspace, "long_term")
+        form = opened(client, memory)
+        assert form == {"text": "", "based_on": 0, "revision": 0}
+        assert client.post(page_of(memory), form | {"text": "- by hand"}).status_code == 302
+        memory.refresh_from_db()
+        assert (memory.head, memory.current.content) == (1, "- by hand")
+
+    def test_who_may_only_look_gets_no_form(self, client, memory):
+        user = UserFactory(is_staff=True)
+        user.user_permissions.add(Permission.objects.get(codename="view_memory"))
+        MemberFactory(user=user, workspace=memory.workspace)
+        client.force_login(user)
+        response = client.get(page_of(memory))
+        assert "- two" in response.content.decode()
+        assert "<textarea" not in response.content.decode()
+        assert client.post(page_of(memory), {"text": "- x", "based_on": 2}).status_code == 403
+        assert memory.versions.count() == 2
+
+    def test_its_versions_are_one_link_away(self, client, operator, memory):
+        make_channel_memory(channel=ChannelFactory(), texts=["- elsewhere"])
+        address = f"{reverse('admin:memories_memoryversion_changelist')}?memory__id__exact="
+        assert f"{address}{memory.pk}" in client.get(page_of(memory)).content.decode()
+        page = client.get(f"{address}{memory.pk}").content.decode()
+        assert "- old" in page
+        assert "- elsewhere" not in page
+
+
+class TestRestore:
+    def act(self, client, *versions):
+        return client.post(
+            reverse("admin:memories_memoryversion_changelist"),
+            {"action": "restore", "_selected_action": [version.pk for version in versions]},
+            follow=True,
+        )
+
+    def test_makes_the_old_text_the_newest(self, client, operator, memory):
+        old = memory.versions.get(number=1)
+        response = self.act(client, old)
+        assert said(response) == ["Version 1 is current again, as version 3."]
+        memory.refresh_from_db()
+        assert (memory.current.number, memory.current.content) == (3, "- old")
+        assert (memory.current.restored_from, memory.current.author) == (old, operator)
+
+    def test_also_after_a_late_backfill(self, client, operator, memory):
+        """The newest number is then not that of the current text."""
+        make_version(memory=memory, text="- in 2020", until=MONDAY.replace(year=2020))
+        self.act(client, memory.versions.get(number=1))
+        memory.refresh_from_db()
+        assert (memory.current.number, memory.current.content) == (4, "- old")
+
+    def test_what_is_current_already_is_said(self, client, operator, memory):
+        assert said(self.act(client, memory.current)) == ["This is the current text already."]
+        assert memory.versions.count() == 2
+
+    def test_one_at_a_time(self, client, operator, memory):
+        response = self.act(client, *memory.versions.all())
+        assert said(response) == ["Choose one version to restore."]
+        assert memory.versions.count() == 2
+
+    def test_not_by_who_may_only_look(self, client, memory):
+        user = UserFactory(is_staff=True)
+        user.user_permissions.add(Permission.objects.get(codename="view_memoryversion"))
+        MemberFactory(user=user, workspace=memory.workspace)
+        client.force_login(user)
+        old = memory.versions.get(number=1)
+        self.act(client, old)
+        assert memory.versions.count() == 2
+        user.user_permissions.add(Permission.objects.get(codename="change_memory"))
+        self.act(client, old)
+        assert memory.versions.count() == 3
+
+    def test_not_of_a_memory_that_one_does_not_read(self, client, operator):
+        hidden = make_channel_memory(channel=ChannelFactory(kind="private"), texts=["- a", "- b"])
+        self.act(client, hidden.versions.get(number=1))
+        assert hidden.versions.count() == 2
+
+
+def test_a_version_shows_its_lines_and_on_how_much_they_rest(client, operator):
+    messages = MessageFactory.create_batch(3, channel=ChannelFactory())
+    memory = Memory.objects.of_channel(messages[0].channel, "short_term")
+    version = make_version(memory=memory, text="- the only line", sources=messages)
+    page = client.get(reverse("admin:memories_memoryversion_change", args=[version.pk]))
+    text = page.content.decode()
+    assert "the only line" in text
+    assert '<td class="field-source_count">' in text
+    assert "<p>3</p>" in text.split("field-source_count")[1]
+
+
+def test_versions_are_found_by_their_words(client, operator, memory):
+    address = reverse("admin:memories_memoryversion_changelist")
+    found = client.get(f"{address}?q=old").context["cl"].result_list
+    assert list(found) == [MemoryVersion.objects.get(number=1)]

@@ -1,0 +1,260 @@
+"""What an operator does in the admin: settings, accounts and their people, retries, notes."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.urls import reverse
+from time_machine import travel
+
+from memories.models import Channel, Generation, Note, Reader, Workspace
+from memories.rules.memory import MemoryType
+from memories.rules.settings import KEYS, MemorySettings
+from tests.factories import (
+    ChannelFactory,
+    MemberFactory,
+    NoteFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(client):
+    user = UserFactory(is_staff=True, is_superuser=True)
+    client.force_login(user)
+    return user
+
+
+def filled(response):
+    """A page's form as a browser would send it back unchanged."""
+    form = response.context["adminform"].form
+    data = {name: form[name].value() for name in form.fields}
+    for formset in response.context["inline_admin_formsets"]:
+        management = formset.formset.management_form
+        data |= {
+            management.add_prefix(name): management[name].value() for name in management.fields
+        }
+    return {name: value for name, value in data.items() if value is not None and value is not False}
+
+
+class TestSettings:
+    @pytest.fixture
+    def workspace(self, operator):
+        return WorkspaceFactory(settings={"message_threshold": 20})
+
+    @pytest.fixture
+    def address(self, workspace):
+        return reverse("admin:memories_workspace_change", args=[workspace.pk])
+
+    def test_all_are_shown_as_they_are(self, client, address):
+        form = client.get(address).context["adminform"].form
+        shown = {key: form[key].value() for key in KEYS}
+        assert MemorySettings(**shown) == MemorySettings(message_threshold=20)
+
+    def test_a_change_is_saved(self, client, address):
+        data = filled(client.get(address)) | {"name": "Crew", "max_history_count": "3"}
+        data.pop("thread_memories")  # a box without its tick is not sent
+        assert client.post(address, data).status_code == 302
+        workspace = Workspace.objects.get()
+        assert workspace.name == "Crew"
+        assert workspace.settings == {
+            "message_threshold": 20,
+            "max_history_count": 3,
+            "thread_memories": False,
+        }
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("message_threshold", "0"),
+            ("message_threshold", "10000001"),
+            ("max_history_count", "many"),
+            ("short_term_max_tokens", ""),
+            ("time_zone", "Mars/Olympus"),
+            ("output_language", "tlh"),
+            ("notes_inject", ""),
+        ],
+    )
+    def test_a_wrong_one_saves_none(self, client, address, key, value):
+        data = filled(client.get(address)) | {"name": "Crew", "max_history_count": "3", key: value}
+        response = client.post(address, data)
+        assert response.status_code == 200
+        assert list(response.context["adminform"].form.errors) == [key]
+        workspace = Workspace.objects.get()
+        assert (workspace.name != "Crew", workspace.settings) == (True, {"message_threshold": 20})
+
+    def test_a_new_workspace_has_the_defaults(self, client, operator):
+        address = reverse("admin:memories_workspace_add")
+        data = filled(client.get(address)) | {"slug": "crew", "name": "Crew"}
+        assert client.post(address, data).status_code == 302
+        assert Workspace.objects.get(slug="crew").memory_settings == MemorySettings()
+
+    def test_who_may_only_look_sees_them(self, client, workspace, address):
+        user = UserFactory(is_staff=True)
+        user.user_permissions.add(Permission.objects.get(codename="view_workspace"))
+        client.force_login(user)
+        assert client.get(address).status_code == 302  # not a member: no such workspace
+        MemberFactory(workspace=workspace, user=user)
+        page = client.get(address).content.decode()
+        assert "message_threshold = 20" in page
+        assert "output_language = conversation" in page
+
+
+def test_a_user_is_linked_to_a_person(client, operator):
+    person = PersonFactory()
+    channel = ChannelFactory(workspace=person.workspace, kind="private", members=[person])
+    user = UserFactory(username="chie")
+    assert not Channel.objects.visible_to(Reader.of(user)).exists()
+    address = reverse("admin:memories_person_change", args=[person.pk])
+    page = client.get(address).content.decode()
+    assert re.search(r'<select name="user"[^>]*class="admin-autocomplete"', page)
+    choices = client.get(
+        reverse("admin:autocomplete"),
+        {"app_label": "memories", "model_name": "person", "field_name": "user", "term": "chi"},
+    ).json()
+    assert [choice["text"] for choice in choices["results"]] == ["chie"]
+    assert client.post(address, {"user": user.pk, "name": "other"}).status_code == 302
+    before = person.name
+    person.refresh_from_db()
+    assert (person.user, person.name) == (user, before)
+    assert Channel.objects.visible_to(Reader.of(user)).get() == channel
+    shown = client.get(reverse("admin:memories_user_change", args=[user.pk])).content.decode()
+    assert f"{person.name} ({person.workspace})" in shown
+
+
+class TestRetry:
+    @pytest.fixture
+    def generations(self):
+        memory = make_channel_memory(
+            channel=ChannelFactory(kind="private"), memory_type=MemoryType.SHORT_TERM
+        )
+        return [
+            Generation.objects.create(
+                memory=memory, as_of_us=0, input_key=state, state=state, attempts=5
+            )
+            for state in ("dead", "done")
+        ]
+
+    def act(self, client, generations):
+        return client.post(
+            reverse("admin:memories_generation_changelist"),
+            {"action": "retry", "_selected_action": [g.pk for g in generations]},
+            follow=True,
+        )
+
+    def states(self):
+        return list(Generation.objects.order_by("pk").values_list("state", "attempts"))
+
+    def test_offers_dead_letters_again_also_of_private_channels(
+        self, client, operator, generations
+    ):
+        response = self.act(client, generations)
+        texts = [str(message) for message in response.context["messages"]]
+        assert texts == ["1 generation will be tried again."]
+        assert self.states() == [("waiting", 0), ("done", 5)]
+
+    def test_says_when_there_was_none(self, client, operator, generations):
+        response = self.act(client, generations[1:])
+        texts = [str(message) for message in response.context["messages"]]
+        assert texts == ["0 generations will be tried again."]
+
+    def test_not_by_who_may_only_look(self, client, generations):
+        user = UserFactory(is_staff=True, is_superuser=False)
+        user.user_permissions.add(Permission.objects.get(codename="view_generation"))
+        client.force_login(user)
+        self.act(client, generations)
+        assert self.states()[0] == ("dead", 5)
+
+    def test_staff_do_not_reach_private_ones(self, client, generations):
+        user = UserFactory(is_staff=True)
+        user.user_permissions.set(Permission.objects.filter(codename__endswith="generation"))
+        MemberFactory(user=user, workspace=generations[0].memory.workspace)
+        client.force_login(user)
+        self.act(client, generations)
+        assert self.states()[0] == ("dead", 5)
+
+    def test_a_private_one_is_listed_without_its_name(self, client, operator, generations):
+        page = client.get(reverse("admin:memories_generation_changelist")).content.decode()
+        channel = generations[0].memory.channel
+        assert '<td class="field-place">private</td>' in page
+        assert channel.name not in page
+        assert channel.slack_id not in page
+
+
+class TestNotes:
+    @pytest.fixture
+    def workspace(self, operator):
+        return WorkspaceFactory(settings={"time_zone": "Asia/Tokyo"})
+
+    @travel("2026-03-04T20:00:00Z", tick=False)
+    def test_added_as_anywhere(self, client, operator, workspace):
+        address = reverse("admin:memories_note_add")
+        given = {
+            "workspace": workspace.pk,
+            "content": "Deploy from main only, never from a branch, whatever happens.",
+            "kind": "pattern",
+            "tags": "deploy, release , ",
+        }
+        assert client.post(address, given).status_code == 302
+        note = Note.objects.get()
+        assert note.title == "Deploy from main only, never from a branch, whatev..."
+        assert (note.tags, note.kind) == (["pattern", "deploy", "release"], "pattern")
+        assert note.date.isoformat() == "2026-03-05"  # it is tomorrow in Tokyo
+        assert note.author == operator
+
+    def test_changed(self, client, workspace):
+        note = NoteFactory(workspace=workspace, tags=["a", "b"], content="old")
+        address = reverse("admin:memories_note_change", args=[note.pk])
+        form = filled(client.get(address))
+        assert form["tags"] == "a, b"
+        data = form | {"content": "new\r\nlines", "title": "Named", "date": "2026-01-05"}
+        assert client.post(address, data).status_code == 302
+        note.refresh_from_db()
+        assert (note.title, note.tags) == ("Named", ["a", "b"])
+        assert note.content.splitlines() == ["new", "lines"]
+
+    def test_a_channel_of_another_workspace_is_refused(self, client, workspace):
+        data = {"workspace": workspace.pk, "channel": ChannelFactory().pk, "content": "x"}
+        response = client.post(reverse("admin:memories_note_add"), data)
+        assert "channel" in response.context["adminform"].form.errors
+
+    def test_without_a_text_it_is_refused(self, client, workspace):
+        data = {"workspace": workspace.pk, "content": "  "}
+        response = client.post(reverse("admin:memories_note_add"), data)
+        assert "content" in response.context["adminform"].form.errors
+
+    @pytest.mark.parametrize("query", ["DEPLOY", "main", "リリース", "Éclair", "éCLAIR"])
+    def test_found_by_title_text_and_tag_whatever_the_case(self, client, workspace, query):
+        note = NoteFactory(
+            workspace=workspace, content="Deploy from main", tags=["リリース", "éclair"]
+        )
+        NoteFactory(workspace=workspace, content="Something else")
+        address = reverse("admin:memories_note_changelist")
+        assert list(client.get(address, {"q": query}).context["cl"].result_list) == [note]
+
+    def test_switched_off_they_are_kept_as_they_are(self, client, workspace):
+        note = NoteFactory(workspace=workspace, content="kept")
+        workspace.change_settings({"notes_enabled": False})
+        change = reverse("admin:memories_note_change", args=[note.pk])
+        listed = reverse("admin:memories_note_changelist")
+        add = {"workspace": workspace.pk, "content": "x"}
+        response = client.post(reverse("admin:memories_note_add"), add)
+        assert "workspace" in response.context["adminform"].form.errors
+        assert client.get(change).status_code == 200
+        assert client.post(change, add).status_code == 403
+        delete = reverse("admin:memories_note_delete", args=[note.pk])
+        assert client.post(delete, {"post": "yes"}).status_code == 403
+        data = {"action": "delete_selected", "_selected_action": [note.pk], "post": "yes"}
+        client.post(listed, data)
+        assert Note.objects.get().content == "kept"
+
+    def test_deleted(self, client, workspace):
+        note = NoteFactory(workspace=workspace)
+        delete = reverse("admin:memories_note_delete", args=[note.pk])
+        assert client.post(delete, {"post": "yes"}).status_code == 302
+        assert not Note.objects.exists()

@@ -1,0 +1,292 @@
+"""A small team with a bit of everything that pages show, made by the product's own verbs."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from memories.models import (
+    Channel,
+    Draft,
+    Generation,
+    Memory,
+    Message,
+    Note,
+    Person,
+    User,
+    Workspace,
+)
+from memories.rules.lines import Line, Origin, merged
+from memories.rules.memory import MemoryType
+from tests.factories import (
+    PASSWORD,
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_reply,
+    make_segment,
+    make_thread_memory,
+    make_version,
+)
+
+SAID = [
+    "Proposal: launch on Thursday, freeze a week before. Who sees a problem?",
+    "iOS review took *three days* last time because of the camera text",
+    "I need two clear days with a frozen build. A freeze “more or less” does not give me that",
+    "what happens when the phone is full? `queue.flush()` returns false and nobody reads that",
+    "We stop counting and say so, with the number of counts that are safe",
+    "see <https://example.com/rollout|the rollout page> and <#C0MINATO>",
+    "&gt; the cart ones look like a real shop\nagreed!",
+    "```error: sync aborted after 3 retries\n  at queue.ts:118```\nthat is from the second shop",
+    "who writes the mail to the beta shops?",
+    "crash rate of the beta is 0.4 %, it was 2.1 % last week :tada:",
+    "AVeryLongWordWithoutAnySpaceInItThatSomebodyPastedFromALogFileAndNobodyEverCleanedUpAfterwards",
+    "store screenshots: phone in portrait, or the tablet on a cart?",
+]
+SAID_JA = [
+    "来週の水曜日までに在庫連携の仕様を決めたいです",
+    "文字コードはShift_JISのままで受け取れますか？",
+    "決定：連携は毎朝五時に一回、失敗したら三十分後に三回まで再試行",
+    "棚卸しの締めは月末ではなく二十五日だそうです",
+]
+LINES = [
+    "- Kazoe 3 launches on Thursday; freeze a week before, owner Tom.",
+    "- iOS goes to review a day earlier than last time.",
+    "- Priya needs two clear days with a frozen build.",
+    "- When the phone is full, counting stops; no count is dropped silently.",
+    "- Crash rate of the beta fell from 2.1 % to 0.4 %.",
+    "- `queue.flush()` returns false when storage is full, and nothing reads that.",
+]
+LINES_JA = [
+    "- 連携は毎朝五時に一回、失敗時は三十分後に三回まで再試行する。",
+    "- 文字コードはShift_JISで受け取り、こちらで変換する。",
+    "- 棚卸しの締めは月末ではなく二十五日。",
+]
+
+
+@dataclass
+class Story:
+    """``url`` is the server's; ``memory`` the long-term memory of #launch; ``user`` may edit."""
+
+    url: str
+    workspace: Workspace
+    launch: Channel
+    memory: Memory
+    thread_ts: str
+    user: User
+    password: str = PASSWORD
+
+    def at(self, path: str) -> str:
+        return f"{self.url}{path}"
+
+    @property
+    def channel(self) -> str:
+        return self.at(f"/w/{self.workspace.slug}/c/{self.launch.slack_id}/")
+
+    @property
+    def now(self) -> int:
+        """The number of the newest version of the long-term memory."""
+        self.memory.refresh_from_db()
+        return self.memory.head
+
+    def meanwhile(self, line: str) -> None:
+        """Somebody else puts a line on top of the long-term memory."""
+        self.memory.refresh_from_db()
+        current = self.memory.current
+        assert current is not None
+        text = f"{line}\n{current.content}"
+        self.memory.revise(text, by=self.user, based_on=current.number)
+
+    def version(self, number: int) -> int:
+        """The key of that version of the long-term memory."""
+        return self.memory.versions.values_list("pk", flat=True).get(number=number)
+
+    def pages(self) -> dict[str, str]:
+        """Every page in its full state."""
+        ts = self.launch.messages.in_order()[3].ts
+        current = self.memory.current
+        assert current is not None
+        note = Note.objects.filter(workspace=self.workspace).latest("pk").pk
+        return {
+            "workspace": "/w/kazoe/",
+            "channel": "/w/kazoe/c/C0LAUNCH/",
+            "channel-ja": "/w/kazoe/c/C0MINATO/",
+            "channel-provisional": "/w/kazoe/c/C0OPS/",
+            "channel-empty": "/w/kazoe/c/C0NEW/",
+            "messages": f"/w/kazoe/c/C0LAUNCH/messages/?around={ts}&v={current.pk}#msg-{ts}",
+            "messages-empty": "/w/kazoe/c/C0NEW/messages/",
+            "thread": f"/w/kazoe/c/C0LAUNCH/t/{self.thread_ts}/",
+            "version": f"/v/{self.version(2)}/",
+            "version-restored": f"/v/{current.pk}/",
+            "compare": f"/diff/{self.version(2)}..{self.version(3)}/",
+            "edit": f"/m/{self.memory.pk}/edit/",
+            "versions": f"/m/{self.memory.pk}/versions/",
+            "notes": "/w/kazoe/notes/",
+            "notes-none": "/w/kazoe/notes/?q=nowhere",
+            "note-edit": f"/w/kazoe/notes/{note}/edit/",
+            "note-delete": f"/w/kazoe/notes/{note}/delete/",
+            "settings": "/w/kazoe/settings/",
+            "not-found": "/nowhere/",
+        }
+
+
+def tell(url: str) -> Story:
+    workspace = WorkspaceFactory(
+        slug="kazoe", name="Kazoe", domain="kazoe", settings={"time_zone": "Asia/Tokyo"}
+    )
+    mika = UserFactory(username="mika", first_name="Mika", last_name="Sorano")
+    MemberFactory(workspace=workspace, user=mika, role="admin")
+    people = [
+        PersonFactory(workspace=workspace, name=name, user=mika if name == "mika" else None)
+        for name in ("mika", "tom", "aya", "kenji", "priya", "leo")
+    ]
+    now = timezone.now().replace(microsecond=0)
+
+    def channel(slack_id: str, name: str, **given: object) -> Channel:
+        made: Channel = ChannelFactory(
+            workspace=workspace, slack_id=slack_id, name=name, members=people, **given
+        )
+        return made
+
+    launch = channel("C0LAUNCH", "launch", topic="Kazoe 3: 10 % on Monday, everyone on Wednesday")
+    minato = channel("C0MINATO", "みなと連携", topic="みなと商店会との在庫連携")
+    ops = channel("C0OPS", "ops")
+    pricing = channel("C0PRICING", "pricing", kind=Channel.Kind.PRIVATE)
+    channel("C0NEW", "new-and-empty")
+    long_name = "beta-testers-of-the-second-edition-with-a-name-that-goes-on-and-on"
+    channel("C0OLD", long_name, is_archived=True)
+
+    memory = remember(launch, people, SAID, LINES, now, segments=6)
+    remember(minato, people, SAID_JA, LINES_JA, now, segments=3)
+    remember(pricing, people, SAID[:4], LINES[:2], now, segments=1)
+    talk(launch, people, SAID, now - timedelta(minutes=70), 9)
+    first_look(ops, talk(ops, people, SAID, now - timedelta(minutes=20), 3))
+    correct(memory, mika)
+    thread_ts = remember_thread(launch, people)
+    whole = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
+    sources = list(launch.messages.in_order()[:4]) + list(minato.messages.in_order()[:1])
+    text = "\n".join([*LINES[:4], LINES_JA[0]])
+    make_version(memory=whole, text=text, sources=sources, trigger={"reason": "merge", "new": 2})
+    write = Note.objects.write
+    write(workspace, "Shops are shops, never clients.", kind="pattern", tags=["words"], author=mika)
+    write(workspace, "When a sync stops, look at the storage first.", channel=launch, author=mika)
+    write(workspace, "在庫数は必ず整数。", title="整数", kind="architecture", author=mika)
+    memory.refresh_from_db()
+    return Story(url, workspace, launch, memory, thread_ts, mika)
+
+
+def talk(
+    channel: Channel, people: list[Person], said: list[str], start: datetime, many: int
+) -> list[Message]:
+    return [
+        MessageFactory(
+            channel=channel,
+            author=people[(i * i + 1) % len(people)],
+            at=start + timedelta(minutes=3 * i),
+            text=said[i % len(said)],
+            edited_ts="1.000000" if i % 7 == 3 else "",
+            state="deleted" if i % 11 == 10 else "live",
+        )
+        for i in range(many)
+    ]
+
+
+def remember(
+    channel: Channel,
+    people: list[Person],
+    said: list[str],
+    lines: list[str],
+    now: datetime,
+    *,
+    segments: int,
+) -> Memory:
+    """So many closed conversations, each with its short-term version and merged into the rest."""
+    short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    long = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    for i in range(segments):
+        start = now - timedelta(days=2 * (segments - i))
+        messages = talk(channel, people, said, start, 14)
+        if i == 0:
+            channel.remember_from(messages[0].micros)
+        segment = make_segment(messages=messages, outcome="remembered")
+        trigger = {"reason": "idle", "new": len(messages), "quiet_s": 7200}
+        live = [message.pk for message in messages if message.state == "live"]
+        version = write(
+            short,
+            [
+                Line(line, Origin.MODEL, sources=(live[j], live[j + 3]))
+                for j, line in enumerate(lines[:4])
+            ],
+            trigger,
+            segment=segment,
+        )
+        old = long.current.line_values() if long.current else []
+        made = [
+            Line(line, Origin.MODEL, sources=tuple(live[j : j + 2]))
+            for j, line in enumerate(lines[: 3 + i])
+        ]
+        if i == segments - 1:
+            made.append(Line("- Everybody likes the plan.", Origin.MODEL))
+        together, put_back = merged(old, made)
+        write(
+            long,
+            together,
+            {"reason": "merge", "new": 1},
+            put_back=put_back,
+            until_us=version.until_us,
+        )
+    return long
+
+
+def write(memory: Memory, lines: list[Line], trigger: dict[str, object], **given: object):
+    generation = Generation.objects.create(
+        memory=memory,
+        as_of_us=0,
+        input_key=f"{memory.pk}-{memory.head}",
+        state="done",
+        model="offline",
+        prompt_version="offline-1",
+    )
+    segment = given.get("segment")
+    draft = Draft(
+        lines=lines,
+        origin=Origin.MODEL,
+        generation=generation,
+        trigger=trigger,
+        source_message_count=14,
+        **{"until_us": segment.last_us if segment else 0, **given},
+    )
+    version = memory.add_version(draft, expected_head=memory.head)
+    memory.refresh_from_db()
+    return version
+
+
+def first_look(channel: Channel, messages: list[Message]) -> None:
+    memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    channel.remember_from(messages[0].micros)
+    sources = tuple(message.pk for message in messages)
+    trigger = {"reason": "first", "new": len(messages), "quiet_s": 60}
+    lines = [Line(LINES[4], Origin.MODEL, sources=sources)]
+    write(memory, lines, trigger, provisional=True, until_us=messages[-1].micros)
+
+
+def correct(memory: Memory, by: User) -> None:
+    """A person's line, and an older version brought back."""
+    current = memory.current
+    assert current is not None
+    memory.revise(f"{current.content}\n- The mail is Grace's.", by=by, based_on=current.number)
+    memory.refresh_from_db()
+    memory.restore(memory.versions.get(number=5), by=by, based_on=memory.head)
+
+
+def remember_thread(channel: Channel, people: list[Person]) -> str:
+    root = channel.messages.in_order()[0]
+    for i in range(5):
+        at = root.micros // 1_000_000 + 20 + 40 * i
+        make_reply(root=root, author=people[i], ts=f"{at}.000100", text=SAID[i + 1])
+    lines = "\n".join(LINES[1:3])
+    make_thread_memory(channel=channel, thread_ts=root.ts, texts=[lines])
+    return str(root.ts)

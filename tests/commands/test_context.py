@@ -1,0 +1,130 @@
+"""`manage.py context` (S2, rule 10)."""
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from memories.models import Workspace
+from memories.rules.memory import MemoryType
+from tests.factories import (
+    ChannelFactory,
+    MessageFactory,
+    NoteFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+    make_thread_memory,
+    make_workspace_memory,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    """A public and a private channel; `insider` is in both."""
+    workspace = WorkspaceFactory()
+    person = PersonFactory(workspace=workspace, user=UserFactory(username="insider"))
+    general = ChannelFactory(workspace=workspace, slack_id="C1", name="general", start_us=0)
+    secret = ChannelFactory(
+        workspace=workspace, slack_id="C9", name="secret", kind="private", members=[person]
+    )
+    make_workspace_memory(workspace=workspace, texts=["- the team ships"])
+    for channel, words in ((general, "open"), (secret, "hidden")):
+        make_channel_memory(channel=channel, texts=[f"- {words} plan"])
+        make_channel_memory(
+            channel=channel,
+            memory_type=MemoryType.SHORT_TERM,
+            texts=[f"- {words} talk 1", f"- {words} talk 2"],
+        )
+    said = MessageFactory(channel=general, at=timezone.now(), text="hello")
+    make_thread_memory(channel=general, thread_ts=said.ts, texts=["- open thread"])
+    NoteFactory(workspace=workspace, content="Always write a test")
+    workspace.thread_ts = said.ts
+    return workspace
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        call_command("context", *words)
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_the_text(workspace, run):
+    text = run("--channel", "general", "--persona", "You are Momo.")
+    assert text.startswith("You are Momo.\n\n# Memories\n")
+    for words in ("Always write a test", "- the team ships", "- open plan", "- open talk 2"):
+        assert words in text
+    assert text.rstrip().endswith(": hello")
+    assert "hidden" not in text
+    assert "secret" not in text
+
+
+def test_the_parts_as_json(workspace, run):
+    ts = workspace.thread_ts
+    found = json.loads(run("--channel", "C1", "--thread", ts, "--format", "json"))
+    assert set(found) == {
+        *("persona", "workspace_long_term_memory", "workspace_short_term_memory"),
+        *("channel_memories", "thread_memories", "conversation_history", "target_thread_ts"),
+        *("notes", "tokens", "left_out", "text"),
+    }
+    assert found["channel_memories"] == {
+        "C1": {
+            "channel_id": "C1",
+            "channel_name": "general",
+            "long_term_memory": "- open plan",
+            "short_term_memory": "- open talk 2",
+            "short_term_memory_history": ["- open talk 1", "- open talk 2"],
+        }
+    }
+    assert found["workspace_short_term_memory"] is None
+    assert found["thread_memories"] == {ts: "- open thread"}
+    assert found["target_thread_ts"] == ts
+    assert [note["content"] for note in found["notes"]] == ["Always write a test"]
+    assert found["left_out"] == []
+    assert len(found["conversation_history"]) == 1
+
+
+def test_as_a_member_of_the_private_channel(workspace, run):
+    text = run("--as", "insider", "--channel", "#secret")
+    assert "- hidden plan" in text
+
+
+def test_a_budget_and_what_it_left_out(workspace, capsys):
+    call_command("context", "--channel", "general", "--budget", "5", "--format", "json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["left_out"][-1] == {
+        "what": "message",
+        "id": "C1",
+        "count": 1,
+        "reason": "over the budget of 5 tokens",
+    }
+    assert found["channel_memories"]["C1"]["long_term_memory"] == "- open plan"
+    call_command("context", "--channel", "general", "--budget", "5")
+    said = capsys.readouterr().err
+    assert "left out: message C1, 1" in said
+    assert "over the budget" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--channel", "secret"), "There is no channel 'secret'"),
+        (("--channel", "nowhere"), "There is no channel 'nowhere'"),
+        (("--thread", "1767603600.000100"), "found in its channel"),
+        (("--channel", "C1", "--thread", "soon"), "Not the ts of a thread"),
+        (("--budget", "0"), "at least 1"),
+        (("--as", "nobody"), "no active user"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_is_refused(workspace, run, words, said):
+    with pytest.raises(CommandError, match=said):
+        run(*words)

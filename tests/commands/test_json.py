@@ -1,0 +1,260 @@
+"""What commands print as JSON: one document on stdout, with the keys that docs/commands.md promises."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+from pytest_django import Settings
+from pytest_httpserver import HTTPServer
+
+from memories.models import Workspace
+from memories.rules.memory import MemoryType
+from tests.documentation import COMMANDS, code, parsers, rows, sections
+from tests.factories import (
+    ChannelFactory,
+    MessageFactory,
+    NoteFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+    make_thread_memory,
+    make_workspace_memory,
+)
+from tests.llm.endpoint import Endpoint
+from tests.slack.fake_slack import TOKEN, FakeSlack
+from tests.slackexports import channel, export_files, person, said, write_zip
+
+pytestmark = pytest.mark.django_db
+
+DOCS = sections("commands.md")
+TALLIES = ("people", "channels", "messages", "files")
+# Objects whose keys are data: ids, reasons, names of settings.
+OPEN = {
+    *(f"{thing}.reasons" for thing in TALLIES),
+    *("calls", "closed", "made", "skipped", "channel_memories", "thread_memories"),
+    *("settings", "changed"),
+}
+TYPES = {
+    **{bool: "true or false", int: "number", float: "number", str: "text"},
+    **{dict: "object", list: "list", type(None): "null"},
+}
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run a command; stdout must hold one JSON document and not a word more."""
+
+    def run(*words: str, status: int = 0) -> Any:
+        capfd.readouterr()
+        ended = 0
+        try:
+            call_command(*words)
+        except CommandError as error:
+            ended = error.returncode
+        assert ended == status
+        return json.loads(capfd.readouterr().out)
+
+    return run
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    """A team with a memory of every kind, an open conversation and a note."""
+    workspace = WorkspaceFactory(slug="team", settings={"workspace_short_term": True})
+    general = ChannelFactory(workspace=workspace, slack_id="C1", name="general", start_us=0)
+    for memory_type in MemoryType:
+        make_workspace_memory(workspace=workspace, memory_type=memory_type)
+        make_channel_memory(channel=general, memory_type=memory_type)
+    now = timezone.now() - timedelta(minutes=1)
+    message = MessageFactory(channel=general, at=now)
+    make_thread_memory(channel=general, thread_ts=message.ts)
+    NoteFactory(workspace=workspace, tags=["tests"])
+    return workspace
+
+
+def test_import_slack(run: Run, tmp_path: Path) -> None:
+    """A person and a channel without ids, a folder in no list, a day that breaks off."""
+    days = {
+        "general/2023-11-14": [said(1, "hello"), {"type": "message", "text": "no ts"}],
+        "nobody/2023-11-14": [said(2, "whose?")],
+        "general/2023-11-15": "[",
+    }
+    people, channels = [person("U1", "Ann"), {}], [channel("C1", "general"), {}]
+    files = export_files(days, people=people, channels=channels)
+    path = write_zip(tmp_path / "export.zip", files)
+    promised("import_slack", run("import_slack", str(path), "--json", status=2))
+
+
+def test_sync(run: Run, settings: Settings) -> None:
+    with FakeSlack() as slack:
+        settings.SLACK_BOT_TOKEN, settings.SLACK_BASE_URL = TOKEN, slack.url
+        slack.add_user("U1", "ann")
+        slack.add_channel("C1", "general", members=["U1"])
+        slack.say("C1", "U1", "hello", "1700000000.000100")
+        whole = run("sync", "--json")
+        slack.scopes.discard("channels:history")
+        failed = run("sync", "--json", status=2)
+        slack.token_error = "token_revoked"
+        stopped = run("sync", "--json", status=1)
+    promised("sync", whole, failed, stopped)
+
+
+def test_run_pass(
+    run: Run, workspace: Workspace, settings: Settings, httpserver: HTTPServer
+) -> None:
+    """Three periods: made offline, found not worth keeping by a model, failed; one message waits."""
+    now, general = timezone.now(), workspace.channels.get()
+    for hours in (9, 5, 2.5):
+        MessageFactory(channel=general, at=now - timedelta(hours=hours))
+
+    def at(hours: float) -> str:
+        return (now - timedelta(hours=hours)).isoformat()
+
+    made = run("run_pass", "--now", at(6), "--json")
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
+    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    Endpoint(httpserver).answers("NOTHING")
+    skipped = run("run_pass", "--now", at(2.8), "--json")
+    httpserver.clear()
+    Endpoint(httpserver).refuses(500)
+    failed = run("run_pass", "--json")
+    assert made["made"] and skipped["skipped"] and failed["errors"] and failed["waiting"]
+    promised("run_pass", made, skipped, failed)
+
+
+def test_context(run: Run, workspace: Workspace) -> None:
+    ts = workspace.channels.get().messages.get().ts
+    words = ("context", "--channel", "C1", "--format", "json")
+    whole = run(*words, "--thread", ts)
+    workspace.change_settings({"workspace_short_term": False})
+    promised("context", whole, run(*words, "--budget", "5"))
+
+
+def test_memory(
+    run: Run, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each action; one note is changed on both sides for a conflict."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tree").mkdir()
+
+    def act(*words: str, status: int = 0) -> Any:
+        return run("memory", *words, "--format", "json", status=status)
+
+    added = act("add", "Ship behind a flag.", "--tags", "release", "--channel", "general")
+    shown = [added, act("search", "flag")[0], act("list")[0], act("export", "notes.md")]
+    workspace.notes.get(pk=added["id"]).rewrite("Changed here.")
+    file = tmp_path / "notes.md"
+    file.write_text(file.read_text().replace("Ship behind", "Changed there: ship behind"))
+    shown += [act("import", "notes.md", status=1), act("link", "tree")]
+    promised("memory", *shown, act("delete", str(added["id"])))
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["list"], []),
+        (["search", "x"], []),
+        (["add", "x"], None),
+        (["delete", "1"], None),
+        (["export"], None),
+        (["import"], None),
+    ],
+    ids=lambda value: value[0] if value else "",
+)
+def test_memory_while_notes_are_switched_off(
+    run: Run, workspace: Workspace, words: list[str], answer: object
+) -> None:
+    workspace.change_settings({"notes_enabled": False})
+    assert run("memory", *words, "--format", "json") == answer
+
+
+def test_settings(run: Run, workspace: Workspace) -> None:
+    promised(
+        "settings",
+        run("settings", "--json"),
+        run("settings", "message_threshold=9", "notes_inject=none", "history_enabled=no", "--json"),
+    )
+
+
+def test_prompt(run: Run) -> None:
+    promised("prompt", run("prompt", "--json"), run("prompt", "--list", "--json"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["import_slack", "nowhere.zip", "--json"],
+        ["sync", "--json"],
+        ["run_pass", "--now", "soon", "--json"],
+        ["context", "--channel", "nowhere", "--format", "json"],
+        ["memory", "delete", "7", "--format", "json"],
+        ["memory", "import", "nowhere.md", "--format", "json"],
+        ["settings", "message_threshold=0", "--json"],
+        ["prompt", "--scope", "thread", "--type", "long_term", "--json"],
+        ["run_pass", "--workspace", "nowhere", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_a_refusal_leaves_stdout_empty(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(CommandError) as refused:
+        call_command(*words)
+    assert refused.value.returncode == 1
+    assert capfd.readouterr().out == ""
+
+
+def test_every_command_that_speaks_json_is_here() -> None:
+    speaking = {
+        name
+        for name in COMMANDS
+        for parser in parsers(name)
+        for action in parser._actions
+        if action.dest == "json" or "json" in (action.choices or ())
+    }
+    assert speaking == {name for name in DOCS if rows(DOCS[name], "key")}
+    assert all(f"test_{name}" in globals() for name in speaking)
+
+
+def promised(command: str, *documents: Any) -> None:
+    """The keys of these documents together are those of the command's table, each of its type."""
+    seen: dict[str, set[str]] = {}
+    for path, kind in (pair for document in documents for pair in paths(document)):
+        seen.setdefault(path, set()).add(kind)
+    table = promises(command)
+    if command == "sync":  # counts are told there by the keys of the import
+        table |= {
+            path: cell
+            for path, cell in promises("import_slack").items()
+            if path.startswith(TALLIES) and (path in seen or ".reasons." not in path)
+        }
+    assert set(seen) == set(table)
+    for path, cell in table.items():
+        assert all(kind in cell for kind in seen[path]), f"{path}: {seen[path]}, not {cell}"
+
+
+def promises(command: str) -> dict[str, str]:
+    """``{path: type in words}`` of a command's table."""
+    return {path: row[1] for row in rows(DOCS[command], "key") for path in code(row[0])}
+
+
+def paths(value: object, at: str = "") -> Iterator[tuple[str, str]]:
+    """``(path, type)`` of all keys; ``*`` for a key that is data, ``[]`` for the items of a list."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            name = "*" if at in OPEN else key
+            path = f"{at}.{name}" if at else name
+            if not isinstance(inner, list):
+                yield path, TYPES[type(inner)]
+            yield from paths(inner, path)
+    elif isinstance(value, list) and at:
+        yield f"{at}[]", TYPES[list]
+        for item in value:
+            yield from paths(item, f"{at}[]")
+    elif isinstance(value, list):
+        for item in value:
+            yield from paths(item)

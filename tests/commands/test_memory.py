@@ -1,0 +1,280 @@
+"""`manage.py memory`: the cases of S4's test design by name, and what the issue adds."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from memories.models import Note, Workspace
+from memories.rules import notes_file
+from tests.factories import (
+    ChannelFactory,
+    NoteFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def memory(capsys):
+    """Run the command; the text on stdout."""
+
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        call_command("memory", *words)
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def as_json(memory):
+    return lambda *words: json.loads(memory(*words, "--format", "json"))
+
+
+@pytest.fixture
+def context(capsys):
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        call_command("context", *words)
+        return capsys.readouterr().out
+
+    return run
+
+
+class TestS4:
+    def test_add(self, memory, folder):
+        """Memoryを追加"""
+        memory("add", "Always use try-catch", "-t", "pattern", "--tags", "error-handling")
+        memory("export")
+        content = (folder / ".agent" / "memories.md").read_text()
+        assert "Always use try-catch" in content
+        assert "pattern, error-handling" in content
+
+    def test_search(self, memory, as_json):
+        """Memoryを検索"""
+        memory("add", "Always use try-catch", "--tags", "pattern")
+        memory("add", "Use PostgreSQL", "--tags", "database")
+        found = as_json("search", "try-catch")
+        assert [note["content"] for note in found] == ["Always use try-catch"]
+
+    def test_delete(self, memory, as_json):
+        """Memoryを削除"""
+        memory("add", "Memory 1")
+        memory("add", "Memory 2")
+        first, second = as_json("list")
+        memory("delete", str(first["id"]))
+        assert as_json("list") == [second]
+
+    def test_inject_auto(self, memory, context):
+        """inject: auto でプロンプトに注入"""
+        memory("add", "Always use try-catch", "--tags", "pattern")
+        injection = context()
+        assert "# Memories" in injection
+        assert "Always use try-catch" in injection
+        assert injection.endswith("\n---\n")
+
+    def test_inject_manual(self, memory, context):
+        """inject: manual でプロンプトに注入しない"""
+        memory("add", "Always use try-catch", "--tags", "pattern")
+        Workspace.objects.get().change_settings({"notes_inject": "manual"})
+        assert context().strip() == ""
+        assert "Always use try-catch" in context("--notes")
+
+
+def test_a_note_as_json(as_json):
+    channel = ChannelFactory(slack_id="C1", name="general")
+    channel.workspace.change_settings({"time_zone": "Asia/Tokyo"})
+    given = as_json(
+        "add", "x" * 51, "--type", "solution", "--tags", "a, b", "--channel", "#general"
+    )
+    note = Note.objects.get()
+    assert given == {
+        "id": note.pk,
+        "title": "x" * 50 + "...",
+        "type": "solution",
+        "tags": ["solution", "a", "b"],
+        "date": str(note.date),
+        "content": "x" * 51,
+        "channel": "C1",
+    }
+    assert as_json("list") == [given]
+    assert note.channel == channel
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("TRY", True), ("handling", True), ("ERROR-", True), ("nothing", False)],
+)
+def test_search_in_content_and_tags(memory, as_json, query, found):
+    memory("add", "Always use try-catch", "--tags", "error-handling")
+    assert bool(as_json("search", query)) is found
+
+
+def test_the_table_stays_in_line_with_wide_letters(memory):
+    memory("add", "記憶は残る", "--tags", "記憶")
+    memory("add", "plain\x1b[31m words", "--tags", "a")
+    head, first, second = memory("list").splitlines()
+    assert head.split() == ["id", "date", "type", "tags", "channel", "title"]
+    assert first.endswith("記憶は残る")
+    assert "\x1b" not in second
+    # The first row's tag takes as many cells as the heading "tags".
+    assert first.index("記憶は") == second.index("plain") - 2 == head.index("title") - 2
+
+
+def test_an_unknown_id_fails(memory):
+    memory("add", "kept")
+    with pytest.raises(CommandError, match="There is no note 12345") as error:
+        memory("delete", "12345")
+    assert error.value.returncode == 1
+    assert Note.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("add", " "),
+        ("add", "x", "--channel", "nowhere"),
+        ("add", "x", "--type", "idea"),
+        ("add", "x", "--as", "nobody"),
+        ("add", "x", "--workspace", "nowhere"),
+        ("delete", "one"),
+        ("import", "missing.md"),
+        ("link", "missing"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_refused(memory, words):
+    WorkspaceFactory()
+    with pytest.raises(CommandError):
+        memory(*words)
+    assert Note.objects.count() == 0
+
+
+class TestDisabled:
+    @pytest.fixture(autouse=True)
+    def disabled(self, folder):
+        workspace = WorkspaceFactory()
+        self.note = NoteFactory(workspace=workspace, content="kept")
+        call_command("memory", "export", "notes.md")
+        self.exported = (folder / "notes.md").read_text()
+        workspace.change_settings({"notes_enabled": False})
+
+    @pytest.mark.parametrize("words", [("list",), ("search", "kept")])
+    def test_nothing_is_answered(self, memory, as_json, words):
+        assert memory(*words) == ""
+        assert as_json(*words) == []
+
+    @pytest.mark.parametrize("action", ["add", "delete", "delete unknown", "export", "import"])
+    def test_a_warning_and_nothing_is_done(self, folder, capsys, action):
+        words = {
+            "add": ("add", "new"),
+            "delete": ("delete", str(self.note.pk)),
+            "delete unknown": ("delete", "12345"),
+            "export": ("export", "notes.md"),
+            "import": ("import", "notes.md"),
+        }[action]
+        capsys.readouterr()
+        call_command("memory", *words, "--format", "json")
+        said = capsys.readouterr()
+        assert "switched off" in said.err
+        assert said.out == "null\n"
+        assert [note.content for note in Note.objects.all()] == ["kept"]
+        assert (folder / "notes.md").read_text() == self.exported
+
+
+class TestAudience:
+    def test_private_notes_are_for_the_channels_members(self, memory, as_json):
+        insider, member = UserFactory(username="in"), UserFactory(username="out")
+        workspace = WorkspaceFactory()
+        person = PersonFactory(workspace=workspace, user=insider)
+        PersonFactory(workspace=workspace, user=member)
+        ChannelFactory(workspace=workspace, name="secret", kind="private", members=[person])
+        memory("add", "private words", "--channel", "secret", "--as", "in")
+        note = Note.objects.get()
+        assert note.author == insider
+        assert [n["id"] for n in as_json("list", "--as", "in")] == [note.pk]
+        for reader in ((), ("--as", "out")):
+            assert as_json("list", *reader) == as_json("search", "private", *reader) == []
+            with pytest.raises(CommandError, match="There is no note"):
+                memory("delete", str(note.pk), *reader)
+            with pytest.raises(CommandError, match="There is no channel 'secret'"):
+                memory("add", "x", "--channel", "secret", *reader)
+        assert Note.objects.count() == 1
+
+    def test_nobody_writes_where_they_may_not_read(self, memory, folder):
+        UserFactory(username="stranger")
+        WorkspaceFactory()
+        (folder / "notes.md").write_text("# Memories\n\n## a\n- Content: a\n")
+        for words in (("add", "x"), ("import", "notes.md")):
+            with pytest.raises(CommandError, match="may not read"):
+                memory(*words, "--as", "stranger")
+        assert Note.objects.count() == 0
+
+    def test_a_note_of_another_workspace_is_unknown(self, memory):
+        other, ours = NoteFactory(), WorkspaceFactory()
+        with pytest.raises(CommandError, match="There is no note"):
+            memory("delete", str(other.pk), "--workspace", ours.slug)
+
+
+class TestFiles:
+    def test_export_and_import(self, memory, as_json, folder):
+        memory("add", "one\ntwo", "--tags", "a")
+        report = as_json("export", "sub/notes.md")
+        size = (folder / "sub" / "notes.md").stat().st_size
+        assert report == {"file": "sub/notes.md", "notes": 1, "bytes": size}
+        before = list(Note.objects.values_list())
+        assert as_json("import", "sub/notes.md") == {
+            "added": 0,
+            "updated": 0,
+            "unchanged": 1,
+            "duplicate": 0,
+            "kept": 0,
+            "conflict": 0,
+            "conflicts": [],
+        }
+        assert list(Note.objects.values_list()) == before
+
+    def test_a_conflict_fails_after_the_rest_was_taken_in(self, memory, folder):
+        WorkspaceFactory()
+        (folder / "notes.md").write_text(
+            "## a\n- Channel: C9\n- Content: a\n\n## b\n- Content: b\n"
+        )
+        with pytest.raises(CommandError, match="line 1: no such channel: C9"):
+            memory("import", "notes.md")
+        assert [note.content for note in Note.objects.all()] == ["b"]
+
+    def test_the_default_file_is_the_one_that_link_links_to(self, memory, folder):
+        memory("add", "one")
+        memory("export")
+        (folder / "tree").mkdir()
+        assert "made" in memory("link", "tree")
+        assert "already" in memory("link", "tree")
+        link = folder / "tree" / ".agent" / "memories.md"
+        assert os.readlink(link) == "../../.agent/memories.md"
+        assert "one" in link.read_text()
+
+    def test_a_conflicting_link_fails(self, memory, folder):
+        WorkspaceFactory()
+        (folder / "tree" / ".agent").mkdir(parents=True)
+        (folder / "tree" / ".agent" / "memories.md").write_text("mine")
+        with pytest.raises(CommandError, match="nothing was overwritten") as error:
+            memory("link", "tree")
+        assert error.value.returncode == 1
+
+    def test_a_large_file_is_told_of(self, folder, capsys, monkeypatch):
+        NoteFactory(content="x" * notes_file.LARGE)
+        for action in ("export", "import"):
+            call_command("memory", action, "notes.md")
+            assert "more than 10" in capsys.readouterr().err

@@ -1,0 +1,47 @@
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("prompt", *arguments, stdout=out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("language", ["ja", "en"])
+@pytest.mark.parametrize(
+    ("scope", "kind", "block"),
+    [
+        ("channel", "short_term", "<<messages"),
+        ("channel", "long_term", "<<added"),
+        ("thread", "short_term", "<<messages"),
+        ("workspace", "long_term", "<<existing"),
+        ("workspace", "short_term", "<<added"),
+    ],
+)
+def test_a_prompt_is_printed(scope: str, kind: str, block: str, language: str) -> None:
+    printed = run("--scope", scope, "--type", kind, "--language", language)
+    version, system, user = printed.rstrip("\n").split("\n\n")
+    assert version.startswith(f"{scope}-{kind.removesuffix('_term')}-{language}-")
+    assert "[3, 7]" in system
+    assert block in user
+
+
+def test_json_is_one_document() -> None:
+    shown = json.loads(run("--scope", "thread", "--language", "ja", "--json"))
+    assert set(shown) == {"version", "system", "user"}
+    assert shown["version"] in run("--list")
+
+
+def test_the_list_names_every_prompt() -> None:
+    rows = json.loads(run("--list", "--json"))["prompts"]
+    assert len({row["version"] for row in rows}) == len(rows) == 15
+    assert len(run("--list").splitlines()) == 15
+
+
+def test_a_thread_has_no_long_term_prompt() -> None:
+    with pytest.raises(CommandError, match="no long-term"):
+        run("--scope", "thread", "--type", "long_term")

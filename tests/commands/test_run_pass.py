@@ -1,0 +1,116 @@
+"""`manage.py run_pass`: what it sees as of `--now`, and what it says."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from memories.models import Workspace
+from memories.rules.slacktime import to_micros
+from tests.factories import MONDAY, ChannelFactory, MessageFactory, WorkspaceFactory
+
+pytestmark = pytest.mark.django_db
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def run(**options):
+    out = StringIO()
+    call_command("run_pass", stdout=out, **options)
+    return out.getvalue()
+
+
+@pytest.fixture
+def channel():
+    channel = ChannelFactory(workspace__slug="team")
+    channel.remember_from(to_micros(MONDAY))
+    for minute in range(12):
+        MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=minute))
+    return channel
+
+
+def at(hours):
+    return (MONDAY + timedelta(hours=hours)).isoformat()
+
+
+def test_json_is_one_document_with_the_whole_report(channel):
+    report = json.loads(run(now=at(3), json=True))
+    seconds = report.pop("seconds")
+    assert seconds >= 0
+    assert report == {
+        "workspace": "team",
+        "now": "2026-01-05T12:00:00+00:00",
+        "closed": {"idle": 1},
+        "made": {"channel short_term": 1, "channel long_term": 1, "workspace long_term": 1},
+        "skipped": {},
+        "waiting": [],
+        "errors": [],
+        "left": 0,
+        "calls": 0,
+        "prompt_tokens": 0,
+        "completion_tokens": 0,
+    }
+
+
+def test_words_say_what_waits_and_why(channel):
+    run(now=at(3))
+    MessageFactory(channel=channel, at=MONDAY + timedelta(hours=4))
+    said = run(now=at(5))
+    assert f"{channel.slack_id}: 1 of 50 new, quiet for 60 min" in said
+    assert "versions made:   none" in said
+
+
+def test_a_moment_without_zone_is_utc(channel):
+    assert json.loads(run(now="2026-01-05T12:00:00", json=True))["now"].endswith("12:00:00+00:00")
+
+
+@pytest.mark.parametrize("now", ["yesterday", "2026-13-45T00:00:00Z"])
+def test_a_moment_that_is_none_is_refused(channel, now):
+    with pytest.raises(CommandError, match="--now"):
+        run(now=now)
+
+
+def test_the_only_workspace_is_taken_several_are_named(channel):
+    WorkspaceFactory(slug="other")
+    with pytest.raises(CommandError, match="other, team"):
+        run()
+    assert "Workspace team" in run(workspace="team", now=at(3))
+    with pytest.raises(CommandError, match="no workspace 'nowhere'"):
+        run(workspace="nowhere")
+
+
+def test_default_is_made_when_there_is_none():
+    run()
+    assert Workspace.objects.get().slug == "default"
+
+
+def test_a_connected_workspace_is_known_up_to_its_last_sync(channel):
+    Workspace.objects.update(connected_at=MONDAY, synced_at=MONDAY + timedelta(hours=1))
+    assert json.loads(run(json=True))["now"] == "2026-01-05T10:00:00+00:00"
+    Workspace.objects.update(synced_at=None)
+    with pytest.raises(CommandError, match="never read to the end"):
+        run()
+
+
+def test_an_empty_database_is_told_to_migrate(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "run_pass"],
+        cwd=tmp_path,
+        env={
+            "PATH": os.environ["PATH"],
+            "MEMORYHUB_VAR": str(tmp_path),
+            "DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        "CommandError: The database cannot be read: run `manage.py migrate`"
+    )

@@ -1,0 +1,157 @@
+"""`manage.py serve` with its real children: gunicorn and a qcluster."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+from django.utils import timezone
+
+from memories.management.commands.serve import worker_hangs
+from memories.models import Heartbeat
+from tests.processes import alive_in_sessions, descendants, sessions_of, wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Served:
+    """A running `serve`, once web answers and the qcluster has its workers."""
+
+    def __init__(self, environment: dict[str, str], port: int, log: Path) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.log = log
+        self.sessions: set[int] = set()
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(ROOT / "manage.py"), "serve"],
+                cwd=log.parent,  # anywhere but the checkout
+                env=environment | {"PORT": str(port)},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def wait_until_it_runs(self) -> None:
+        wait_until(self.answers, f"an answer at {self.url}; see {self.log}")
+        wait_until(lambda: len(self.cluster()) >= 6, "a whole qcluster")
+        self.sessions = sessions_of(descendants(self.process.pid))
+        assert len(self.sessions) == 3  # web, worker, watcher
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/livez") as answer:
+            return bool(answer.read() == b"ok")
+        return False
+
+    def cluster(self) -> list[psutil.Process]:
+        """Parent, sentinel, pusher, monitor and workers, in this order of age."""
+        members = []
+        for process in descendants(self.process.pid):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if "qcluster" in " ".join(process.cmdline()):
+                    members.append(process)
+        return sorted(members, key=lambda process: process.create_time())
+
+
+@pytest.fixture
+def served(
+    process_environment: dict[str, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    # One folder for all, so that static files are collected once.
+    process_environment["MEMORYHUB_VAR"] = str(tmp_path_factory.getbasetemp() / "var")
+    running = Served(process_environment, free_port(), tmp_path / "log")
+    try:
+        running.wait_until_it_runs()
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait()
+        wait_until(lambda: not alive_in_sessions(running.sessions), "nothing left")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_everything(served: Served, number: signal.Signals) -> None:
+    served.process.send_signal(number)
+    assert served.process.wait(timeout=60) == 0, served.log.read_text()
+    wait_until(lambda: not alive_in_sessions(served.sessions), "nothing left")
+
+
+def test_killing_serve_leaves_nothing(served: Served) -> None:
+    served.process.kill()
+    served.process.wait()
+    wait_until(lambda: not alive_in_sessions(served.sessions), "nothing left")
+
+
+def test_a_killed_qcluster_is_replaced_without_orphans(served: Served) -> None:
+    old = served.cluster()[0].pid
+    os.kill(old, signal.SIGKILL)
+    wait_until(lambda: not alive_in_sessions({old}), "its five orphans gone")
+    wait_until(lambda: len(served.cluster()) >= 6, "a new qcluster")
+    assert served.answers()
+
+
+@pytest.mark.parametrize("options", [[], ["--try-port"]], ids=["serve", "try"])
+def test_a_taken_port_is_said_before_anything_starts(
+    process_environment: dict[str, str], options: list[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "manage.py", "serve", *options],
+            cwd=ROOT,
+            env=process_environment | {"PORT": str(port)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert f"Port {port} is taken" in done.stderr
+    assert f"PORT={port + 1}" in done.stderr
+    assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("age", "silent_for", "hangs"),
+    [
+        pytest.param(10.0, None, False, id="young"),
+        pytest.param(1000.0, 30.0, False, id="beats"),
+        pytest.param(1000.0, 400.0, False, id="behind long tasks"),
+        pytest.param(1000.0, 700.0, True, id="silent for too long"),
+        pytest.param(1000.0, None, True, id="never beat"),
+    ],
+)
+def test_a_worker_hangs_when_it_leaves_no_marks(
+    age: float, silent_for: float | None, *, hangs: bool
+) -> None:
+    if silent_for is not None:
+        Heartbeat.objects.all().beat(timezone.now() - timedelta(seconds=silent_for))
+    assert worker_hangs(age) is hangs
+
+
+def test_an_empty_database_is_said(process_environment: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "serve", "--port", str(free_port())],
+        cwd=ROOT,
+        env=process_environment | {"DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "manage.py migrate" in done.stderr

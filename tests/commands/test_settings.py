@@ -1,0 +1,89 @@
+"""`manage.py settings` (rule 9)."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from memories.models import Workspace
+from memories.rules.settings import KEYS, MemorySettings
+from tests.factories import WorkspaceFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        call_command("settings", *words)
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_all_of_them_with_their_defaults(run):
+    WorkspaceFactory(settings={"max_history_count": 7, "history_enabled": False})
+    lines = run().splitlines()
+    assert [line.split()[0] for line in lines] == list(KEYS)
+    said = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
+    assert said["max_history_count"] == "7  (default: 5)"
+    assert said["history_enabled"] == "false  (default: true)"
+    assert said["message_threshold"] == "50  (default)"
+
+
+def test_several_at_once_and_what_changed(run):
+    workspace = WorkspaceFactory()
+    said = run("max_history_count=3", "time_zone=Asia/Tokyo", "notes_inject=auto")
+    assert said == "max_history_count: 5 → 3\ntime_zone: UTC → Asia/Tokyo\n"
+    workspace.refresh_from_db()
+    assert workspace.settings == {"max_history_count": 3, "time_zone": "Asia/Tokyo"}
+    assert run("max_history_count=3") == "Nothing was different.\n"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "max_history_count=0",
+        "max_history_count=-1",
+        "message_threshold=many",
+        "history_enabled=maybe",
+        "notes_inject=sometimes",
+        "time_zone=Moon/Base",
+        "no_such_key=1",
+        "just words",
+        "message_threshold=9",
+    ],
+)
+def test_one_wrong_and_nothing_is_set(run, bad):
+    workspace = WorkspaceFactory()
+    with pytest.raises(CommandError):
+        run("message_threshold=10", "short_term_window_hours=3", bad)
+    workspace.refresh_from_db()
+    assert workspace.settings == {}
+
+
+def test_as_json(run):
+    WorkspaceFactory(slug="ours")
+    found = json.loads(run("workspace_short_term=yes", "--workspace", "ours", "--json"))
+    assert found == {
+        "workspace": "ours",
+        "settings": {**asdict(MemorySettings()), "workspace_short_term": True},
+        "changed": {"workspace_short_term": {"before": False, "after": True}},
+    }
+
+
+def test_each_workspace_has_its_own(run):
+    one, other = WorkspaceFactory(slug="one"), WorkspaceFactory(slug="other")
+    with pytest.raises(CommandError, match="one, other"):
+        run("message_threshold=9")
+    run("--workspace", "one", "message_threshold=9")
+    for workspace in (one, other):
+        workspace.refresh_from_db()
+    assert (one.settings, other.settings) == ({"message_threshold": 9}, {})
+
+
+def test_without_any_workspace_the_default_one_is_made(run):
+    run()
+    assert Workspace.objects.get().slug == "default"

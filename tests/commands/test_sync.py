@@ -1,0 +1,122 @@
+"""`manage.py sync`: what it prints and how it ends."""
+
+import json
+from collections.abc import Callable, Iterator
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from memories.models import Message, Workspace
+from tests.factories import WorkspaceFactory
+from tests.holding import being_stored
+from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
+
+TS = "1700000000.000100"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def slack(settings: Settings) -> Iterator[FakeSlack]:
+    with FakeSlack() as fake:
+        settings.SLACK_BOT_TOKEN, settings.SLACK_BASE_URL = TOKEN, fake.url
+        fake.add_user("U1", "ann")
+        fake.add_channel("C1", "general", members=["U1"])
+        fake.add_channel("C2", "elsewhere", bot_is_in=False)
+        fake.say("C1", "U1", "hello", TS)
+        yield fake
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("sync", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_a_fresh_machine_needs_nothing_but_a_token(slack: FakeSlack) -> None:
+    said = run()
+    assert Workspace.objects.get().slug == "default"
+    assert Message.objects.get().text == "hello"
+    assert "messages stored: 1" in said
+    assert "#general: 1 new, 0 updated, 0 deleted; up to 2023-11-14 22:13 UTC" in said
+    assert "#elsewhere: the bot is not in it: /invite it there" in said
+    assert "hello" not in said
+
+
+def test_json_is_one_document(slack: FakeSlack) -> None:
+    report = json.loads(run("--json"))
+    assert report["error"] == ""
+    assert report["messages"]["stored"] == 1
+    assert {one["channel_name"]: one["state"] for one in report["by_channel"]} == {
+        "general": "synced",
+        "elsewhere": "not_member",
+    }
+    general = next(one for one in report["by_channel"] if one["channel_id"] == "C1")
+    assert (general["new"], general["from"], general["to"]) == (1, "", TS)
+    assert report["calls"]["conversations.history"] == 1
+
+
+def test_one_channel_and_one_workspace(slack: FakeSlack) -> None:
+    slack.add_channel("C3", "random")
+    WorkspaceFactory(slug="other")
+    WorkspaceFactory(slug="ours")
+    report = json.loads(
+        run("--workspace", "ours", "--channel", "random", "--channel", "C1", "--json")
+    )
+    assert report["workspace"] == "ours"
+    assert sorted(one["channel_name"] for one in report["by_channel"]) == ["general", "random"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "status", "says"),
+    [
+        pytest.param(
+            lambda slack: setattr(slack, "token_error", "token_revoked"),
+            1,
+            "token_revoked",
+            id="token revoked",
+        ),
+        pytest.param(
+            lambda slack: slack.scopes.remove("users:read"), 1, "users:read", id="missing scope"
+        ),
+        pytest.param(
+            lambda slack: slack.lay("conversations.history", Fault.error("internal_error")),
+            2,
+            "1 channels failed",
+            id="a channel failed",
+        ),
+    ],
+)
+@pytest.mark.parametrize("arguments", [[], ["--json"]], ids=["text", "json"])
+def test_trouble_is_told_and_shows_in_the_exit_status(
+    slack: FakeSlack,
+    spoil: Callable[[FakeSlack], None],
+    status: int,
+    says: str,
+    arguments: list[str],
+) -> None:
+    spoil(slack)
+    out = StringIO()
+    with pytest.raises(CommandError, match=says) as raised:
+        call_command("sync", *arguments, stdout=out)
+    assert raised.value.returncode == status
+    if arguments:
+        json.loads(out.getvalue())
+
+
+def test_an_unknown_channel(slack: FakeSlack) -> None:
+    with pytest.raises(CommandError, match="nowhere"):
+        run("--channel", "nowhere")
+
+
+def test_without_a_token_it_says_what_to_set_and_makes_nothing() -> None:
+    with pytest.raises(CommandError, match="Set SLACK_BOT_TOKEN"):
+        run()
+    assert not Workspace.objects.exists()
+
+
+def test_while_an_import_is_running(slack: FakeSlack) -> None:
+    with being_stored(WorkspaceFactory()), pytest.raises(CommandError, match="is running"):
+        run()

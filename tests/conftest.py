@@ -1,0 +1,117 @@
+"""What every test may use.
+
+Tests run on the database of DATABASE_URL. On SQLite it is a file, as in production, so that
+threads and other processes meet the same locks; `database_url` tells other processes where.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+from tests import chromium
+
+# How fast a busy machine is says nothing about the code.
+hypothesis_settings.register_profile(
+    "here", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("here")
+
+_folder = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the settings fit tests: nothing of the developer's own keys or files."""
+    folder = Path(tempfile.mkdtemp(prefix="memoryhub-tests-"))
+    config.stash[_folder] = folder
+    settings.MEMORYHUB_VAR = folder
+    settings.STATIC_ROOT = folder / "static"
+    settings.STATIC_ROOT.mkdir()
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.STORAGES["staticfiles"]["BACKEND"] = (
+        "django.contrib.staticfiles.storage.StaticFilesStorage"
+    )
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = settings.MEMORYHUB_MODEL = ""
+    settings.SLACK_BOT_TOKEN = settings.SLACK_BASE_URL = ""
+    # A name of its own for each run: two may share a server.
+    connection.settings_dict["TEST"]["NAME"] = (
+        str(folder / "test.sqlite3")
+        if connection.vendor == "sqlite"
+        else f"test_memoryhub_{os.getpid()}"
+    )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[_folder], ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out on SQLite what only PostgreSQL can answer: nothing is skipped by that."""
+    if connection.vendor == "sqlite":
+        left_out = [item for item in items if item.get_closest_marker("postgres_only")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes make poor names, and a compressed file even holds the time it was made at."""
+    return argname if isinstance(val, bytes) else None
+
+
+@pytest.fixture
+def tasks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run tasks where they are queued; an error of one is the caller's.
+
+    Commit callbacks still wait: use `django_capture_on_commit_callbacks(execute=True)`.
+    """
+    from django_q.conf import Conf
+
+    monkeypatch.setattr(Conf, "SYNC", True)
+
+
+@pytest.fixture
+def database_url(transactional_db: None) -> str:
+    """The DATABASE_URL under which another process reaches this test's database."""
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{database['NAME']}"
+    host = database["HOST"] or database["OPTIONS"].get("host", "")
+    login = ":".join(part for part in (database["USER"], database["PASSWORD"]) if part)
+    port = f"&port={database['PORT']}" if database["PORT"] else ""
+    return f"postgres://{login}@/{database['NAME']}?host={host}{port}"
+
+
+@pytest.fixture
+def process_environment(database_url: str, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a child process that works on this test's database, offline."""
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OPENAI_", "SLACK_", "MEMORYHUB_", "PYTEST_"))
+    }
+    yield clean | {
+        "DATABASE_URL": database_url,
+        "MEMORYHUB_VAR": str(tmp_path / "var"),
+        "SECRET_KEY": settings.SECRET_KEY,
+        "MEMORYHUB_LOG_FORMAT": "json",
+    }
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
+    """Drive the system's Chromium, which root may only run without its sandbox."""
+    path = chromium.find()
+    if path is None:
+        pytest.fail("no Chromium in PATH: `make test` installs it, or run with -m 'not browser'")
+    # Playwright keeps an event loop in this thread; the tests themselves are synchronous.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    return {**browser_type_launch_args, "executable_path": path, "args": flags}

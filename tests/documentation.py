@@ -1,0 +1,49 @@
+"""What docs/ promises, as values: sections, tables, and the words in backticks."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.core.management import get_commands, load_command_class
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMANDS = sorted(name for name, app in get_commands().items() if app == "memories")
+
+
+def sections(page: str) -> dict[str, str]:
+    """Text below each ``## `` heading of a page of docs/, by the heading's words."""
+    text = prose(ROOT / "docs" / page)
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return dict(zip((name.strip("`") for name in parts[1::2]), parts[2::2], strict=True))
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def rows(text: str, head: str) -> list[list[str]]:
+    """Cells of the rows of the table whose first column has this heading."""
+    found = re.search(rf"^\| {head} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    lines = found[1].splitlines() if found else []
+    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in lines]
+
+
+def code(cell: str) -> list[str]:
+    """The words in backticks."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def parsers(command: str) -> Iterator[argparse.ArgumentParser]:
+    """The parser of a command, and those of its actions."""
+    parser = load_command_class("memories", command).create_parser("manage.py", command)
+    yield parser
+    yield from actions(parser).values()
+
+
+def actions(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}

@@ -1,0 +1,240 @@
+"""Rows for tests, every argument by keyword; what is not given is filled in so that rows fit.
+
+Memories, versions and threads are made by functions over the product's own verbs.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import factory
+from django.utils import timezone
+from factory.django import DjangoModelFactory, Password
+
+from memories.models import (
+    Channel,
+    ChannelMember,
+    Draft,
+    Member,
+    Memory,
+    MemoryVersion,
+    Message,
+    Note,
+    Person,
+    Segment,
+    User,
+    Workspace,
+)
+from memories.rules.lines import Line, Origin
+from memories.rules.memory import MemoryType
+from memories.rules.segments import Trigger
+from memories.rules.slacktime import micros, to_micros, ts_from_micros
+
+PASSWORD = "correct horse battery"
+MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)  # where messages begin unless told otherwise
+
+
+def ts_at(moment: datetime) -> str:
+    """The Slack ts of an aware datetime."""
+    return ts_from_micros(to_micros(moment))
+
+
+class UserFactory(DjangoModelFactory):
+    class Meta:
+        model = User
+
+    username = factory.Sequence(lambda n: f"user{n}")
+    password = Password(PASSWORD)
+
+
+class WorkspaceFactory(DjangoModelFactory):
+    """``settings={"history_enabled": False}`` holds what differs from the defaults."""
+
+    class Meta:
+        model = Workspace
+
+    slug = factory.Sequence(lambda n: f"team{n}")
+    name = factory.Sequence(lambda n: f"Team {n}")
+
+
+class MemberFactory(DjangoModelFactory):
+    class Meta:
+        model = Member
+
+    workspace = factory.SubFactory(WorkspaceFactory)
+    user = factory.SubFactory(UserFactory)
+
+
+class PersonFactory(DjangoModelFactory):
+    class Meta:
+        model = Person
+
+    workspace = factory.SubFactory(WorkspaceFactory)
+    slack_id = factory.Sequence(lambda n: f"U{n:07d}")
+    name = factory.Sequence(lambda n: f"person{n}")
+
+
+class ChannelFactory(DjangoModelFactory):
+    """Public, and not remembered yet: ``start_us`` is null as before a channel's first pass.
+
+    ``members=[person, …]`` puts people in and makes the list of members known.
+    """
+
+    class Meta:
+        model = Channel
+        skip_postgeneration_save = True
+
+    workspace = factory.SubFactory(WorkspaceFactory)
+    slack_id = factory.Sequence(lambda n: f"C{n:07d}")
+    name = factory.Sequence(lambda n: f"channel{n}")
+    kind = Channel.Kind.PUBLIC
+
+    @factory.post_generation
+    def members(self, create: bool, people: Iterable[Person] | None, **kwargs: Any) -> None:
+        for person in people or ():
+            ChannelMemberFactory(channel=self, person=person)
+
+
+class ChannelMemberFactory(DjangoModelFactory):
+    class Meta:
+        model = ChannelMember
+        skip_postgeneration_save = True
+
+    channel = factory.SubFactory(ChannelFactory)
+    person = factory.SubFactory(
+        PersonFactory, workspace=factory.SelfAttribute("..channel.workspace")
+    )
+
+    @factory.post_generation
+    def known(self, create: bool, at: datetime | None, **kwargs: Any) -> None:
+        self.channel.members_known_at = at or self.channel.members_known_at or timezone.now()
+        self.channel.save(update_fields=["members_known_at"])
+
+
+class MessageFactory(DjangoModelFactory):
+    """``at=`` an aware datetime, or ``ts=``; else one message a minute from MONDAY on."""
+
+    class Meta:
+        model = Message
+
+    class Params:
+        at = factory.Sequence(lambda n: MONDAY + timedelta(minutes=n))
+
+    channel = factory.SubFactory(ChannelFactory)
+    ts = factory.LazyAttribute(lambda o: ts_at(o.at))
+    micros = factory.LazyAttribute(lambda o: micros(o.ts))
+    author = factory.SubFactory(
+        PersonFactory, workspace=factory.SelfAttribute("..channel.workspace")
+    )
+    text = factory.Sequence(lambda n: f"message number {n}")
+
+
+def make_reply(*, root: Message, **given: Any) -> Message:
+    """A reply in the root's thread; the root learns that it has one, as Slack tells it."""
+    reply = MessageFactory(channel=root.channel, thread_ts=root.ts, **given)
+    root.thread_ts = root.ts
+    root.reply_count += 1
+    root.latest_reply = reply.ts
+    root.save()
+    return reply
+
+
+def make_segment(*, messages: Sequence[Message], thread_ts: str = "", **given: Any) -> Segment:
+    """A closed segment that holds these messages (of one channel, oldest first)."""
+    channel = messages[0].channel
+    last_us = messages[-1].micros
+    segment = Segment.objects.create(
+        **{
+            "channel": channel,
+            "thread_ts": thread_ts,
+            "number": channel.segments.filter(thread_ts=thread_ts).count() + 1,
+            "first_us": messages[0].micros,
+            "last_us": last_us,
+            "closed_us": last_us + 7200 * 1_000_000,
+            "message_count": len(messages),
+            "reason": Trigger.IDLE,
+            **given,
+        }
+    )
+    field = "thread_segment" if thread_ts else "segment"
+    Message.objects.filter(pk__in=[message.pk for message in messages]).update(**{field: segment})
+    for message in messages:
+        message.refresh_from_db()
+    return segment
+
+
+def make_version(
+    *,
+    memory: Memory,
+    text: str = "- something was decided",
+    sources: Sequence[Message] = (),
+    segment: Segment | None = None,
+    until: datetime | None = None,
+    **given: Any,
+) -> MemoryVersion:
+    """The next version of a memory; every line of ``text`` rests on ``sources``.
+
+    ``until`` (else the segment's end) is the end of the period it covers.
+    """
+    memory.refresh_from_db()
+    origin = given.pop("origin", Origin.MODEL)
+    until_us = to_micros(until) if until else segment.last_us if segment else 0
+    keys = tuple(message.pk for message in sources)
+    draft = Draft(
+        lines=[Line(line, origin, sources=keys) for line in text.splitlines() if line.strip()],
+        content=text,
+        origin=origin,
+        segment=segment,
+        until_us=until_us,
+        source_message_count=given.pop("source_message_count", len(sources)),
+        source_latest_message_ts=max((m.ts for m in sources), default=None),
+        **given,
+    )
+    return memory.add_version(draft, expected_head=memory.head)
+
+
+def make_channel_memory(
+    *,
+    channel: Channel,
+    memory_type: MemoryType = MemoryType.LONG_TERM,
+    texts: Sequence[str] = ("- something was decided",),
+) -> Memory:
+    """A channel's memory with one version a text, each covering an hour more than the one before."""
+    memory = Memory.objects.of_channel(channel, memory_type)
+    return _with_versions(memory, texts)
+
+
+def make_workspace_memory(
+    *,
+    workspace: Workspace,
+    memory_type: MemoryType = MemoryType.LONG_TERM,
+    texts: Sequence[str] = ("- something was decided",),
+) -> Memory:
+    return _with_versions(Memory.objects.of_workspace(workspace, memory_type), texts)
+
+
+def make_thread_memory(
+    *, channel: Channel, thread_ts: str, texts: Sequence[str] = ("- something was decided",)
+) -> Memory:
+    return _with_versions(Memory.objects.of_thread(channel, thread_ts), texts)
+
+
+def _with_versions(memory: Memory, texts: Sequence[str]) -> Memory:
+    for text in texts:
+        make_version(memory=memory, text=text, until=MONDAY + timedelta(hours=memory.head + 1))
+    memory.refresh_from_db()
+    return memory
+
+
+class NoteFactory(DjangoModelFactory):
+    """``channel=None`` is a note of the whole workspace."""
+
+    class Meta:
+        model = Note
+
+    workspace = factory.SubFactory(WorkspaceFactory)
+    content = factory.Sequence(lambda n: f"Lasting statement {n}")
+    title = factory.LazyAttribute(lambda o: o.content[:50])
+    tags = factory.LazyAttribute(lambda o: [o.kind] if o.kind else [])
+    kind = ""
+    date = MONDAY.date()

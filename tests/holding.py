@@ -1,0 +1,34 @@
+"""The storing lock, held by somebody else."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection
+
+from memories.models import Workspace
+from memories.pipeline.locks import storing
+from tests.processes import PATIENCE
+
+
+@contextmanager
+def being_stored(workspace: Workspace) -> Iterator[None]:
+    """On PostgreSQL a session may take its own lock twice, so another thread's holds it."""
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        try:
+            with storing(workspace):
+                held.set()
+                done.wait(PATIENCE)
+        finally:
+            connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert held.wait(PATIENCE)
+        yield
+    finally:
+        done.set()
+        holder.join()

@@ -1,0 +1,45 @@
+"""Requests as the pipeline makes them, for the tests of both summarisers."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.summary import Addition, MemoryLine, MessageLine, Request
+
+START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
+
+
+def messages(
+    *texts: str, author: str = "Ana", first: int = 1, thread: str = ""
+) -> list[MessageLine]:
+    """One message a minute from 2026-11-02 09:00 UTC on, refs from ``first``."""
+    return [
+        MessageLine(ref, START + timedelta(minutes=ref - 1), author, text, thread)
+        for ref, text in enumerate(texts, first)
+    ]
+
+
+def memory(*texts: str, first: int = 1) -> list[MemoryLine]:
+    return [MemoryLine(ref, text) for ref, text in enumerate(texts, first)]
+
+
+def added(*texts: str, title: str = "#general", first: int = 1) -> list[Addition]:
+    return [Addition(title, memory(*texts, first=first))]
+
+
+def request(
+    scope: MemoryScope, memory_type: MemoryType, *, max_tokens: int = 300, **parts: Any
+) -> Request:
+    values: dict[str, Any] = {"language": "en", "zone": "UTC", "place": "#general"} | parts
+    return Request(scope=scope, memory_type=memory_type, max_tokens=max_tokens, **values)
+
+
+def short(lines: Sequence[MessageLine] = (), **parts: Any) -> Request:
+    """A channel's short-term request."""
+    return request(MemoryScope.CHANNEL, MemoryType.SHORT_TERM, messages=lines, **parts)
+
+
+def long(**parts: Any) -> Request:
+    """A channel's long-term request, with its seed limit."""
+    return request(MemoryScope.CHANNEL, MemoryType.LONG_TERM, **{"max_tokens": 500} | parts)

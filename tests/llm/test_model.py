@@ -1,0 +1,136 @@
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from memories.llm import ModelSummariser, OfflineSummariser, configured, summarise
+from memories.rules.reply import read_reply
+from memories.rules.summary import Reply
+from memories.rules.tokens import estimate
+from tests.llm.endpoint import Endpoint, completion
+from tests.llm.requests import added, long, memory, messages, short
+
+
+def test_a_reply_carries_what_the_endpoint_said(endpoint: Endpoint) -> None:
+    endpoint.answers("- hello [1]")
+    wanted = short(messages("hello"))
+    summariser = endpoint.summariser()
+    reply = summarise(wanted, summariser)
+    assert (reply.text, reply.finish_reason, reply.model) == ("- hello [1]", "stop", "tiny-2026")
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.calls) == (100, 10, 1)
+    assert reply.prompt_version == summariser.prompt_version(wanted)
+    assert reply.seconds > 0
+    assert Reply.from_json(json.loads(json.dumps(reply.as_json()))) == reply
+
+
+def test_key_and_model_are_sent(endpoint: Endpoint) -> None:
+    endpoint.answers("- hello [1]")
+    summarise(short(messages("hello")), endpoint.summariser())
+    [(request, _)] = endpoint.server.log
+    assert request.headers["Authorization"] == "Bearer sk-test"
+    assert endpoint.asked[0]["model"] == "tiny"
+
+
+def test_each_call_has_its_own_key(endpoint: Endpoint) -> None:
+    endpoint.answers("- hello [1]")
+    summariser = endpoint.summariser()
+    for _ in range(2):
+        summarise(short(messages("hello")), summariser)
+    assert endpoint.prompt(0)[1] != endpoint.prompt(1)[1]
+    assert endpoint.prompt(0)[0] == endpoint.prompt(1)[0]
+
+
+def test_without_usage_tokens_are_estimated(endpoint: Endpoint) -> None:
+    endpoint.answers(completion("- hello [1]", usage=None))
+    reply = summarise(short(messages("hello")), endpoint.summariser())
+    assert reply.prompt_tokens == sum(map(estimate, endpoint.prompt()))
+    assert reply.completion_tokens == estimate("- hello [1]")
+
+
+def test_openai_itself_takes_the_new_name_of_the_limit() -> None:
+    own = ModelSummariser(api_key="k", model="m", timeout=1)
+    other = ModelSummariser(api_key="k", base_url="http://127.0.0.1:1/v1", model="m", timeout=1)
+    assert own._limit(300) == {"max_completion_tokens": 300}
+    assert other._limit(300) == {"max_tokens": 300}
+
+
+def test_threads_share_one_client(endpoint: Endpoint) -> None:
+    endpoint.answers("- hello [1]")
+    summariser = endpoint.summariser()
+    with ThreadPoolExecutor(4) as pool:
+        clients = set(pool.map(lambda _: id(summariser._client()), range(8)))
+        replies = list(pool.map(lambda _: summarise(short(messages("a")), summariser), range(8)))
+    assert len(clients) == 1
+    assert [reply.text for reply in replies] == ["- hello [1]"] * 8
+
+
+def test_configured() -> None:
+    model = configured(api_key="k", base_url="http://127.0.0.1:1/v1", model="m", timeout=2.0)
+    offline = configured(api_key="k", base_url="", model="", timeout=2.0)
+    assert isinstance(model, ModelSummariser) and model.name == "m"
+    assert isinstance(offline, OfflineSummariser) and offline.name == "offline"
+
+
+def test_the_client_is_imported_by_a_call_only() -> None:
+    """It takes half a second and 30 MB: pages and commands without a model do without."""
+    code = "import sys, memories.llm; sys.exit('openai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0
+
+
+def test_a_long_conversation_is_read_in_parts(endpoint: Endpoint) -> None:
+    """Rule 11: halves, then one call that combines them; refs are those of the whole."""
+    endpoint.answers("- the early part [1, 2]", "- late [39]\n- later [40]", "- all of it [1, 3]")
+    wanted = short(messages(*[f"message {n} " + "word " * 40 for n in range(1, 41)]))
+    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
+    assert reply.text == "- all of it [1, 2, 40]"
+    assert (reply.calls, reply.prompt_tokens, reply.completion_tokens) == (3, 300, 30)
+    assert reply.prompt_version == endpoint.summariser().prompt_version(wanted)
+    first, second, both = (endpoint.prompt(call)[1] for call in range(3))
+    seen = [n for n in range(1, 41) if f"message {n} " in first]
+    assert seen == list(range(1, len(seen) + 1)) and 15 <= len(seen) <= 25
+    assert all((f"message {n} " in second) == (n not in seen) for n in range(1, 41))
+    assert [line for line in both.split("\n") if not line.startswith("<<")] == [
+        "1 the early part", "2 late", "3 later",
+    ]  # fmt: skip
+
+
+def test_a_long_merge_is_made_in_parts(endpoint: Endpoint) -> None:
+    endpoint.answers("- old story [1, 2]", "- new story [41]", "- old story [1]\n- new story [2]")
+    wanted = long(
+        existing=memory("the very first"),
+        additions=added(*["line " + "word " * 40 for _ in range(40)], first=2),
+    )
+    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
+    assert reply.text == "- old story [1, 2]\n- new story [41]"
+    first, second, both = (endpoint.prompt(call)[1] for call in range(3))
+    assert "the very first" in first and "the very first" not in second
+    assert "existing memory" in both and "1 old story" in both and "2 new story" in both
+
+
+def test_a_part_with_nothing_worth_keeping(endpoint: Endpoint) -> None:
+    endpoint.answers("NOTHING", "- a late story [40]")
+    wanted = short(messages(*["word " * 40] * 40))
+    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
+    assert (reply.text, reply.calls) == ("- a late story [40]", 2)
+
+
+def test_parts_with_nothing_worth_keeping(endpoint: Endpoint) -> None:
+    endpoint.answers("NOTHING")
+    wanted = short(messages(*["word " * 40] * 40))
+    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
+    assert read_reply(reply, wanted).nothing
+    assert reply.calls == 2
+
+
+def test_a_fault_of_a_part_is_the_fault_of_the_whole(endpoint: Endpoint) -> None:
+    endpoint.answers("- an early story [1]", completion("- cut o", "length"))
+    wanted = short(messages(*["word " * 40] * 40))
+    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
+    assert (reply.finish_reason, reply.calls, reply.prompt_tokens) == ("length", 2, 200)
+
+
+def test_one_message_is_not_cut_in_two(endpoint: Endpoint) -> None:
+    endpoint.answers("- long [1]")
+    reply = summarise(short(messages("word " * 900)), endpoint.summariser(input_limit=500))
+    assert (reply.text, reply.calls) == ("- long [1]", 1)

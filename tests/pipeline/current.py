@@ -1,0 +1,16 @@
+"""The memories of a channel and its workspace as they are now, read anew at each call."""
+
+from memories.models import Channel, Memory
+from memories.rules.memory import MemoryType
+
+
+def short(channel: Channel) -> Memory:
+    return Memory.objects.with_current().of_channel(channel, MemoryType.SHORT_TERM)
+
+
+def long(channel: Channel) -> Memory:
+    return Memory.objects.with_current().of_channel(channel, MemoryType.LONG_TERM)
+
+
+def workspace_memory(channel: Channel, memory_type: MemoryType = MemoryType.LONG_TERM) -> Memory:
+    return Memory.objects.with_current().of_workspace(channel.workspace, memory_type)

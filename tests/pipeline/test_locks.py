@@ -1,0 +1,68 @@
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from memories.models import Workspace
+from memories.pipeline.locks import Busy, storing
+
+HOLDER = """
+import os, sys, time
+import django
+django.setup()
+from memories.models import Workspace
+from memories.pipeline.locks import storing
+with storing(Workspace(pk=int(sys.argv[1]))):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_elsewhere(
+    workspace: Workspace, environment: dict[str, str]
+) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(workspace.pk)],
+        env=environment | {"DJANGO_SETTINGS_MODULE": "memoryhub.settings"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def same_var(settings: object, process_environment: dict[str, str]) -> dict[str, str]:
+    settings.MEMORYHUB_VAR = process_environment["MEMORYHUB_VAR"]  # type: ignore[attr-defined]
+    return process_environment
+
+
+@pytest.mark.cluster
+def test_one_at_a_time_and_never_stuck(same_var: dict[str, str]) -> None:
+    one = Workspace.objects.create(slug="one", name="one")
+    other = Workspace.objects.create(slug="other", name="other")
+    with held_elsewhere(one, same_var) as process:
+        with pytest.raises(Busy), storing(one):
+            pass
+        with storing(other):
+            pass
+        process.kill()
+        process.wait()
+        with storing(one):
+            pass
+
+
+@pytest.mark.django_db
+def test_it_is_given_back_when_the_work_fails() -> None:
+    workspace = Workspace.objects.create(slug="one", name="one")
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), storing(workspace):
+            raise ZeroDivisionError

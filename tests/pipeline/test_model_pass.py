@@ -1,0 +1,209 @@
+"""A pass with the real openai client against a local endpoint: what is asked, saved, and refused."""
+
+import json
+import re
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from werkzeug import Request, Response
+
+from memories.llm import ModelSummariser
+from memories.models import Generation, Memory
+from memories.pipeline.passes import run_pass
+from memories.rules.memory import MemoryType
+from memories.rules.slacktime import to_micros
+from tests.factories import MONDAY, ChannelFactory, MessageFactory
+from tests.pipeline.current import short
+
+pytestmark = pytest.mark.django_db
+
+NOW = MONDAY + timedelta(hours=3)
+
+
+@pytest.fixture
+def channel():
+    channel = ChannelFactory(workspace__settings={"thread_memories": False}, name="launch")
+    channel.remember_from(to_micros(MONDAY))
+    for minute in range(10):
+        MessageFactory(
+            channel=channel,
+            at=MONDAY + timedelta(minutes=minute),
+            author__name="mika",
+            text=f"Step {minute} is done.",
+        )
+    return channel
+
+
+def answer(text, finish="stop"):
+    choice = {
+        "index": 0,
+        "finish_reason": finish,
+        "message": {"role": "assistant", "content": text},
+    }
+    usage = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
+    body = {"id": "x", "object": "chat.completion", "created": 0, "model": "test-1"}
+    return Response(
+        json.dumps(body | {"choices": [choice], "usage": usage}), 200, mimetype="application/json"
+    )
+
+
+def error(status, code=None, headers=None):
+    body = json.dumps({"error": {"message": "no", "type": "x", "code": code}})
+    return Response(body, status, headers, mimetype="application/json")
+
+
+class Endpoint:
+    """Answers with what `says` makes of the user message; keeps every request."""
+
+    def __init__(self, httpserver):
+        self.asked = []
+        self.says = lambda user: answer("- Steps 0 to 9 are done. [1 10]")
+        httpserver.expect_request("/v1/chat/completions").respond_with_handler(self.handle)
+        self.summariser = ModelSummariser(
+            api_key="k", base_url=httpserver.url_for("/v1"), model="test-1", timeout=5
+        )
+
+    def handle(self, request: Request) -> Response:
+        system, user = (message["content"] for message in request.json["messages"])
+        self.asked.append((system, user))
+        return self.says(user)
+
+
+@pytest.fixture
+def endpoint(httpserver):
+    return Endpoint(httpserver)
+
+
+def test_a_reply_becomes_lines_with_sources(channel, endpoint):
+    report = run_pass(channel.workspace, NOW, endpoint.summariser)
+    assert (report.calls, report.prompt_tokens, report.completion_tokens) == (3, 300, 21)
+    version = short(channel).current
+    assert version.content == "- Steps 0 to 9 are done."
+    assert [m.text for m in version.lines.get().sources.order_by("micros")] == [
+        "Step 0 is done.",
+        "Step 9 is done.",
+    ]
+    assert (version.generation.model, version.generation.prompt_tokens) == ("test-1", 100)
+    assert version.generation.prompt_version.startswith("channel-short-")
+
+
+def test_messages_are_lines_in_the_workspaces_zone(channel, endpoint):
+    channel.workspace.change_settings({"time_zone": "Asia/Tokyo"})
+    run_pass(channel.workspace, NOW, endpoint.summariser)
+    _, user = endpoint.asked[0]
+    assert "Asia/Tokyo" in user
+    assert re.search(r"^1 \[2026-01-05 18:00\] mika: Step 0 is done\.$", user, re.MULTILINE)
+
+
+def test_references_go_with_segments_and_merges(channel, endpoint):
+    run_pass(channel.workspace, NOW, endpoint.summariser)
+    MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5), text="One more.")
+    endpoint.asked.clear()
+    endpoint.says = lambda user: answer(f"- Answer number {len(endpoint.asked)}. [1]")
+    run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
+    (_, segment), (_, merge), (_, workspace) = endpoint.asked
+    assert "<<reference: workspace memory" in segment and "<<reference: previous memory" in segment
+    assert "<<reference: workspace memory" in merge and "<<existing memory" in merge
+    assert "<<reference" not in workspace and "added: #launch" in workspace
+
+
+def test_a_merge_that_changes_nothing_makes_no_version_and_no_further_call(channel, endpoint):
+    run_pass(channel.workspace, NOW, endpoint.summariser)
+    MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5), text="One more.")
+    report = run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
+    assert report.made == {"channel short_term": 1} and report.skipped == {"unchanged": 1}
+    assert Memory.objects.of_channel(channel, MemoryType.LONG_TERM).head == 1
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["a guest in it", "who is in it is unknown"])
+def test_a_channel_with_guests_is_shown_nothing_they_may_not_read(channel, endpoint, known):
+    run_pass(channel.workspace, NOW, endpoint.summariser)
+    guest = channel.workspace.people.create(slack_id="UG", name="guest", is_guest=True)
+    if known:
+        channel.memberships.create(person=guest)
+        channel.members_were_known(NOW)
+    MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5), text="One more.")
+    endpoint.asked.clear()
+    run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
+    assert not any("workspace memory" in user for _, user in endpoint.asked)
+
+
+def test_nothing_worth_keeping_is_covered_without_a_version(channel, endpoint):
+    endpoint.says = lambda user: answer("NOTHING")
+    report = run_pass(channel.workspace, NOW, endpoint.summariser)
+    assert report.skipped == {"nothing to remember": 1}
+    assert (short(channel).head, channel.segments.get().outcome) == (0, "nothing")
+    assert run_pass(channel.workspace, NOW, endpoint.summariser).calls == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault", "state", "attempts"),
+    [
+        pytest.param(answer(""), "blank", "waiting", 1, id="empty"),
+        pytest.param(answer("- half a", "length"), "length", "waiting", 1, id="cut off"),
+        pytest.param(answer("", "content_filter"), "content_filter", "waiting", 1, id="filtered"),
+        pytest.param(answer("- x", "tired"), "unknown_finish", "waiting", 1, id="unknown finish"),
+        pytest.param(error(500), "server_error", "waiting", 1, id="server error"),
+        pytest.param(error(401), "unauthorised", "dead", 1, id="bad key"),
+        pytest.param(
+            error(429, headers={"Retry-After": "90"}), "rate_limited", "waiting", 0, id="rate limit"
+        ),
+    ],
+)
+def test_bad_output_is_never_saved(channel, endpoint, reply, fault, state, attempts):
+    endpoint.says = lambda user: reply
+    report = run_pass(channel.workspace, NOW, endpoint.summariser)
+    generation = Generation.objects.get()
+    assert (generation.fault, generation.state, generation.attempts) == (fault, state, attempts)
+    assert short(channel).head == 0 and report.made.total() == 0
+    if fault == "rate_limited":
+        wait = generation.not_before - timezone.now()
+        assert timedelta(seconds=80) < wait <= timedelta(seconds=90)
+
+
+def test_a_failed_segment_is_tried_again_and_a_dead_one_on_demand(channel, endpoint):
+    good, endpoint.says = endpoint.says, lambda user: error(500)
+    run_pass(channel.workspace, NOW, endpoint.summariser)
+    Generation.objects.update(not_before=timezone.now())
+    endpoint.says = lambda user: error(401)
+    run_pass(channel.workspace, NOW, endpoint.summariser)
+    assert (dead := Generation.objects.get()).state == "dead"
+    endpoint.says = good
+    assert run_pass(channel.workspace, NOW, endpoint.summariser).calls == 0
+    dead.retry()
+    run_pass(channel.workspace, NOW, endpoint.summariser)
+    assert short(channel).current.content == "- Steps 0 to 9 are done."
+
+
+def test_a_given_up_segment_lets_later_ones_pass_and_comes_after_them(channel, endpoint):
+    for minute in range(5):
+        MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5, minutes=minute))
+    good = endpoint.says
+    endpoint.says = lambda user: error(401) if "Step 0" in user else good(user)
+    run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
+    assert short(channel).versions.get().segment.number == 2
+    endpoint.says = good
+    Generation.objects.get(state="dead").retry()
+    run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
+    numbers = short(channel).versions.order_by("number").values_list("number", "segment__number")
+    assert list(numbers) == [(1, 2), (2, 1)]
+    assert short(channel).current.number == 1, "the newest period is what readers get"
+
+
+def test_a_saved_reply_is_used_not_paid_again(channel, endpoint, monkeypatch):
+    """A worker that dies between the reply and the version leaves the reply on the row."""
+    from memories.pipeline import passes
+
+    def die(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(passes, "close", die)
+        with pytest.raises(KeyboardInterrupt):
+            run_pass(channel.workspace, NOW, endpoint.summariser)
+    assert Generation.objects.get().state == "replied"
+    endpoint.asked.clear()
+    run_pass(channel.workspace, NOW, endpoint.summariser)
+    assert short(channel).head == 1
+    assert not any("Step 0 is done." in user and "<<messages" in user for _, user in endpoint.asked)

@@ -1,0 +1,234 @@
+"""Several processes on one database: every version once, nothing lost, and nobody is locked out."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.db.models import Count
+from django.utils import timezone
+
+from memories.models import (
+    Generation,
+    Memory,
+    MemoryVersion,
+    Message,
+    Segment,
+    Workspace,
+)
+from memories.pipeline import close as closing
+from memories.pipeline.passes import run_pass
+from memories.rules import lines
+from memories.rules.memory import MemoryType
+from memories.rules.slacktime import to_micros
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MessageFactory,
+    PersonFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+    make_reply,
+)
+
+pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DAY = timedelta(days=1)
+Racer = subprocess.Popen[str]
+Start = Callable[..., Racer]
+
+
+@pytest.fixture
+def start(process_environment: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+    """Start one more worker; it begins when it is told `go`."""
+    racers: list[Racer] = []
+
+    def one_more(*arguments: str) -> Racer:
+        with (tmp_path / f"racer-{len(racers)}.log").open("w") as log:
+            racer = subprocess.Popen(
+                [sys.executable, "-m", "tests.pipeline.racer", *arguments],
+                cwd=ROOT,
+                env=process_environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        racers.append(racer)
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n", (tmp_path / Path(log.name).name).read_text()
+        return racer
+
+    yield one_more
+    for racer in racers:
+        racer.kill()
+        racer.communicate()
+
+
+def go(*racers: Racer) -> None:
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+
+
+def said(racer: Racer) -> list[str]:
+    output, _ = racer.communicate("stop\n", timeout=120)
+    found: list[str] = json.loads(output.splitlines()[-1])
+    return found
+
+
+def workspace_with_talk(channels: int, days: int) -> Workspace:
+    workspace: Workspace = WorkspaceFactory(settings={"workspace_short_term": True})
+    author = PersonFactory(workspace=workspace)
+    for number in range(channels):
+        channel = ChannelFactory(workspace=workspace, name=f"channel-{number}")
+        channel.remember_from(to_micros(MONDAY))
+        for day in range(days):
+            root = None
+            for minute in range(8):
+                at = MONDAY + day * DAY + timedelta(minutes=minute)
+                text = f"We decided step {number}.{day}.{minute} of the release for Friday."
+                given = {"at": at, "text": text, "author": author}
+                if root is None:
+                    root = MessageFactory(channel=channel, **given)
+                else:
+                    make_reply(root=root, **given)
+    return workspace
+
+
+def moments(days: int) -> list[str]:
+    return [(MONDAY + day * DAY + timedelta(hours=5)).isoformat() for day in range(days)]
+
+
+def assert_complete(workspace: Workspace) -> None:
+    """Every message in one segment of each kind, every segment in one version of the model."""
+    assert not Message.objects.waiting().exists()
+    assert not Message.objects.waiting_in_threads().exists()
+    assert not Generation.objects.unfinished().exists()
+    assert not Segment.objects.exclude(outcome=Segment.Outcome.REMEMBERED).exists()
+    made = MemoryVersion.objects.filter(
+        memory__scope="channel", memory__memory_type="short_term", origin="model"
+    ).exclude(provisional=True)
+    segments = Segment.objects.of_channel()
+    assert sorted(made.values_list("segment", flat=True)) == sorted(
+        segments.values_list("pk", flat=True)
+    )
+    for memory in Memory.objects.annotate(many=Count("versions")):
+        numbers = memory.versions.order_by("number").values_list("number", flat=True)
+        assert list(numbers) == list(range(1, memory.head + 1)) and memory.current is not None
+    threads = Memory.objects.with_current().filter(scope="thread")
+    assert {memory.current and memory.current.source_message_count for memory in threads} == {8}
+
+
+@pytest.mark.timeout(170)
+def test_four_passes_at_once_make_each_version_once(start: Start) -> None:
+    workspace = workspace_with_talk(channels=3, days=3)
+    racers = [start("pass", *moments(3)) for _ in range(4)]
+    go(*racers)
+    assert [said(racer) for racer in racers] == [[], [], [], []]
+    report = run_pass(workspace, datetime.fromisoformat(moments(3)[-1]))
+    assert report.errors == []
+    assert_complete(workspace)
+    assert not Generation.objects.exclude(attempts=1).exists(), "nothing was paid for twice"
+
+
+@pytest.mark.timeout(170)
+def test_passes_while_somebody_edits_lose_neither_texts_nor_edits(start: Start) -> None:
+    workspace = workspace_with_talk(channels=1, days=3)
+    passes = [start("pass", *moments(3)) for _ in range(2)]
+    editors = [start("edit", mark) for mark in ("Ann", "Ben")]
+    go(*passes, *editors)
+    assert [said(racer) for racer in passes] == [[], []]
+    edits = [text for editor in editors for text in said(editor)]
+    assert edits
+    written = MemoryVersion.objects.filter(origin="person").values_list("content", flat=True)
+    assert sorted(written) == sorted(edits)
+    for _ in range(2):
+        assert run_pass(workspace, MONDAY + 3 * DAY).errors == []
+    assert_complete(workspace)
+
+
+@pytest.mark.parametrize("where", ["claim", "save_reply", "close"])
+@pytest.mark.timeout(170)
+def test_a_killed_pass_is_taken_up_where_it_was(
+    start: Start, process_environment: dict[str, str], where: str
+) -> None:
+    process_environment["MEMORYHUB_LLM_CONCURRENCY"] = "1"
+    now = MONDAY + 2 * DAY
+    workspace = workspace_with_talk(channels=1, days=2)
+    racer = start("die", where, now.isoformat())
+    go(racer)
+    assert racer.wait(timeout=120) == -signal.SIGKILL
+    replied = list(Generation.objects.filter(state="replied"))
+    assert len(replied) == (where != "claim")
+    run_pass(workspace, now)
+    claimed = Generation.objects.filter(state="claimed")
+    assert claimed.exists() is (where != "save_reply"), "its lease still runs"
+    claimed.update(lease_until=timezone.now() - DAY)
+    assert run_pass(workspace, now).errors == []
+    assert_complete(workspace)
+    assert not Generation.objects.filter(pk__in=[g.pk for g in replied]).exclude(attempts=1)
+
+
+def is_locked(memory: Memory) -> bool:
+    """Whether another session could not write this row now."""
+
+    def look() -> bool:
+        try:
+            with transaction.atomic():
+                Memory.objects.select_for_update(nowait=True).get(pk=memory.pk)
+        except OperationalError:
+            return True
+        finally:
+            connection.close()
+        return False
+
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(look).result()
+
+
+# On SQLite each transaction locks the whole database.
+needs_row_locks = pytest.mark.postgres_only
+
+
+@needs_row_locks
+def test_a_memory_is_locked_while_a_version_is_made_of_what_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workspace = workspace_with_talk(channels=1, days=1)
+    seen = []
+    write = closing._write_segment
+
+    def look(generation: Generation, *arguments: Any) -> Any:
+        seen.append(is_locked(generation.memory))
+        return write(generation, *arguments)
+
+    monkeypatch.setattr(closing, "_write_segment", look)
+    run_pass(workspace, MONDAY + DAY)
+    assert seen == [True]
+
+
+@needs_row_locks
+def test_a_memory_is_locked_while_an_edit_is_compared_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = make_channel_memory(channel=ChannelFactory(), memory_type=MemoryType.SHORT_TERM)
+    seen = []
+    revised = lines.revised
+
+    def look(*arguments: Any) -> Any:
+        seen.append(is_locked(memory))
+        return revised(*arguments)
+
+    monkeypatch.setattr(lines, "revised", look)
+    memory.revise("- something else", by=None, based_on=1)
+    assert seen == [True]

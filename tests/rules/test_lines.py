@@ -1,0 +1,186 @@
+"""Lines: what an edit, a merge and a restore make of them (docs/rules.md)."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memories.rules.lines import Line, Origin, merged, restored, revised, split_text, words_of
+
+SHIP = Line("- We ship on Fridays.", Origin.MODEL, since=1, sources=(11, 12))
+LEAD = Line("- Aiko leads the release.", Origin.MODEL, since=2, sources=(13,))
+OWN = Line("- Ask Ben before you deploy.", Origin.PERSON, since=2, sources=(14,))
+BACK = Line("- The old office is closed.", Origin.RESTORE, since=3)
+
+
+def text_of(lines):
+    return "\n".join(line.text for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- We ship.", "We ship."),
+        ("* We ship.", "We ship."),
+        ("• We  ship. ", "We ship."),
+        ("・出荷は金曜。", "出荷は金曜。"),
+        ("・ 出荷は金曜。", "出荷は金曜。"),
+        ("  - indented", "indented"),
+        ("-5 degrees", "-5 degrees"),
+        ("*bold* word", "*bold* word"),
+        ("- - twice", "- twice"),
+        ("no bullet", "no bullet"),
+        ("- ", ""),
+        ("", ""),
+    ],
+)
+def test_words_of_a_line(text, words):
+    assert words_of(text) == words
+
+
+def test_split_text_keeps_the_lines_that_say_something():
+    assert split_text("- one \n\n   \n- \n* two\r\nthree") == ["- one", "* two", "three"]
+    assert split_text("") == []
+
+
+class TestRevised:
+    def test_lines_left_alone_stay_as_they_were(self):
+        assert revised([SHIP, LEAD, OWN], text_of([SHIP, LEAD, OWN])) == [SHIP, LEAD, OWN]
+
+    def test_a_changed_line_is_the_persons_and_rests_on_the_same_messages(self):
+        lines = revised([SHIP, LEAD], "- We ship on Mondays.\n- Aiko leads the release.")
+        assert lines == [Line("- We ship on Mondays.", Origin.PERSON, None, (11, 12)), LEAD]
+
+    def test_a_new_line_is_the_persons_and_rests_on_nothing(self):
+        lines = revised([SHIP, LEAD], f"{SHIP.text}\n- New.\n{LEAD.text}")
+        assert lines == [SHIP, Line("- New.", Origin.PERSON), LEAD]
+
+    def test_two_for_one_gives_the_messages_to_the_first(self):
+        assert revised([SHIP], "- We ship on Mondays.\n- Two.") == [
+            Line("- We ship on Mondays.", Origin.PERSON, None, (11, 12)),
+            Line("- Two.", Origin.PERSON),
+        ]
+
+    def test_a_deleted_line_is_gone(self):
+        assert revised([SHIP, LEAD, OWN], text_of([SHIP, OWN])) == [SHIP, OWN]
+
+    def test_another_bullet_or_spacing_is_no_other_line(self):
+        lines = revised([SHIP], "*  We ship  on Fridays.")
+        assert lines == [replace(SHIP, text="*  We ship  on Fridays.")]
+
+    def test_the_first_text_of_all_is_the_persons(self):
+        assert revised([], "- A.\n\n- B.") == [
+            Line("- A.", Origin.PERSON),
+            Line("- B.", Origin.PERSON),
+        ]
+
+    def test_equal_lines_are_matched_in_order(self):
+        again = replace(SHIP, sources=(99,))
+        assert revised([SHIP, again], text_of([SHIP, again])) == [SHIP, again]
+
+
+class TestMerged:
+    def test_words_that_stood_in_the_base_keep_their_origin(self):
+        made = [replace(SHIP, text="* We ship on Fridays.", since=None, sources=(21,))]
+        assert merged([SHIP], made) == ([replace(SHIP, text="* We ship on Fridays.")], [])
+
+    def test_a_models_line_may_go(self):
+        new = Line("- New.", Origin.MODEL, sources=(31,))
+        assert merged([SHIP, LEAD], [new]) == ([new], [])
+
+    def test_a_persons_line_that_was_lost_comes_back(self):
+        new = Line("- New.", Origin.MODEL)
+        assert merged([SHIP, OWN], [new]) == ([OWN, new], [OWN.text])
+
+    def test_it_comes_back_behind_the_line_it_stood_after(self):
+        new = Line("- New.", Origin.MODEL)
+        lines, put_back = merged([SHIP, OWN, LEAD], [LEAD, SHIP, new])
+        assert lines == [LEAD, SHIP, OWN, new]
+        assert put_back == [OWN.text]
+
+    def test_all_of_a_persons_lines_come_back_in_order(self):
+        second = replace(OWN, text="- And Chie.")
+        assert merged([OWN, second], []) == ([OWN, second], [OWN.text, second.text])
+
+    def test_a_persons_line_that_is_there_is_not_doubled(self):
+        made = [replace(OWN, origin=Origin.MODEL, since=None)]
+        assert merged([OWN], made) == ([OWN], [])
+
+    def test_a_restored_model_line_is_the_models_to_drop(self):
+        assert merged([BACK], [SHIP]) == ([SHIP], [])
+
+
+class TestRestored:
+    def test_what_stands_now_stays_as_it_is(self):
+        assert restored([OWN], [replace(OWN, since=1, sources=())]) == [OWN]
+
+    def test_what_came_back_says_so(self):
+        assert restored([], [SHIP]) == [replace(SHIP, origin=Origin.RESTORE, since=None)]
+
+    def test_a_persons_line_stays_the_persons(self):
+        assert restored([SHIP], [OWN]) == [OWN]
+
+    def test_what_is_not_in_the_old_one_goes(self):
+        assert restored([SHIP, LEAD], [LEAD]) == [LEAD]
+
+
+# Few different words, so that lines meet their equals.
+a_text = st.sampled_from(["- a", "* a", "- b", "- c", "d", "・e", "- f g"])
+a_line = st.builds(
+    Line,
+    text=a_text,
+    origin=st.sampled_from(Origin),
+    since=st.integers(1, 9),
+    sources=st.lists(st.integers(1, 99), max_size=3, unique=True).map(tuple),
+)
+some_lines = st.lists(a_line, max_size=8)
+
+
+@given(some_lines, st.lists(a_text, max_size=8))
+def test_an_edit_says_exactly_what_the_person_typed(base, texts):
+    lines = revised(base, "\n".join(texts))
+    assert [line.text for line in lines] == split_text("\n".join(texts))
+    for line in lines:
+        known = [b for b in base if words_of(b.text) == words_of(line.text)]
+        assert line.origin is Origin.PERSON or replace(line, text="") in [
+            replace(b, text="") for b in known
+        ]
+
+
+@given(some_lines, some_lines)
+def test_no_merge_loses_a_persons_line(base, made):
+    lines, put_back = merged(base, made)
+    present = [words_of(line.text) for line in lines]
+    for line in base:
+        if line.origin is Origin.PERSON:
+            assert words_of(line.text) in present
+    kept = [words_of(line.text) for line in made]
+    assert [words for words in present if words in kept] == kept
+    assert not {words_of(text) for text in put_back} & set(kept)
+
+
+@given(some_lines, some_lines)
+def test_a_second_merge_of_the_same_puts_nothing_back(base, made):
+    lines, _put_back = merged(base, made)
+    assert merged(lines, lines)[1] == []
+
+
+@given(some_lines, some_lines)
+def test_a_restore_says_exactly_what_the_old_one_said(current, old):
+    lines = restored(current, old)
+    assert [words_of(line.text) for line in lines] == [words_of(line.text) for line in old]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sources"),
+    [
+        ("- We launch on Tue 17 Nov.", "- We launch on Wed 18 Nov.", (7,)),
+        ("- 発表は金曜日に決定しました。", "- 発表は木曜日に決定しました。", (7,)),
+        ("- We launch on Tue 17 Nov.", "- hello", ()),
+        ("- 発表は金曜日に決定しました。", "- 昼食は正午から。", ()),
+    ],
+)
+def test_only_a_reworded_line_keeps_its_messages(old, new, sources):
+    (line,) = revised([Line(old, Origin.MODEL, 1, (7,))], new)
+    assert (line.origin, line.sources) == (Origin.PERSON, sources)

@@ -1,0 +1,30 @@
+"""Addresses in Slack."""
+
+import pytest
+
+from memories.rules.permalinks import permalink
+
+TS = "1700000000.123456"
+
+
+@pytest.mark.parametrize(
+    ("domain", "thread_ts", "address"),
+    [
+        pytest.param("", "", "", id="unknown domain"),
+        pytest.param(
+            "acme", "", "https://acme.slack.com/archives/C1/p1700000000123456", id="plain"
+        ),
+        pytest.param(
+            "acme", TS, "https://acme.slack.com/archives/C1/p1700000000123456", id="a root"
+        ),
+        pytest.param(
+            "acme",
+            "1600000000.000001",
+            "https://acme.slack.com/archives/C1/p1700000000123456"
+            "?thread_ts=1600000000.000001&cid=C1",
+            id="a reply",
+        ),
+    ],
+)
+def test_permalink(domain: str, thread_ts: str, address: str) -> None:
+    assert permalink(domain, "C1", TS, thread_ts) == address

@@ -1,0 +1,231 @@
+"""The client, over real HTTP, with what may go wrong on the way."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from memories.slack.web import SlackClient, SlackError
+from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
+
+C = "C1"
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeSlack]:
+    with FakeSlack() as slack:
+        slack.add_channel(C, "general", members=["U1", "U2", "U3"])
+        for n in range(5):
+            slack.add_user(f"U{n}", f"person{n}")
+            slack.say(C, "U1", f"line {n}", f"170000000{n}.000100")
+        for n in range(3):
+            slack.say(C, "U2", f"answer {n}", f"170000010{n}.000100", thread="1700000002.000100")
+        yield slack
+
+
+@pytest.fixture
+def client(fake: FakeSlack) -> SlackClient:
+    return SlackClient(TOKEN, fake.url, timeout=5, pause=0.001)
+
+
+def texts(pages: Iterator[Any]) -> list[list[str]]:
+    return [[message["text"] for message in page] for page in pages]
+
+
+def history(client: SlackClient, oldest: str = "0") -> list[list[str]]:
+    return texts(page.messages for page in client.history(C, oldest))
+
+
+def test_identity_comes_from_one_call(fake: FakeSlack, client: SlackClient) -> None:
+    found = client.identity()
+    assert (found.team_id, found.team_name, found.domain) == ("T0FAKE", "Fake Team", "faketeam")
+    assert fake.counts() == {"auth.test": 1}
+
+
+def test_pages_are_followed_to_the_end(fake: FakeSlack, client: SlackClient) -> None:
+    fake.page_size = 2
+    assert history(client) == [["line 4", "line 3"], ["line 2", "line 1"], ["line 0"]]
+    assert [len(page) for page in client.people()] == [2, 2, 1]
+    assert [len(page) for page in client.members(C)] == [2, 1]
+    assert texts(client.replies(C, "1700000002.000100")) == [
+        ["line 2", "answer 0", "answer 1"],
+        ["line 2", "answer 2"],
+    ]
+    assert client.calls == {
+        "conversations.history": 3,
+        "users.list": 3,
+        "conversations.members": 2,
+        "conversations.replies": 2,
+    }
+
+
+def test_oldest_is_exclusive(client: SlackClient) -> None:
+    assert history(client, "1700000002.000100") == [["line 4", "line 3"]]
+
+
+def test_lists_public_channels_and_the_private_ones_it_is_in(
+    fake: FakeSlack, client: SlackClient
+) -> None:
+    fake.add_channel("C2", "elsewhere", bot_is_in=False)
+    fake.add_channel("C3", "closed", is_private=True)
+    fake.add_channel("C4", "unseen", is_private=True, bot_is_in=False)
+    found = {channel["id"]: channel["is_member"] for page in client.channels() for channel in page}
+    assert found == {"C1": True, "C2": False, "C3": True}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(500), id="500"),
+        pytest.param(Fault(502), id="502 with a page instead of JSON"),
+        pytest.param(Fault(504), id="504"),
+        pytest.param(Fault(200, "<html>"), id="200 that is no JSON"),
+        pytest.param(Fault(200, '{"ok": true, "messages": ['), id="200 cut off"),
+        pytest.param(Fault(200, ""), id="200 and nothing"),
+        pytest.param(Fault.dropped(), id="connection dropped"),
+    ],
+)
+@pytest.mark.parametrize("page", [1, 2])
+def test_a_short_trouble_is_retried(
+    fake: FakeSlack, client: SlackClient, fault: Fault, page: int
+) -> None:
+    fake.page_size = 3
+    fake.lay("conversations.history", fault, on=page, times=2)
+    assert history(client) == [["line 4", "line 3", "line 2"], ["line 1", "line 0"]]
+    assert fake.count("conversations.history") == 4
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        pytest.param(Fault(503), "unreachable", id="503"),
+        pytest.param(Fault(502), "unreachable", id="502"),
+        pytest.param(Fault(200, "<html>"), "malformed", id="200 that is no JSON"),
+        pytest.param(Fault(200, '{"ok": tru'), "unreachable", id="200 cut off"),
+        pytest.param(Fault.dropped(), "unreachable", id="connection dropped"),
+    ],
+)
+def test_a_lasting_trouble_is_one_error(
+    fake: FakeSlack, client: SlackClient, fault: Fault, code: str
+) -> None:
+    fake.page_size = 3
+    fake.lay("conversations.history", fault, on=2, times=9)
+    with pytest.raises(SlackError) as raised:
+        history(client)
+    assert (raised.value.code, raised.value.permanent) == (code, False)
+    assert "conversations.history" in raised.value.message
+    assert fake.count("conversations.history") == 5  # page 1, then page 2 and three retries
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "permanent", "says"),
+    [
+        pytest.param({"ok": True}, "malformed", False, "no list of messages", id="no messages"),
+        pytest.param({"messages": []}, "malformed", False, "history", id="not even ok"),
+        pytest.param(
+            {"ok": False, "error": "internal_error"},
+            "internal_error",
+            False,
+            "internal_error",
+            id="passing",
+        ),
+        pytest.param(
+            {"ok": False, "error": "not_in_channel"}, "not_in_channel", True, "Invite", id="invite"
+        ),
+        pytest.param(
+            {"ok": False, "error": "brand_new_code"},
+            "brand_new_code",
+            True,
+            "brand_new_code",
+            id="unknown",
+        ),
+    ],
+)
+def test_what_slack_refuses(
+    fake: FakeSlack,
+    client: SlackClient,
+    answer: dict[str, Any],
+    code: str,
+    permanent: bool,
+    says: str,
+) -> None:
+    fake.lay("conversations.history", Fault(200, json.dumps(answer)))
+    with pytest.raises(SlackError, match=says) as raised:
+        history(client)
+    assert (raised.value.code, raised.value.permanent) == (code, permanent)
+    assert not raised.value.refuses_token
+    assert fake.count("conversations.history") == 1
+
+
+@pytest.mark.parametrize("code", ["invalid_auth", "token_revoked", "account_inactive"])
+def test_a_refused_token_is_told_apart(fake: FakeSlack, client: SlackClient, code: str) -> None:
+    fake.token_error = code
+    with pytest.raises(SlackError) as raised:
+        client.identity()
+    assert raised.value.refuses_token
+    assert raised.value.permanent
+    assert TOKEN not in raised.value.message
+
+
+def test_a_missing_scope_is_named(fake: FakeSlack, client: SlackClient) -> None:
+    fake.scopes.remove("users:read")
+    with pytest.raises(SlackError, match=r"Add the scope users:read .*channels:history") as raised:
+        list(client.people())
+    assert raised.value.code == "missing_scope"
+
+
+def test_without_a_token_it_says_what_to_set() -> None:
+    with pytest.raises(SlackError, match="SLACK_BOT_TOKEN"):
+        SlackClient("")
+
+
+def test_a_short_rate_limit_is_waited_out(fake: FakeSlack, client: SlackClient) -> None:
+    fake.lay("conversations.history", Fault.rate_limited(1))
+    assert history(client) == [["line 4", "line 3", "line 2", "line 1", "line 0"]]
+    first, second = fake.calls
+    assert (first.status, second.status) == (429, 200)
+    assert second.at - first.at >= 1
+    assert fake.too_early == []
+
+
+def test_a_long_rate_limit_stops_the_method_and_no_other(
+    fake: FakeSlack, client: SlackClient
+) -> None:
+    fake.lay("conversations.history", Fault.rate_limited(31))
+    for _ in range(2):
+        with pytest.raises(SlackError, match=r"wait 3[01] s") as raised:
+            history(client)
+        assert raised.value.code == "ratelimited"
+        assert not raised.value.permanent
+        assert raised.value.retry_after == pytest.approx(31, abs=1)
+    assert len(texts(client.replies(C, "1700000002.000100"))) == 1
+    assert fake.counts() == {"conversations.history": 1, "conversations.replies": 1}
+    assert fake.too_early == []
+
+
+@pytest.mark.parametrize("header", [{}, {"Retry-After": "soon"}], ids=["none", "not a number"])
+def test_a_rate_limit_that_does_not_say_for_how_long(
+    fake: FakeSlack, client: SlackClient, header: dict[str, str]
+) -> None:
+    fake.lay("conversations.history", Fault(429, "{}", header))
+    with pytest.raises(SlackError) as raised:
+        history(client)
+    assert raised.value.retry_after == pytest.approx(60, abs=1)
+    assert fake.count("conversations.history") == 1
+
+
+def test_a_cursor_that_leads_nowhere_ends(fake: FakeSlack, client: SlackClient) -> None:
+    page = '{"ok": true, "messages": [], "response_metadata": {"next_cursor": "again"}}'
+    fake.lay("conversations.history", Fault(200, page), times=9)
+    with pytest.raises(SlackError, match="again and again"):
+        history(client)
+    assert fake.count("conversations.history") == 2
+
+
+def test_what_is_said_while_it_reads_moves_no_page(fake: FakeSlack, client: SlackClient) -> None:
+    fake.page_size = 2
+    pages = client.history(C, "0")
+    assert [message["text"] for message in next(pages).messages] == ["line 4", "line 3"]
+    fake.say(C, "U1", "meanwhile", "1700000009.000100")
+    assert texts(page.messages for page in pages) == [["line 2", "line 1"], ["line 0"]]

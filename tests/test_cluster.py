@@ -1,0 +1,151 @@
+"""Real qclusters on the test's database: from an import to memories, and never the same twice."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.db import transaction
+from django.db.models import Count
+from django.utils import timezone
+from django_q.models import OrmQ
+from django_q.tasks import async_task
+
+from memories.demo.workspace import build_export
+from memories.models import (
+    Generation,
+    Heartbeat,
+    Memory,
+    MemoryVersion,
+    Message,
+    Segment,
+    Workspace,
+)
+from memories.rules.memory import MemoryType
+from memories.rules.slacktime import to_micros
+from tests.factories import ChannelFactory, MessageFactory, PersonFactory, WorkspaceFactory
+from tests.processes import alive_in_sessions, descendants, wait_until
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(400),
+]
+
+ROOT = Path(__file__).resolve().parent.parent
+SUBJECTS = ("the release", "the invoice", "the outage", "the hiring plan")
+CLUSTER = 6  # processes: the parent, sentinel, pusher, monitor and two workers
+PATIENCE = 150.0  # seconds; django-q2 looks at its schedules every 30
+
+
+@pytest.fixture
+def start_cluster(
+    process_environment: dict[str, str], tmp_path: Path
+) -> Iterator[Callable[[], Path]]:
+    """Start one more qcluster; returns its log. All are gone after the test."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start() -> Path:
+        log = tmp_path / f"cluster-{len(running)}.log"
+        with log.open("wb") as output:
+            running.append(
+                subprocess.Popen(
+                    [sys.executable, "manage.py", "qcluster"],
+                    cwd=ROOT,
+                    env=process_environment,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            )
+        return log
+
+    yield start
+    for cluster in running:
+        cluster.terminate()
+    for cluster in running:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            cluster.wait(timeout=20)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(cluster.pid, signal.SIGKILL)
+        cluster.wait()
+    sessions = {cluster.pid for cluster in running}
+    wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
+
+
+def talk(workspace: Workspace, channels: int, bursts: int) -> None:
+    """Bursts of ten messages, a day apart, until yesterday; all of them to be remembered."""
+    author = PersonFactory(workspace=workspace)
+    begin = timezone.now() - timedelta(days=bursts + 1)
+    for number in range(channels):
+        channel = ChannelFactory(workspace=workspace, name=f"channel-{number}")
+        channel.remember_from(to_micros(begin))
+        for burst in range(bursts):
+            for minute in range(10):
+                MessageFactory(
+                    channel=channel,
+                    author=author,
+                    at=begin + timedelta(days=burst, minutes=minute),
+                    text=f"We decided step {burst}.{minute} of {SUBJECTS[number % 4]} for Friday.",
+                )
+
+
+def everything_is_remembered() -> bool:
+    return (
+        Memory.objects.with_current()
+        .filter(memory_type=MemoryType.LONG_TERM, channel=None, current__isnull=False)
+        .count()
+        == Workspace.objects.count()
+        and not Generation.objects.unfinished().exists()
+    )
+
+
+def assert_made_once() -> None:
+    """Each closed segment has one version, each call was made once, numbers have no gaps."""
+    versions = MemoryVersion.objects.exclude(segment=None).filter(provisional=False)
+    segments = Segment.objects.of_channel().filter(outcome=Segment.Outcome.REMEMBERED)
+    versions = versions.filter(segment__thread_ts="")
+    per_segment = versions.values("segment", "memory").annotate(many=Count("pk"))
+    assert {row["many"] for row in per_segment} == {1}
+    assert {row["segment"] for row in per_segment} == set(segments.values_list("pk", flat=True))
+    assert not Generation.objects.filter(attempts__gt=1).exists()
+    assert not Generation.objects.filter(state=Generation.State.DEAD).exists()
+    for memory in Memory.objects.annotate(many=Count("versions")).filter(many__gt=0):
+        numbers = memory.versions.order_by("number").values_list("number", flat=True)
+        assert list(numbers) == list(range(1, len(numbers) + 1))
+
+
+@pytest.mark.timeout(240)
+def test_the_schedule_alone_carries_an_import_to_memories(
+    start_cluster: Callable[[], Path], tmp_path: Path
+) -> None:
+    build_export(tmp_path / "export", timezone.now() - timedelta(days=1))
+    call_command("import_slack", str(tmp_path / "export"), backfill="all", stdout=sys.stderr)
+    call_command("sync_schedules", stdout=sys.stderr)
+    log = start_cluster()
+    wait_until(everything_is_remembered, f"memories; see {log}", PATIENCE)
+    assert_made_once()
+    assert not Message.objects.waiting().exists()
+    assert Heartbeat.objects.last_beat() is not None
+
+
+@pytest.mark.timeout(240)
+def test_two_clusters_make_each_version_once(start_cluster: Callable[[], Path]) -> None:
+    """Both are up before a crowd of tasks for the same two workspaces is queued at one moment."""
+    for _ in range(2):
+        talk(WorkspaceFactory(), channels=4, bursts=8)
+    logs = [start_cluster(), start_cluster()]
+    wait_until(lambda: len(descendants(os.getpid())) >= 2 * CLUSTER, f"both up; see {logs}")
+    with transaction.atomic():
+        for _ in range(8):
+            for workspace in Workspace.objects.all():
+                async_task("memories.jobs.remember", workspace.pk)
+    wait_until(everything_is_remembered, f"memories; see {logs}", PATIENCE)
+    wait_until(lambda: not OrmQ.objects.exists(), "an empty queue", PATIENCE)
+    assert_made_once()

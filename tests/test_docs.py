@@ -1,0 +1,172 @@
+"""docs/ says what the code does: every command, option, word, setting and address, and no others.
+
+The keys of JSON are looked at in tests/commands/test_json.py.
+"""
+
+import argparse
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver
+
+from memories import urls
+from memories.pipeline.sync import State
+from memories.rules.notes_file import Fate
+from memories.rules.outcomes import Result
+from memories.rules.settings import KEYS, MemorySettings
+from memoryhub import urls as all_urls
+from tests.documentation import COMMANDS, ROOT, actions, code, parsers, prose, rows, sections
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCS = sections("commands.md")
+DJANGOS = {
+    *("--help", "-h", "--version", "--verbosity", "-v", "--settings", "--pythonpath"),
+    *("--traceback", "--no-color", "--force-color", "--skip-checks"),
+}
+MAKERS = {"skipped", "quarantined", "Unreadable"}  # calls that name the reason of an outcome
+OF_ALL_ACTIONS = {"--workspace", "--as", "--format"}
+
+
+# -- commands and options
+
+
+def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Every option string of ours, and every argument by its name in capitals."""
+    for action in parser._actions:
+        if action.option_strings:
+            yield from (word for word in action.option_strings if word not in DJANGOS)
+        elif not isinstance(action, argparse._SubParsersAction):
+            yield str(action.metavar or action.dest.upper())
+
+
+def words(cells: list[str]) -> set[str]:
+    """The options and arguments among the words in backticks."""
+    pattern = re.compile(r"(?<![\w.])--?[a-z][\w-]*|\b[A-Z_=]{2,}\b")
+    return {word for cell in cells for span in code(cell) for word in pattern.findall(span)}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_of_commands(name: str) -> None:
+    known = {word for parser in parsers(name) for word in options_of(parser)}
+    cells = [row[0] for head in ("argument", "option") for row in rows(DOCS[name], head)]
+    documented = words(cells)
+    if acting := rows(DOCS[name], "action"):
+        above = DOCS[name].partition("| action |")[0]
+        documented |= words([above])
+        for row in acting:
+            documented |= words(row[:2])
+    assert documented == known
+
+
+def test_options_of_each_action_of_memory() -> None:
+    parser = next(parsers("memory"))
+    documented = {
+        code(row[0])[0].split()[1]: words(row[:2]) for row in rows(DOCS["memory"], "action")
+    }
+    known = {name: set(options_of(sub)) - OF_ALL_ACTIONS for name, sub in actions(parser).items()}
+    assert documented == known
+
+
+def test_there_are_no_other_commands() -> None:
+    assert set(DOCS) == {*COMMANDS, "All commands", "Outcomes"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_has_a_help(name: str) -> None:
+    for parser in parsers(name):
+        assert parser.description
+        for action in parser._actions:
+            if not isinstance(action, argparse._SubParsersAction):
+                assert action.help, f"{parser.prog}: {action.dest}"
+
+
+# -- words
+
+
+def first_words(section: str, head: str) -> list[str]:
+    return [code(row[0])[0] for row in rows(DOCS[section], head)]
+
+
+def test_outcomes() -> None:
+    assert first_words("Outcomes", "outcome") == list(Result)
+
+
+def test_reasons_of_outcomes() -> None:
+    """Reasons stand in the calls that make an outcome; those of files where a file is met."""
+    made = {"left by the system", "canvas", "no messages", "a name that is no text", "not UTF-8"}
+    slack = "".join(path.read_text() for path in (ROOT / "memories" / "slack").glob("*.py"))
+    assert all(f'"{reason}"' in slack for reason in made)
+    for room in ("rules", "slack", "pipeline"):
+        for path in (ROOT / "memories" / room).glob("*.py"):
+            made |= set(reasons(ast.parse(path.read_text())))
+    documented = code(DOCS["Outcomes"].partition("Reasons of `skipped`:")[2])
+    assert set(documented) - {"quarantined"} == made
+
+
+def reasons(tree: ast.AST) -> Iterator[str]:
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in MAKERS:
+            constants = (node.value for node in ast.walk(call) if isinstance(node, ast.Constant))
+            yield from (value for value in constants if isinstance(value, str))
+
+
+def test_outcomes_of_entries() -> None:
+    assert first_words("memory", "outcome of an entry") == list(Fate)
+
+
+def test_states_of_a_sync() -> None:
+    [row] = [row for row in rows(DOCS["sync"], "key") if code(row[0]) == ["by_channel[].state"]]
+    assert code(row[2]) == list(State)
+
+
+def test_settings_and_their_defaults() -> None:
+    defaults = {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in asdict(MemorySettings()).items()
+    }
+    documented = [(code(row[0])[0], code(row[1])[0]) for row in rows(DOCS["settings"], "setting")]
+    assert documented == [(key, defaults[key]) for key in KEYS]
+
+
+# -- addresses
+
+
+def shown(each: URLPattern | URLResolver) -> str:
+    """``w/<slug:slug>/`` as ``/w/<slug>/``."""
+    return "/" + re.sub(r"<\w+:(\w+)>", r"<\1>", str(each.pattern))
+
+
+def test_addresses_and_their_names() -> None:
+    own = [each for each in all_urls.urlpatterns if shown(each) != "/"]
+    known = {shown(each): getattr(each, "name", None) for each in [*urls.urlpatterns, *own]}
+    documented = {
+        address: name
+        for row in rows(prose(ROOT / "docs" / "pages.md"), "address")
+        for address, name in zip(code(row[0]), code(row[1]) or [None], strict=True)
+    }
+    assert documented == known
+
+
+@pytest.mark.django_db
+def test_health(client: Client) -> None:
+    documented = {code(row[0])[0]: row[1] for row in rows(sections("pages.md")["Health"], "key")}
+    answer = client.get("/readyz")
+    assert answer.status_code == 503, "no worker runs"
+    types = {bool: "true or false", str: "text"}
+    assert {key: types[type(value)] for key, value in answer.json().items()} == documented
+    assert client.get("/livez").content == b"ok"
+
+
+# -- links
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_to_files(path: Path) -> None:
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", prose(path))]
+    near = [link for link in links if link and "://" not in link]
+    assert [link for link in near if not (path.parent / link).exists()] == []

@@ -1,0 +1,307 @@
+"""A team's day, from what is said in Slack to what an agent is told, with real parts at both edges.
+
+Slack and the model are servers on loopback, spoken to by slack-sdk and the openai client; people
+come through the pages, agents through the commands.
+"""
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from pytest_django import Settings
+from pytest_httpserver import HTTPServer
+
+from memories.models import Channel, Generation, Memory, MemoryVersion, Person, Workspace
+from memories.rules.memory import MemoryType
+from memories.rules.prompt_texts import PERSON
+from tests.factories import MemberFactory, UserFactory, ts_at
+from tests.llm.forgetful import ForgetfulModel
+from tests.slack.fake_slack import TOKEN, FakeSlack
+from tests.views.crawl import pages
+
+pytestmark = pytest.mark.django_db
+
+CANARY = "Kestrel buys us on 9 March"  # said in the private channel alone
+HANDS_ON = "- Never release on a Friday, says Oda."
+
+MORNING = [
+    ("U1", "We release on Friday 9 January."),
+    ("U2", "Then the notes must be ready on Thursday. I write them."),
+    ("U1", "The build is red again, does anybody know why?"),
+]
+REPLIES = [
+    ("U2", "It says the disk is full."),
+    ("U1", "Which machine?"),
+    ("U2", "The old one in Osaka."),
+    ("U1", "Oda, please clear it."),
+]
+NOON = [
+    ("U2", "The build was red because of a full disk."),
+    ("U1", "New date: we release on Monday 12 January."),
+]
+
+
+@pytest.fixture
+def slack(settings: Settings) -> Iterator[FakeSlack]:
+    """#launch is public, with Mika and Tom; #deal is private, Tom is in it and Mika is not."""
+    with FakeSlack() as fake:
+        settings.SLACK_BOT_TOKEN, settings.SLACK_BASE_URL = TOKEN, fake.url
+        fake.add_user("U1", "mika")
+        fake.add_user("U2", "tom")
+        fake.add_channel("C1", "launch", members=["U1", "U2"])
+        fake.add_channel("C9", "deal", is_private=True, members=["U2"])
+        yield fake
+
+
+@pytest.fixture
+def model(settings: Settings, httpserver: HTTPServer) -> ForgetfulModel:
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
+    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    return ForgetfulModel(httpserver)
+
+
+def manage(*words: str) -> str:
+    out = io.StringIO()
+    call_command(*words, stdout=out)
+    return out.getvalue()
+
+
+def talk(
+    slack: FakeSlack, said: list[tuple[str, str]], begin: datetime, thread: str = ""
+) -> list[str]:
+    """Said in #launch, a minute apart; their ts."""
+    return [
+        slack.say("C1", user, text, ts_at(begin + timedelta(minutes=minute)), thread)
+        for minute, (user, text) in enumerate(said)
+    ]
+
+
+def text_of(said: list[tuple[str, str]]) -> str:
+    """What the model makes of it."""
+    return "\n".join(f"- {text}" for _, text in said)
+
+
+def long_term(channel_id: str) -> Memory:
+    channel = Channel.objects.get(slack_id=channel_id)
+    return Memory.objects.with_current().of_channel(channel, MemoryType.LONG_TERM)
+
+
+def signed_in(name: str, slack_id: str, **role: str) -> Client:
+    """A login whose person in Slack is known, as an operator links them."""
+    user = UserFactory(username=name)
+    person = Person.objects.get(slack_id=slack_id)
+    person.user = user
+    person.save()
+    if role:
+        MemberFactory(workspace=person.workspace, user=user, **role)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> None:
+    now = timezone.now()
+
+    # In the morning they talk, the last question becomes a thread, and Slack is read.
+    said = talk(slack, MORNING, now - timedelta(hours=8))
+    question = said[-1]
+    said += talk(slack, REPLIES, now - timedelta(hours=7.5), thread=question)
+    report = json.loads(manage("sync", "--json"))
+    assert report["messages"]["stored"] == 7
+
+    # Hours of silence later it is remembered: what was said, what lasts, and the whole team's.
+    report = json.loads(manage("run_pass", "--json"))
+    assert report["closed"] == {"idle": 1}
+    assert report["made"] == {
+        "channel short_term": 1,
+        "thread short_term": 1,
+        "channel long_term": 1,
+        "workspace long_term": 1,
+    }
+    assert (report["calls"], report["errors"], report["left"]) == (4, [], 0)
+
+    # Each line rests on the message it came from.
+    first = long_term("C1").current
+    assert first.content == text_of([*MORNING, *REPLIES])
+    for line, ts in zip(first.lines.all(), said, strict=True):
+        assert [message.ts for message in line.sources.all()] == [ts]
+
+    # An agent asks what there is to know.
+    context = json.loads(manage("context", "--channel", "launch", "--format", "json"))
+    channel = context["channel_memories"]["C1"]
+    assert channel["long_term_memory"] == channel["short_term_memory"] == first.content
+    assert context["workspace_long_term_memory"] == first.content
+    assert context["conversation_history"] == [], "all of it is in a closed segment"
+    assert context["thread_memories"] == {question: text_of([MORNING[-1], *REPLIES])}
+
+    # It writes down what it learned, and is told so from then on.
+    manage("memory", "add", "Ship behind a flag first.", "-t", "pattern", "--tags", "release")
+    [note] = json.loads(manage("memory", "search", "FLAG", "--format", "json"))
+    text = manage("context", "--channel", "launch", "--persona", "You are Momo.")
+    assert text.startswith("You are Momo.\n\n# Memories\n\n## Ship behind a flag first.\n")
+    assert "- Tags: pattern, release\n" in text
+    assert text.index("\n---\n") < text.index("We release on Friday 9 January.")
+
+    # Mika reads the memory and adds what nobody has said in Slack.
+    mika = signed_in("mika", "U1", role="editor")
+    memory = long_term("C1")
+    editor = reverse("memories-edit", args=[memory.pk])
+    assert first.lines.first().text.removeprefix("- ") in mika.get(editor).content.decode()
+    edit = {"text": f"{first.content}\n{HANDS_ON}", "based_on": 1, "revision": 0}
+    assert mika.post(editor, edit).status_code == 302
+    assert long_term("C1").current.number == 2
+
+    # The team talks on, one corrects himself, and all of it is read and remembered again.
+    talk(slack, NOON, now - timedelta(hours=4))
+    manage("sync")
+    model.prompts.clear()
+    report = json.loads(manage("run_pass", "--json"))
+    assert (report["made"]["channel short_term"], report["errors"]) == (1, [])
+
+    # The model was shown her line as a person's, forgot it, and it is there all the same.
+    existing = re.findall(
+        r"<<existing memory \w+: #launch>>\n(.*?)\n<<end", "\n".join(model.prompts), re.DOTALL
+    )
+    assert [f"{PERSON} {HANDS_ON[2:]}" in block for block in existing] == [True]
+    merged = long_term("C1").current
+    assert merged.number == 3
+    assert merged.put_back == [HANDS_ON]
+    assert merged.content.split("\n") == [HANDS_ON, *text_of(NOON).split("\n")]
+    page = mika.get(reverse("channels-detail", args=["default", "C1"])).content.decode()
+    assert "Never release on a Friday, says Oda." in page
+    assert HANDS_ON in manage("context", "--channel", "launch")
+
+    # Both periods are told apart, oldest first.
+    context = json.loads(manage("context", "--channel", "launch", "--format", "json"))
+    history = context["channel_memories"]["C1"]["short_term_memory_history"]
+    assert history == [text_of([*MORNING, *REPLIES]), text_of(NOON)]
+
+    # What an agent wrote goes along with the code.
+    file = tmp_path / "memories.md"
+    manage("memory", "export", str(file))
+    assert "## Ship behind a flag first.\n- Id: " in file.read_text()
+    assert manage("memory", "import", str(file)) == f"{file}: 1 unchanged.\n"
+    manage("memory", "delete", str(note["id"]))
+    assert "Ship behind a flag first." not in manage("context")
+
+    # And when nothing is said, nothing is asked.
+    manage("sync")
+    report = json.loads(manage("run_pass", "--json"))
+    assert (report["calls"], report["made"]) == (0, {})
+
+
+def test_a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> None:
+    a_day_of_a_team(slack, model, tmp_path)
+
+
+def broken(*args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("its body is gone")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "memories.rules.memory.is_valid_memory_combination",
+        "memories.rules.memory.create_memory",
+        "memories.rules.memory.make_thread_scope_id",
+        "memories.rules.memory.parse_thread_scope_id",
+        "memories.rules.segments.should_update_short_term_memory",
+        "memories.rules.segments.cut",
+        "memories.rules.context.history_limit",
+        "memories.rules.context.history_in_order",
+        "memories.rules.context.assemble",
+        "memories.rules.context.injects",
+        "memories.pipeline.context.build_context",
+        "memories.pipeline.ask.Asker.question",
+        "memories.llm.summarise",
+        "memories.rules.prompts.build",
+        "memories.rules.reply.read_reply",
+        "memories.models.notes.NoteQuerySet.write",
+        "memories.models.notes.NoteQuerySet.search",
+        "memories.models.notes.Note.remove",
+        "memories.rules.notes.title_of",
+        "memories.rules.notes.matches",
+        "memories.rules.notes_file.injection",
+        "memories.rules.notes_file.write",
+        "memories.rules.notes_file.read",
+        "memories.rules.notes_file.fate",
+    ],
+)
+def test_the_day_fails_without(
+    name: str,
+    slack: FakeSlack,
+    model: ForgetfulModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The functions that the rows of S0 to S4 are tested on are those that the product calls.
+
+    Their body is replaced, not their name, so it does not matter who imported them from where.
+    """
+    monkeypatch.setattr(resolve_name(name), "__code__", broken.__code__)
+    with pytest.raises((RuntimeError, AssertionError)):
+        a_day_of_a_team(slack, model, tmp_path)
+
+
+def test_what_is_said_in_private_stays_there(
+    slack: FakeSlack, model: ForgetfulModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    now = timezone.now()
+    talk(slack, MORNING, now - timedelta(hours=8))
+    root = slack.say("C9", "U2", f"{CANARY}.", ts_at(now - timedelta(hours=8)))
+    for minute in range(1, 6):
+        at = ts_at(now - timedelta(hours=8) + timedelta(minutes=minute))
+        slack.say("C9", "U2", f"{CANARY}, point {minute}.", at, thread=root)
+    reports = [manage("sync", "--json"), manage("run_pass", "--json")]
+    talk(slack, NOON, now - timedelta(hours=4))
+    slack.say("C9", "U2", f"{CANARY}, still.", ts_at(now - timedelta(hours=4)))
+    reports += [manage("sync", "--json"), manage("run_pass", "--json")]
+
+    # It is remembered where it was said: segments, a thread, merges.
+    deal = Channel.objects.get(slack_id="C9")
+    knowing = MemoryVersion.objects.filter(content__contains=CANARY)
+    assert set(knowing.values_list("memory__scope", "memory__memory_type")) == {
+        ("channel", "short_term"),
+        ("channel", "long_term"),
+        ("thread", "short_term"),
+    }
+    assert {version.memory.channel for version in knowing} == {deal}
+    workspace = Workspace.objects.get()
+    team = Memory.objects.with_current().of_workspace(workspace, MemoryType.LONG_TERM)
+    assert "Monday 12 January" in team.current.content
+
+    # No prompt of another memory holds it.
+    asked = Generation.objects.filter(memory__channel=deal).count()
+    assert asked == sum(CANARY in prompt for prompt in model.prompts) < len(model.prompts)
+
+    # Nobody in particular is told of it, by no command.
+    for words in ([], ["--channel", "launch"], ["--format", "json"]):
+        told = manage("context", *words)
+        assert "Monday 12 January" in told
+        assert CANARY not in told and "deal" not in told and "C9" not in told
+
+    # Tom, who was there, meets it wherever he clicks; Mika nowhere.
+    tom, mika = signed_in("tom", "U2"), signed_in("mika", "U1", role="admin")
+    assert CANARY in manage("context", "--as", "tom")
+    assert CANARY not in manage("context", "--as", "mika")
+    his, hers = pages(tom), pages(mika)
+    assert len([path for path, page in his.items() if CANARY in page]) > 5
+    assert len(hers) > 10
+    assert [path for path, page in hers.items() if CANARY in page or "/c/C9" in page] == []
+    private = his.keys() - hers.keys()
+    assert any("/c/C9/" in path for path in private)
+    assert {path: mika.get(path).status_code for path in private} == dict.fromkeys(private, 404)
+
+    # Neither reports nor logs repeat what people say.
+    assert CANARY not in "".join(reports) + caplog.text

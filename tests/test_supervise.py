@@ -1,0 +1,147 @@
+"""The supervisor with small real processes: none is left, however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memoryhub.supervise import MAX_FALSE_STARTS, YOUNG_SECONDS, Child, ChildFailedError
+from tests.processes import alive_in_sessions, descendants, sessions_of, wait_until
+
+pytestmark = pytest.mark.cluster
+
+# A leader with a helper in its group. The leader writes its name when asked to stop; the helper
+# would, too, and must not: only leaders are asked.
+LEADER = """
+import os, signal, sys, time
+name, folder, stubborn = sys.argv[1], sys.argv[2], sys.argv[3] == "stubborn"
+helper = os.fork() == 0
+def stop(number, frame):
+    open(f"{folder}/{name}-{'helper' if helper else 'leader'}-{number}", "w").close()
+    if not stubborn:
+        sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+signal.signal(signal.SIGINT, stop)
+open(f"{folder}/{name}-{'helper' if helper else 'leader'}-{os.getpid()}-up", "w").close()
+while True:
+    time.sleep(60)
+"""
+
+SUPERVISE = """
+import os, sys
+from memoryhub import supervise
+from memoryhub.supervise import Child, Supervisor
+supervise.LOOK_SECONDS = 0.2
+leader, folder, temper = sys.argv[1:]
+children = [Child(name, [sys.executable, "-c", leader, name, folder, temper]) for name in "ab"]
+def hangs(age):
+    try:
+        os.unlink(f"{folder}/hang")
+        return True
+    except FileNotFoundError:
+        return False
+children[0].hangs = hangs
+Supervisor(children, stop_seconds=1.0 if temper == "stubborn" else 30.0).run()
+"""
+
+
+class Run:
+    """A supervisor in a process of its own, with its two leaders and their helpers."""
+
+    def __init__(self, folder: Path, temper: str) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SUPERVISE, LEADER, str(folder), temper],
+            cwd=Path(__file__).parent.parent,
+            start_new_session=True,
+        )
+        self.wait_for_up(4)
+        self.sessions = sessions_of(descendants(self.process.pid))
+
+    def up(self) -> list[str]:
+        return sorted(path.name for path in self.folder.glob("*-up"))
+
+    def wait_for_up(self, count: int) -> None:
+        wait_until(lambda: len(self.up()) >= count, f"{count} processes up")
+
+    def leader(self, name: str) -> int:
+        return int(next(up for up in self.up() if up.startswith(f"{name}-leader")).split("-")[2])
+
+    def wait_until_nothing_is_left(self) -> None:
+        wait_until(lambda: not alive_in_sessions(self.sessions), "no process left")
+
+
+@pytest.fixture(params=["obedient"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
+    started = Run(tmp_path, request.param)
+    try:
+        yield started
+    finally:
+        started.process.kill()
+        started.process.wait()
+        started.wait_until_nothing_is_left()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_stop_signal_asks_the_leaders_only_and_leaves_nothing(
+    run: Run, number: signal.Signals
+) -> None:
+    run.process.send_signal(number)
+    assert run.process.wait(timeout=60) == 0
+    run.wait_until_nothing_is_left()
+    asked = {path.name for path in run.folder.iterdir()} - set(run.up())
+    assert asked == {f"a-leader-{signal.SIGTERM}", f"b-leader-{signal.SIGTERM}"}
+
+
+@pytest.mark.parametrize("run", ["stubborn"], indirect=True)
+def test_what_does_not_stop_is_killed_after_the_deadline(run: Run) -> None:
+    run.process.send_signal(signal.SIGTERM)
+    assert run.process.wait(timeout=60) == 0
+    run.wait_until_nothing_is_left()
+
+
+def test_a_killed_supervisor_leaves_nothing(run: Run) -> None:
+    run.process.kill()
+    run.process.wait()
+    run.wait_until_nothing_is_left()
+    assert (run.folder / f"a-leader-{signal.SIGTERM}").exists()
+
+
+def test_a_dead_leader_is_replaced_and_its_group_is_cleared(run: Run) -> None:
+    first = run.leader("a")
+    os.kill(first, signal.SIGKILL)
+    run.wait_for_up(6)
+    wait_until(lambda: not alive_in_sessions({first}), "the old helper gone")
+    assert alive_in_sessions({run.leader("b")})
+
+
+def test_a_hanging_child_is_replaced(run: Run) -> None:
+    first = run.leader("a")
+    (run.folder / "hang").touch()
+    run.wait_for_up(6)
+    wait_until(lambda: not alive_in_sessions({first}), "the old group gone")
+    assert not (run.folder / f"a-leader-{signal.SIGTERM}").exists()  # asking it would not help
+
+
+def test_a_child_that_never_starts_gives_up() -> None:
+    child = Child("web", ["false"])
+    now = 0.0
+    for _ in range(MAX_FALSE_STARTS - 1):
+        child.note_death(now, 1)
+        assert child.again_at > now
+        now = child.started_at = child.again_at
+    with pytest.raises(ChildFailedError, match="web ended 5 times right after its start"):
+        child.note_death(now, 1)
+
+
+def test_a_long_life_is_forgiven() -> None:
+    child = Child("web", ["false"])
+    for death in range(3 * MAX_FALSE_STARTS):
+        child.started_at = death * 1000.0
+        died_at = child.started_at + YOUNG_SECONDS
+        child.note_death(died_at, 1)
+        assert child.again_at == died_at

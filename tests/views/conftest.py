@@ -1,0 +1,113 @@
+"""A team with a public and a private channel, and everybody who may knock."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from memories.models import Channel, Memory, Message, Person, User, Workspace
+from memories.rules.memory import MemoryType
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_segment,
+    make_version,
+)
+
+
+@dataclass
+class Cast:
+    """``editor`` edits; ``member`` reads what is public; ``insider`` is in the private channel and
+    edits; ``guest`` is in the public channel only; ``outsider`` has nothing to do with the team;
+    ``operator`` runs everything and belongs to nothing."""
+
+    workspace: Workspace
+    public: Channel
+    private: Channel
+    messages: list[Message]
+    memory: Memory
+    private_memory: Memory
+    author: Person
+    users: dict[str, User]
+    clients: dict[str, Client]
+
+    def path(self, rest: str = "") -> str:
+        return f"/w/{self.workspace.slug}/{rest}"
+
+
+@pytest.fixture
+def cast(db: None) -> Cast:
+    workspace = WorkspaceFactory(slug="team", name="The team", domain="team")
+    people = {name: PersonFactory(workspace=workspace, name=name) for name in ("mika", "tom")}
+    visitor = PersonFactory(workspace=workspace, name="visitor", is_guest=True)
+    users = {
+        name: UserFactory(username=name)
+        for name in ("editor", "member", "insider", "guest", "outsider")
+    }
+    users["operator"] = UserFactory(username="operator", is_superuser=True, is_staff=True)
+    MemberFactory(workspace=workspace, user=users["editor"], role="editor")
+    MemberFactory(workspace=workspace, user=users["insider"], role="admin")
+    for name, person in (("member", people["mika"]), ("insider", people["tom"])):
+        person.user = users[name]
+        person.save()
+    visitor.user = users["guest"]
+    visitor.save()
+    public = ChannelFactory(
+        workspace=workspace, slack_id="C0PUBLIC", name="launch", members=[visitor]
+    )
+    private = ChannelFactory(
+        workspace=workspace,
+        slack_id="C0PRIVATE",
+        name="salaries",
+        kind=Channel.Kind.PRIVATE,
+        members=[people["tom"]],
+    )
+    messages = [
+        MessageFactory(
+            channel=public,
+            author=people["mika"],
+            at=MONDAY + timedelta(minutes=i),
+            text=f"said number {i}",
+        )
+        for i in range(6)
+    ]
+    secret = MessageFactory(channel=private, author=people["tom"], text="tom earns a lot")
+    memory = Memory.objects.of_channel(public, MemoryType.LONG_TERM)
+    for text in ("- We launch on Friday\n- Aya owns iOS", "- We launch on Monday\n- Aya owns iOS"):
+        make_version(
+            memory=memory, text=text, sources=messages[:2], until=MONDAY + timedelta(hours=1)
+        )
+    short = Memory.objects.of_channel(public, MemoryType.SHORT_TERM)
+    segment = make_segment(messages=messages[:4], outcome="remembered")
+    trigger = {"reason": "idle", "new": 4, "quiet_s": 7200}
+    make_version(
+        memory=short, text="- Shorter", sources=messages[:4], segment=segment, trigger=trigger
+    )
+    private_memory = Memory.objects.of_channel(private, MemoryType.LONG_TERM)
+    make_version(memory=private_memory, text="- Tom earns a lot", sources=[secret])
+    for channel in (public, private):
+        channel.remember_from(messages[0].micros)
+    memory.refresh_from_db()
+    private_memory.refresh_from_db()
+    clients = {}
+    for name, user in users.items():
+        clients[name] = Client()
+        clients[name].force_login(user)
+    clients["nobody"] = Client()
+    return Cast(
+        workspace,
+        public,
+        private,
+        messages,
+        memory,
+        private_memory,
+        people["mika"],
+        users,
+        clients,
+    )

@@ -1,0 +1,23 @@
+"""All pages that a reader can come to."""
+
+import re
+
+from django.test import Client
+
+
+def pages(client: Client) -> dict[str, str]:
+    """What a reader comes to by following links from the front page, by address.
+
+    All but the many addresses that show the same messages around another one.
+    """
+    found: dict[str, str] = {}
+    ahead = ["/"]
+    while ahead:
+        path = ahead.pop()
+        answer = client.get(path, follow=True)
+        assert answer.status_code == 200, path
+        found[path] = answer.content.decode()
+        links = re.findall(r'(?:href|hx-get)="(/[^"#]*)', found[path])
+        inside = {link.replace("&amp;", "&") for link in links if "?around=" not in link}
+        ahead += {link for link in inside if re.match(r"/[wmv]/|/diff/", link)} - {*found, *ahead}
+    return found

@@ -1,0 +1,118 @@
+"""Every address, asked by everybody: what they may not read answers 404, what they may not do 403."""
+
+import pytest
+
+from tests.views.conftest import Cast
+
+READERS = ("editor", "member", "insider", "guest", "outsider", "operator")
+
+
+def addresses(cast: Cast) -> dict[str, str]:
+    version = cast.memory.current.pk
+    secret = cast.private_memory.current.pk
+    older = cast.memory.versions.get(number=1).pk
+    return {
+        "workspace": cast.path(),
+        "notes": cast.path("notes/"),
+        "settings": cast.path("settings/"),
+        "channel": cast.path("c/C0PUBLIC/"),
+        "messages": cast.path("c/C0PUBLIC/messages/"),
+        "memory": f"/m/{cast.memory.pk}/versions/",
+        "edit": f"/m/{cast.memory.pk}/edit/",
+        "version": f"/v/{version}/",
+        "compare": f"/diff/{older}..{version}/",
+        "private channel": cast.path("c/C0PRIVATE/"),
+        "private messages": cast.path("c/C0PRIVATE/messages/"),
+        "private versions": f"/m/{cast.private_memory.pk}/versions/",
+        "private edit": f"/m/{cast.private_memory.pk}/edit/",
+        "private version": f"/v/{secret}/",
+        "private compare": f"/diff/{secret}..{secret}/",
+        "two memories compared": f"/diff/{version}..{secret}/",
+        "private sources": cast.path(f"c/C0PUBLIC/messages/?v={secret}"),
+        "unknown channel": cast.path("c/C0NOWHERE/"),
+        "unknown version": "/v/987654/",
+        "unknown thread": cast.path("c/C0PUBLIC/t/1.000000/"),
+        "not a ts": cast.path("c/C0PUBLIC/messages/?around=x"),
+    }
+
+
+# editor, member, insider, guest, outsider, operator
+ANSWERS = {
+    "workspace": (200, 200, 200, 200, 404, 200),
+    "notes": (200, 200, 200, 200, 404, 200),
+    "settings": (403, 403, 200, 403, 404, 200),
+    "channel": (200, 200, 200, 200, 404, 200),
+    "messages": (200, 200, 200, 200, 404, 200),
+    "memory": (200, 200, 200, 200, 404, 200),
+    "edit": (200, 403, 200, 403, 404, 200),
+    "version": (200, 200, 200, 200, 404, 200),
+    "compare": (200, 200, 200, 200, 404, 200),
+    "private channel": (404, 404, 200, 404, 404, 404),
+    "private messages": (404, 404, 200, 404, 404, 404),
+    "private versions": (404, 404, 200, 404, 404, 404),
+    "private edit": (404, 404, 200, 404, 404, 404),
+    "private version": (404, 404, 200, 404, 404, 404),
+    "private compare": (404, 404, 200, 404, 404, 404),
+    "two memories compared": (404, 404, 404, 404, 404, 404),
+    "private sources": (404, 404, 200, 404, 404, 404),
+    "unknown channel": (404, 404, 404, 404, 404, 404),
+    "unknown version": (404, 404, 404, 404, 404, 404),
+    "unknown thread": (404, 404, 404, 404, 404, 404),
+    "not a ts": (404, 404, 404, 404, 404, 404),
+}
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_who_may_open_what(cast: Cast, what: str) -> None:
+    path = addresses(cast)[what]
+    answers = tuple(cast.clients[name].get(path).status_code for name in READERS)
+    assert answers == ANSWERS[what]
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_nobody_is_asked_to_sign_in(cast: Cast, what: str) -> None:
+    response = cast.clients["nobody"].get(addresses(cast)[what])
+    assert response.status_code == 302
+    assert response["Location"].startswith("/login/")
+
+
+def test_a_private_name_is_nowhere_on_the_pages_of_others(cast: Cast) -> None:
+    for name in ("editor", "member", "guest", "operator"):
+        for what in ("workspace", "channel", "messages", "version", "notes"):
+            page = cast.clients[name].get(addresses(cast)[what]).content.decode()
+            assert "salaries" not in page
+            assert "earns" not in page
+
+
+def test_reading_writes_nothing(cast: Cast) -> None:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    for what, path in addresses(cast).items():
+        with CaptureQueriesContext(connection) as queries:
+            cast.clients["insider"].get(path)
+        written = [
+            query["sql"]
+            for query in queries
+            if query["sql"].startswith(("INSERT", "UPDATE", "DELETE"))
+        ]
+        assert written == [], what
+
+
+def test_readers_are_offered_no_buttons_that_refuse_them(cast: Cast) -> None:
+    page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
+    assert "/edit/" not in page
+    older = cast.memory.versions.get(number=1).pk
+    assert "/restore/" not in cast.clients["member"].get(f"/v/{older}/").content.decode()
+
+
+def test_a_part_and_its_page_vary_by_header(cast: Cast) -> None:
+    path = addresses(cast)["edit"]
+    whole = cast.clients["editor"].get(path)
+    part = cast.clients["editor"].get(path, headers={"HX-Request": "true"})
+    rebuilt = cast.clients["editor"].get(
+        path, headers={"HX-Request": "true", "HX-History-Restore-Request": "true"}
+    )
+    assert "HX-Request" in whole["Vary"] and "HX-Request" in part["Vary"]
+    assert whole.content.startswith(b"<!doctype") and rebuilt.content.startswith(b"<!doctype")
+    assert part.content.lstrip().startswith(b"<section")

@@ -1,0 +1,150 @@
+"""The channel page: memory with its sources, history, what waits, and as many queries as ever."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from memories.models import Generation, Memory
+from memories.rules.lines import Origin
+from memories.rules.memory import MemoryType
+from tests.factories import (
+    MONDAY,
+    MessageFactory,
+    NoteFactory,
+    make_reply,
+    make_segment,
+    make_thread_memory,
+    make_version,
+)
+from tests.views.conftest import Cast
+
+
+def page_of(cast: Cast, name: str = "member") -> str:
+    response = cast.clients[name].get(cast.path("c/C0PUBLIC/"))
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_a_line_leads_to_its_message(cast: Cast) -> None:
+    page = page_of(cast)
+    message = cast.messages[0]
+    version = cast.memory.current.pk
+    address = f"messages/?around={message.ts}&amp;v={version}#msg-{message.ts}"
+    assert "We launch on Monday" in page
+    assert address in page
+
+
+def test_what_a_model_or_a_person_wrote_is_escaped(cast: Cast) -> None:
+    make_version(memory=cast.memory, text="- <script>alert(1)</script> `<b>`", until=timezone.now())
+    page = page_of(cast)
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; <code>&lt;b&gt;</code>" in page
+
+
+def test_hidden_characters_of_a_memory_are_shown(cast: Cast) -> None:
+    make_version(memory=cast.memory, text="- safe\u202egnp.exe", until=timezone.now())
+    assert "safe⟦U+202E⟧gnp.exe" in page_of(cast)
+
+
+def test_a_line_without_sources_is_marked(cast: Cast) -> None:
+    assert "no source" not in page_of(cast)
+    make_version(memory=cast.memory, text="- out of thin air", until=timezone.now())
+    assert "no source" in page_of(cast)
+
+
+def test_a_line_of_a_person_says_so(cast: Cast) -> None:
+    current = cast.memory.current
+    text = f"{current.content}\n- Grace writes the mail"
+    cast.memory.revise(text, by=cast.users["editor"], based_on=current.number)
+    page = page_of(cast)
+    assert "by hand, v3" in page
+    assert page.count("by hand, v") == 1
+    assert "knot-person" in page
+
+
+def test_the_offline_extract_and_provisional_versions_say_so(cast: Cast) -> None:
+    short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    generation = Generation.objects.create(
+        memory=short, as_of_us=0, input_key="k", model="offline", state="done"
+    )
+    make_version(
+        memory=short,
+        text="- first look",
+        sources=cast.messages[:1],
+        until=timezone.now(),
+        provisional=True,
+        generation=generation,
+    )
+    page = page_of(cast)
+    assert "offline extract" in page
+    assert "knot-provisional" in page and "Provisional" in page
+
+
+def test_the_history_tells_trigger_and_period(cast: Cast) -> None:
+    page = page_of(cast)
+    assert "4 messages, then quiet for 2 h" in page
+    assert "5 Jan 2026, 09:00" in page
+
+
+def test_what_waits_says_how_much_and_for_what(cast: Cast) -> None:
+    now = timezone.now()
+    for minutes in (50, 43):
+        MessageFactory(channel=cast.public, author=cast.author, at=now - timedelta(minutes=minutes))
+    page = page_of(cast)
+    # Two of the six first ones are in no segment either.
+    assert "4 of 50 new" in page
+    assert "quiet for 43 of 120 min" in page
+
+
+@pytest.mark.parametrize(
+    ("state", "fault", "words"),
+    [
+        ("dead", "length", "given up. the answer was cut off"),
+        ("waiting", "", "waiting"),
+    ],
+)
+def test_jobs_that_wait_or_failed_are_told(cast: Cast, state: str, fault: str, words: str) -> None:
+    Generation.objects.create(
+        memory=cast.memory, as_of_us=0, input_key="k", state=state, fault=fault
+    )
+    assert words in page_of(cast)
+
+
+def test_an_empty_channel_says_what_it_waits_for(cast: Cast) -> None:
+    Memory.objects.filter(channel=cast.public).delete()
+    assert "No memory yet." in page_of(cast)
+
+
+def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
+    counts = []
+    for many in (10, 100):
+        fill(cast, many)
+        with CaptureQueriesContext(connection) as queries:
+            page_of(cast)
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+
+
+def fill(cast: Cast, many: int) -> None:
+    """So many versions, threads, notes, lines and waiting messages more."""
+    short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    start = MONDAY + timedelta(days=many)
+    for i in range(many):
+        at = start + timedelta(hours=i)
+        message = MessageFactory(channel=cast.public, author=cast.author, at=at)
+        segment = make_segment(messages=[message], outcome="remembered")
+        make_version(memory=short, text=f"- short {i}", sources=[message], segment=segment)
+        root = MessageFactory(channel=cast.public, author=cast.author, at=at + timedelta(minutes=1))
+        make_reply(root=root, author=cast.author, at=at + timedelta(minutes=2))
+        make_thread_memory(channel=cast.public, thread_ts=root.ts)
+        NoteFactory(workspace=cast.workspace, channel=cast.public)
+    make_version(
+        memory=cast.memory,
+        text="\n".join(f"- line {i}" for i in range(many)),
+        sources=cast.messages[:5],
+        until=start + timedelta(hours=many),
+        origin=Origin.MODEL,
+    )

@@ -1,0 +1,168 @@
+"""A person corrects a memory, and meets another who did the same."""
+
+import re
+from html import unescape
+
+import pytest
+from django.http import HttpResponse
+
+from memories.rules.lines import Origin
+from tests.factories import make_version
+from tests.views.conftest import Cast
+
+HTMX = {"HX-Request": "true"}
+MINE = "- We launch on Tuesday\n- Aya owns iOS"
+THEIRS = "- We launch on Wednesday\n- Aya owns iOS\n- Tom tests"
+
+
+def edit(cast: Cast, text: str, name: str = "editor", base: int = 2, **given: str) -> HttpResponse:
+    headers = HTMX if given.pop("htmx", "") else {}
+    data = {"text": text, "based_on": base, "revision": 0, **given}
+    return cast.clients[name].post(f"/m/{cast.memory.pk}/edit/", data, headers=headers)
+
+
+def text_in(page: str) -> str:
+    """What stands in the page's textarea."""
+    found = re.search(r"<textarea[^>]*>(.*?)</textarea>", page, re.DOTALL)
+    assert found
+    return unescape(found[1])
+
+
+def hidden_in(page: str, name: str) -> str:
+    found = re.search(rf'name="{name}" value="([^"]*)"', page)
+    assert found
+    return unescape(found[1])
+
+
+def test_the_editor_holds_the_text_and_the_base(cast: Cast) -> None:
+    page = cast.clients["editor"].get(f"/m/{cast.memory.pk}/edit/").content.decode()
+    assert text_in(page) == cast.memory.current.content
+    assert hidden_in(page, "based_on") == "2"
+
+
+def test_saving_makes_a_version_of_the_person(cast: Cast) -> None:
+    response = edit(cast, MINE.replace("\n", "\r\n"))
+    assert response.status_code == 302
+    assert response["Location"] == "/w/team/c/C0PUBLIC/#memory"
+    cast.memory.refresh_from_db()
+    current = cast.memory.current
+    assert (current.number, current.origin, current.author) == (
+        3,
+        Origin.PERSON,
+        cast.users["editor"],
+    )
+    assert current.content == MINE
+    page = cast.clients["editor"].get(response["Location"]).content.decode()
+    assert "Saved as version 3." in page
+
+
+def test_saving_by_htmx_brings_the_memory_the_rail_and_the_news(cast: Cast) -> None:
+    response = edit(cast, MINE, htmx="1")
+    part = response.content.decode()
+    assert response.status_code == 200 and "<html" not in part
+    assert 'id="memory"' in part and "We launch on Tuesday" in part
+    assert 'id="rail" class="side" hx-swap-oob="true"' in part
+    assert 'id="toast" hx-swap-oob="innerHTML"' in part and "Saved as version 3." in part
+    assert "autofocus" in part
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("  \n ", "A memory cannot be empty", id="blank"),
+        pytest.param("- \n* ", "A memory cannot be empty", id="only bullets"),
+        pytest.param("", "A memory cannot be empty", id="empty"),
+        pytest.param("x" * 20_001, "20001 characters", id="too long"),
+        pytest.param(
+            "- We launch on Monday\n- Aya owns iOS", "Nothing is different", id="unchanged"
+        ),
+    ],
+)
+def test_what_cannot_be_saved_stays_in_the_editor(cast: Cast, text: str, words: str) -> None:
+    response = edit(cast, text)
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert words in page
+    assert text_in(page).strip() == text.strip()
+    assert 'aria-describedby="text-hint text-error"' in page
+    assert cast.memory.versions.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)],
+)
+def test_others_change_nothing(cast: Cast, name: str, status: int) -> None:
+    assert edit(cast, MINE, name).status_code == status
+    assert cast.memory.versions.count() == 2
+
+
+@pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
+def test_a_conflict_keeps_both_texts(cast: Cast, htmx: str) -> None:
+    cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
+    response = edit(cast, MINE, htmx=htmx)
+    page = response.content.decode()
+    assert response.status_code == 409
+    assert ("<html" in page) is (not htmx)
+    assert "We launch on Tuesday" in page and "We launch on Wednesday" in page
+    assert hidden_in(page, "yours") == MINE
+    assert hidden_in(page, "based_on") == "3"
+    # Whoever changed a paragraph alone is right; where both did, both stay.
+    assert text_in(page) == (
+        "- We launch on Tuesday\n- We launch on Wednesday\n- Aya owns iOS\n- Tom tests"
+    )
+    assert cast.memory.versions.count() == 3
+    again = edit(cast, text_in(page), base=3, do="save")
+    assert again.status_code == 302
+    assert cast.memory.versions.get(number=4).author == cast.users["editor"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "first"),
+    [
+        ("yours", "- We launch on Tuesday"),
+        ("theirs", "- We launch on Wednesday"),
+        ("both", "- We launch on Tuesday\n- We launch on Wednesday"),
+    ],
+)
+def test_the_choices_are_put_together(cast: Cast, choice: str, first: str) -> None:
+    cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
+    page = edit(cast, MINE).content.decode()
+    chosen = re.findall(r'name="(choice-\d+)" value="yours"', page)
+    data = {chosen[0]: choice, chosen[1]: "theirs", "yours": MINE, "seen": "2", "do": "choose"}
+    response = edit(cast, "whatever stood there", base=3, **data)
+    assert response.status_code == 200
+    assert text_in(response.content.decode()) == f"{first}\n- Aya owns iOS\n- Tom tests"
+    assert cast.memory.versions.count() == 3
+
+
+def test_a_second_conflict_keeps_the_text_again(cast: Cast) -> None:
+    cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
+    cast.memory.revise(THEIRS + "\n- More", by=cast.users["insider"], based_on=3)
+    response = edit(cast, "- my result of the first conflict", base=3, do="save")
+    assert response.status_code == 409
+    assert "my result of the first conflict" in response.content.decode()
+
+
+def test_a_text_rewritten_in_place_meanwhile_is_a_conflict(cast: Cast) -> None:
+    version = cast.memory.current
+    cast.memory.versions.filter(pk=version.pk).update(revision=1, content="- By the model again")
+    response = edit(cast, MINE)
+    assert response.status_code == 409
+    assert "By the model again" in response.content.decode()
+
+
+def test_all_versions_are_listed_newest_first(cast: Cast) -> None:
+    edit(cast, MINE)
+    page = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/").content.decode()
+    assert [int(n) for n in re.findall(r"<h2><a[^>]*>v(\d+)<", page)] == [3, 2, 1]
+    assert "knot-person" in page and "edited by hand" in page
+
+
+def test_versions_come_in_pages(cast: Cast) -> None:
+    for i in range(60):
+        make_version(memory=cast.memory, text=f"- {i}")
+    page = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/").content.decode()
+    assert "?page=2" in page and ">v62</a>" in page and ">v12</a>" not in page
+    rest = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/?page=2").content.decode()
+    assert ">v12</a>" in rest and ">v13</a>" not in rest

@@ -1,0 +1,155 @@
+"""Messages in Slack's shape."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memories.models import Message
+from tests.factories import MONDAY, MessageFactory, PersonFactory, make_reply, make_version
+from tests.views.conftest import Cast
+
+LATER = MONDAY + timedelta(days=2)
+
+
+def page_of(cast: Cast, query: str = "", name: str = "member", **headers: str) -> str:
+    address = cast.path(f"c/C0PUBLIC/messages/{query}")
+    response = cast.clients[name].get(address, headers=headers)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def talk(cast: Cast, many: int) -> list[Message]:
+    return [
+        MessageFactory(
+            channel=cast.public,
+            author=cast.author,
+            at=LATER + timedelta(minutes=10 * i),
+            text=f"line {i} of many, hello <@U{i:07d}>",
+        )
+        for i in range(many)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a <b>bold</b> claim", "a &lt;b&gt;bold&lt;/b&gt; claim"),
+        ("&lt;script&gt;", "&lt;script&gt;"),
+        ("*no* ~way~", "<strong>no</strong> <s>way</s>"),
+        ("2*3*4", "2*3*4"),
+        ("`x &lt; y`", "<code>x &lt; y</code>"),
+        ("<https://a.example/?q=1&amp;r=2|here>", 'href="https://a.example/?q=1&amp;r=2"'),
+        ("<javascript:alert(1)|here>", "here"),
+        ("&gt; quoted\nanswer", "<blockquote>quoted</blockquote>answer"),
+        ("```a\nb```\nafter", "<code>a\nb</code></pre>after"),
+        ("in <#C0PUBLIC|old-name>", 'href="/w/team/c/C0PUBLIC/">#launch</a>'),
+        ("in <#C0PRIVATE|salaries>", '<span class="mention">#private</span>'),
+        (":tada:", "🎉"),
+        ("turned\u202eround", "turned⟦U+202E⟧round"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_markup_becomes_readable_and_harmless(cast: Cast, text: str, shown: str) -> None:
+    MessageFactory(channel=cast.public, author=cast.author, at=LATER, text=text)
+    page = page_of(cast)
+    assert shown in page
+    assert "javascript:" not in page
+
+
+def test_people_are_called_by_name(cast: Cast) -> None:
+    aya = PersonFactory(workspace=cast.workspace, slack_id="U0AYA", name="aya")
+    MessageFactory(channel=cast.public, author=cast.author, at=LATER, text=f"ask <@{aya.slack_id}>")
+    assert '<span class="mention">@aya</span>' in page_of(cast)
+
+
+def test_marks_of_a_message(cast: Cast) -> None:
+    given = {"channel": cast.public, "author": cast.author}
+    raw = json.dumps({"files": [{"title": "棚.pdf"}, {"name": "b.csv"}, {"mode": "tombstone"}]})
+    MessageFactory(**given, at=LATER, text="changed", edited_ts="1.000000", raw=raw)
+    MessageFactory(**given, at=LATER + timedelta(minutes=1), text="taken back", state="deleted")
+    MessageFactory(**given, at=LATER + timedelta(hours=1), text="built", is_bot=True)
+    root = MessageFactory(**given, at=LATER + timedelta(hours=2), text="a root")
+    make_reply(root=root, author=cast.author, at=LATER + timedelta(hours=3), text="a reply")
+    page = page_of(cast)
+    for words in ("edited", "棚.pdf", "b.csv", "bot", "1 reply", "in a thread"):
+        assert words in page, words
+    assert "taken back" not in page and "This message was deleted." in page
+    assert f"/w/team/c/C0PUBLIC/t/{root.ts}/" in page
+
+
+def test_slack_is_one_click_away(cast: Cast) -> None:
+    root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
+    reply = make_reply(root=root, author=cast.author, at=LATER + timedelta(minutes=1))
+    page = page_of(cast)
+    link = f"https://team.slack.com/archives/C0PUBLIC/p{root.ts.replace('.', '')}"
+    assert f'{link}"' in page
+    own = reply.ts.replace(".", "")
+    assert f"p{own}?thread_ts={root.ts}&amp;cid=C0PUBLIC" in page
+    cast.workspace.domain = ""
+    cast.workspace.save()
+    assert "slack.com" not in page_of(cast)
+
+
+def test_the_sources_of_a_version_are_marked_in_words(cast: Cast) -> None:
+    version = cast.memory.current.pk
+    ts = cast.messages[0].ts
+    page = page_of(cast, f"?around={ts}&v={version}")
+    assert "2 of 2 on this page" in page
+    assert page.count('class="message source') == 2
+    assert "source 1" in page and "source 2" in page
+    assert f'id="msg-{ts}" class="message source target"' in page
+    only = page_of(cast, f"?v={version}&only=sources")
+    assert only.count("<article") == 2
+
+
+def test_older_and_newer_go_through_all_of_them(cast: Cast) -> None:
+    messages = talk(cast, 120)
+    seen = set(shown_in(page_of(cast)))
+    assert len(seen) == 50 and messages[-1].ts in seen
+    first = min(seen)
+    while len(older := shown_in(page_of(cast, f"?before={first}"))) > 0:
+        assert not seen & set(older)
+        seen |= set(older)
+        first = min(older)
+    assert seen == set(Message.objects.filter(channel=cast.public).values_list("ts", flat=True))
+    assert shown_in(page_of(cast, f"?after={messages[9].ts}")) == [m.ts for m in messages[10:60]]
+    around = shown_in(page_of(cast, f"?around={messages[60].ts}"))
+    assert around == [m.ts for m in messages[35:85]]
+
+
+def test_a_part_brings_rows_and_the_next_step_only(cast: Cast) -> None:
+    messages = talk(cast, 120)
+    part = page_of(cast, f"?before={messages[100].ts}", **{"HX-Request": "true"})
+    assert "<html" not in part
+    assert 'id="older"' in part and 'id="newer"' not in part
+    # Focus lands on the row beside those that were there.
+    assert f'id="msg-{messages[99].ts}"' in part.split("autofocus")[0].rsplit("<article", 1)[1]
+
+
+def shown_in(page: str) -> list[str]:
+    return [piece.split('"')[0] for piece in page.split('<article id="msg-')[1:]]
+
+
+def test_a_version_without_sources_here_says_so(cast: Cast) -> None:
+    version = make_version(memory=cast.memory, text="- out of thin air")
+    page = page_of(cast, f"?v={version.pk}&only=sources")
+    assert "None of its sources is in this channel." in page
+
+
+def test_an_empty_channel_says_so(cast: Cast) -> None:
+    Message.objects.filter(channel=cast.public).delete()
+    assert "No messages are stored here." in page_of(cast)
+
+
+def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
+    counts = []
+    for many in (10, 100):
+        Message.objects.filter(channel=cast.public).delete()
+        talk(cast, many)
+        with CaptureQueriesContext(connection) as queries:
+            page_of(cast)
+        counts.append(len(queries))
+    assert counts[0] == counts[1]

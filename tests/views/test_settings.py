@@ -1,0 +1,48 @@
+"""The settings of a workspace, for its admins."""
+
+from dataclasses import asdict
+
+from memories.models import Workspace
+from tests.views.conftest import Cast
+
+
+def given(cast: Cast, **changes: object) -> dict[str, object]:
+    """What the form posts: switches only when they are on."""
+    values = asdict(cast.workspace.memory_settings) | changes
+    return {key: value for key, value in values.items() if value is not False}
+
+
+def test_an_admin_changes_settings(cast: Cast) -> None:
+    data = given(cast, message_threshold=20, history_enabled=False, time_zone="Asia/Tokyo")
+    response = cast.clients["insider"].post(cast.path("settings/"), data)
+    assert response.status_code == 302
+    workspace = Workspace.objects.get(pk=cast.workspace.pk)
+    assert workspace.settings == {
+        "message_threshold": 20,
+        "history_enabled": False,
+        "time_zone": "Asia/Tokyo",
+    }
+    assert "Settings saved." in cast.clients["insider"].get(response["Location"]).content.decode()
+
+
+def test_a_wrong_value_is_shown_in_place_and_nothing_is_saved(cast: Cast) -> None:
+    data = given(cast, message_threshold=0, max_history_count=9)
+    response = cast.clients["insider"].post(cast.path("settings/"), data)
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert "Nothing was saved" in page
+    assert 'name="message_threshold" value="0"' in page
+    assert Workspace.objects.get(pk=cast.workspace.pk).settings == {}
+
+
+def test_others_change_nothing(cast: Cast) -> None:
+    for name, status in (("editor", 403), ("member", 403), ("guest", 403), ("outsider", 404)):
+        data = given(cast, message_threshold=20)
+        assert cast.clients[name].post(cast.path("settings/"), data).status_code == status
+    assert Workspace.objects.get(pk=cast.workspace.pk).settings == {}
+
+
+def test_times_are_told_in_the_workspaces_zone(cast: Cast) -> None:
+    cast.workspace.change_settings({"time_zone": "Asia/Tokyo"})
+    page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
+    assert "5 Jan 2026, 18:00" in page
