@@ -10,8 +10,9 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 RUN_TIME := $(VENV)/.run-time
 TESTS := $(VENV)/.tests
 BENCH ?=
+BAR ?=
 
-.PHONY: help install init serve worker demo test check lint format lock messages landed bench
+.PHONY: help install init serve worker demo test hard check lint format lock messages landed bench
 
 help: ## say what each word does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,13 +26,16 @@ serve: $(RUN_TIME) ## run web and worker (PORT=8000) on a migrated database
 	@exec $(MANAGE) serve
 
 worker: $(RUN_TIME) ## run one more worker
-	@exec $(MANAGE) qcluster
+	@exec $(MANAGE) worker
 
 demo: $(RUN_TIME) ## the demo workspace with its memories, then web and worker (PORT=8000)
 	@$(MANAGE) serve --try-port && MEMORYHUB_LOG_LEVEL=WARNING $(MANAGE) demo && exec $(MANAGE) serve
 
 test: $(TESTS) ## everything: SQLite, PostgreSQL, qclusters, browser; installs what is missing
 	@exec $(PY) -m tests.run
+
+hard: $(TESTS) ## kill, freeze, poison and double it (FULL=1, SEED=1, BAR="kill redis"): what must hold
+	@exec $(PY) -m tests.hard $(BAR)
 
 check: $(TESTS) lint ## the fast part: lint, types, migrations, Django's checks, suite on SQLite
 	@exec $(PY) -m tests.run --fast

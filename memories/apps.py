@@ -9,4 +9,4 @@ class MemoriesConfig(AppConfig):
     verbose_name = _("Memory Hub")
 
     def ready(self) -> None:
-        from memories import checks  # noqa: F401  # registers them
+        from memories import checks, logins  # noqa: F401  # registers them

@@ -35,6 +35,28 @@ def concurrency_is_positive(
 
 
 @register
+def the_worker_can_be_watched(
+    app_configs: Sequence[AppConfig] | None, **options: Any
+) -> list[CheckMessage]:
+    """Its pulse needs a pace, and /readyz the patience to wait for more than one beat."""
+    found: list[CheckMessage] = []
+    if settings.MEMORYHUB_HEARTBEAT <= 0:
+        found.append(Error("MEMORYHUB_HEARTBEAT must be above 0.", id="memories.E003"))
+    if settings.MEMORYHUB_WORKERS < 1:
+        found.append(Error("MEMORYHUB_WORKERS must be at least 1.", id="memories.E004"))
+    if settings.MEMORYHUB_HEARTBEAT_MAX < 2 * settings.MEMORYHUB_HEARTBEAT:
+        found.append(
+            Warning(
+                f"MEMORYHUB_HEARTBEAT_MAX ({settings.MEMORYHUB_HEARTBEAT_MAX:g} s) is less than two"
+                f" heartbeats ({settings.MEMORYHUB_HEARTBEAT:g} s each): /readyz will flicker.",
+                hint="Leave it unset: it is five heartbeats then.",
+                id="memories.W002",
+            )
+        )
+    return found
+
+
+@register
 def a_model_has_an_endpoint(
     app_configs: Sequence[AppConfig] | None, **options: Any
 ) -> list[CheckMessage]:

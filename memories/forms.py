@@ -8,7 +8,7 @@ from django import forms
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from memories.models import Workspace
+from memories.models import User, Workspace
 from memories.rules import settings as rules
 from memories.rules.settings import KEYS, KINDS, InvalidSetting
 
@@ -120,6 +120,6 @@ class SettingsForm(forms.Form):
                 self.add_error(key, str(error))
         return cleaned
 
-    def save(self) -> dict[str, tuple[Any, Any]]:
+    def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:
         """Save all of them at once; returns ``{key: (before, after)}`` of what changed."""
-        return self.workspace.change_settings(self.cleaned_data)
+        return self.workspace.change_settings(self.cleaned_data, by=by)

@@ -1,25 +1,31 @@
 """Every task, and the whole timetable. Tasks carry ids only; rows are the truth.
 
-One schedule ticks each minute (django-q2 looks at schedules every 30 s). Whatever a lost or doubled
-task leaves undone, the next tick finds again.
+The schedule ticks each minute (django-q2 looks at schedules every 30 s), and each worker's supervisor
+asks for a beat. Whatever a lost task leaves undone, the next tick or beat finds again; a doubled one
+finds nothing to do.
 """
 
 import logging
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import wraps
 from typing import ParamSpec
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
+from django_q.brokers import get_broker
 from django_q.models import Schedule
 from django_q.tasks import async_task
 
-from memories.models import Heartbeat, Workspace
+from memories.models import Generation, Heartbeat, Workspace
+from memories.models.generations import GenerationQuerySet
 from memories.pipeline.locks import Busy
 from memories.pipeline.passes import run_pass
 from memories.pipeline.sync import State, configured_client, sync_workspace
+from memoryhub.failpoints import fail_point
+from memoryhub.pulse import signs_of_life
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +36,10 @@ TIMETABLE = {
 }
 
 SYNC_EVERY = timedelta(minutes=5)
-WORK_SECONDS = settings.Q_CLUSTER["timeout"] / 2  # then a task hands over to the next one
+WORK_SECONDS = settings.MEMORYHUB_TASK_WORKS  # then a task hands over to the next one
+HEARTBEAT = timedelta(seconds=settings.MEMORYHUB_HEARTBEAT)
+OFFER_AGAIN = 2 * HEARTBEAT  # a queued pass that has not begun by then may be lost
+GONE_AFTER = max(timedelta(hours=1), 10 * HEARTBEAT)  # a worker's row is kept so long
 
 
 def sync_schedules() -> None:
@@ -55,7 +64,8 @@ def quietly(task: Callable[P, None]) -> Callable[P, None]:
     @wraps(task)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            task(*args, **kwargs)
+            with signs_of_life():
+                task(*args, **kwargs)
         except Exception as error:
             logger.exception("task %s", task.__name__)
             raise TaskFailed(type(error).__name__) from None
@@ -65,14 +75,33 @@ def quietly(task: Callable[P, None]) -> Callable[P, None]:
 
 @quietly
 def tick() -> None:
-    """The worker's pulse; Slack is read where its turn has come, and each workspace gets a pass."""
+    """Slack is read where its turn has come, and each workspace gets a pass."""
     now = timezone.now()
-    Heartbeat.objects.beat(now)
+    Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
     if settings.SLACK_BOT_TOKEN:
         for workspace in Workspace.objects.to_sync(now - SYNC_EVERY):
             sync_later(workspace.pk)
     for workspace in Workspace.objects.all():
         remember_later(workspace.pk)
+
+
+@quietly
+def beat(asker: str) -> None:
+    """The answer to a supervisor, and the sweep: work that waits is offered, lost workers are forgotten."""
+    now = timezone.now()
+    Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
+    Heartbeat.objects.answer(asker)
+    for name in Heartbeat.objects.forget(now - GONE_AFTER):
+        get_broker(name).delete_queue()  # its last question
+    for rows in (Generation.objects.claimable(now), left_behind(now)):
+        for workspace_id in rows.order_by().values_list("memory__workspace", flat=True).distinct():
+            remember_later(workspace_id)
+
+
+def left_behind(now: datetime) -> GenerationQuerySet:
+    """Claims and replies that a worker did not bring to their end, and that are nobody's now."""
+    lost = Q(state=Generation.State.CLAIMED, lease_until__lt=now)
+    return Generation.objects.not_held(now).filter(lost | Q(state=Generation.State.REPLIED))
 
 
 def sync_later(workspace_id: int) -> None:
@@ -82,13 +111,12 @@ def sync_later(workspace_id: int) -> None:
 @quietly
 def sync(workspace_id: int) -> None:
     """What is new in Slack; channels that do not fit in half the time-out come first next time."""
-    workspace = Workspace.objects.filter(pk=workspace_id).first()
+    now = timezone.now()
+    workspace = Workspace.objects.to_sync(now - SYNC_EVERY).filter(pk=workspace_id).first()
     if workspace is None:
         return
     try:
-        report = sync_workspace(
-            workspace, configured_client(), timezone.now(), seconds=WORK_SECONDS
-        )
+        report = sync_workspace(workspace, configured_client(), now, seconds=WORK_SECONDS)
     except Busy:
         logger.info("workspace %s is being stored by another process", workspace_id)
         return
@@ -98,14 +126,16 @@ def sync(workspace_id: int) -> None:
 
 
 def remember_later(workspace_id: int) -> None:
-    transaction.on_commit(lambda: async_task("memories.jobs.remember", workspace_id))
+    """Queue a pass, unless one is queued already."""
+    if Workspace.objects.filter(pk=workspace_id).offer(timezone.now(), OFFER_AGAIN):
+        transaction.on_commit(lambda: async_task("memories.jobs.remember", workspace_id))
 
 
 @quietly
 def remember(workspace_id: int) -> None:
     """A pass as of now; what does not fit in half the time-out goes on in the next task."""
     workspace = Workspace.objects.filter(pk=workspace_id).first()
-    if workspace is None:
+    if workspace is None or not workspace.take_up():
         return
     began = timezone.now()
     as_of = workspace.known_until(began)
@@ -114,3 +144,4 @@ def remember(workspace_id: int) -> None:
     report = run_pass(workspace, as_of, for_seconds=WORK_SECONDS)
     if (timezone.now() - began).total_seconds() >= WORK_SECONDS and report.left:
         remember_later(workspace_id)
+    fail_point("before_acknowledge")

@@ -3,11 +3,14 @@
 from django.urls import URLPattern, URLResolver, path
 
 from memories.views import (
+    backfill,
     channels,
+    jobs,
     memories,
     messages,
     notes,
     pages,
+    proposals,
     settings,
     threads,
     versions,
@@ -20,6 +23,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     # A workspace and what is in it
     path("w/<slug:slug>/", workspaces.detail, name="workspaces-detail"),
     path("w/<slug:slug>/settings/", settings.edit, name="settings-edit"),
+    path("w/<slug:slug>/jobs/resume/", jobs.resume, name="jobs-resume"),
+    path("w/<slug:slug>/backfill/", backfill.index, name="backfill-index"),
+    path("w/<slug:slug>/backfill/<int:pk>/", backfill.detail, name="backfill-detail"),
     path("w/<slug:slug>/notes/", notes.index, name="notes-index"),
     path("w/<slug:slug>/notes/<int:pk>/edit/", notes.edit, name="notes-edit"),
     path("w/<slug:slug>/notes/<int:pk>/delete/", notes.delete, name="notes-delete"),
@@ -31,7 +37,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     # A memory and its versions
     path("m/<int:pk>/edit/", memories.edit, name="memories-edit"),
     path("m/<int:pk>/versions/", memories.versions, name="memories-versions"),
+    path("m/<int:pk>/proposal/", proposals.detail, name="proposals-detail"),
+    path("m/<int:pk>/proposal/accept/", proposals.accept, name="proposals-accept"),
+    path("m/<int:pk>/proposal/reject/", proposals.reject, name="proposals-reject"),
     path("v/<int:pk>/", versions.detail, name="versions-detail"),
     path("v/<int:pk>/restore/", versions.restore, name="versions-restore"),
+    path("v/<int:pk>/pin/", versions.pin, name="versions-pin"),
     path("diff/<int:older>..<int:newer>/", versions.compare, name="versions-compare"),
 ]

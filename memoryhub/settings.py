@@ -144,16 +144,40 @@ MEMORYHUB_MODEL = env.str("MEMORYHUB_MODEL", default="")
 MEMORYHUB_LLM_CONCURRENCY = env.int("MEMORYHUB_LLM_CONCURRENCY", default=8)
 MEMORYHUB_LLM_TIMEOUT = env.float("MEMORYHUB_LLM_TIMEOUT", default=60.0)  # seconds
 MEMORYHUB_LEASE = env.float("MEMORYHUB_LEASE", default=180.0)  # seconds
+MEMORYHUB_BACK_OFF = env.float("MEMORYHUB_BACK_OFF", default=30.0)  # seconds, doubled each time
+if _database["ENGINE"] != "django.db.backends.sqlite3":
+    # A worker frozen in a transaction must not hold for ever the locks that others wait for.
+    _patience = int(1000 * max(10.0, MEMORYHUB_LEASE / 2))  # milliseconds
+    _given = _database["OPTIONS"].get("options", "")
+    _limits = f"-c idle_in_transaction_session_timeout={_patience} -c lock_timeout={_patience}"
+    _database["OPTIONS"]["options"] = f"{_given} {_limits}".strip()
+# A folder of orders to die or to stand still, for tests only: memoryhub/failpoints.py.
+MEMORYHUB_FAIL_POINTS = env.str("MEMORYHUB_FAIL_POINTS", default="")
+
+# The worker. Its name is given by the supervisor, so that it can ask this cluster and no other.
+MEMORYHUB_WORKERS = env.int("MEMORYHUB_WORKERS", default=2)
+MEMORYHUB_HEARTBEAT = env.float("MEMORYHUB_HEARTBEAT", default=60.0)  # seconds
+MEMORYHUB_BROKER = env.str("MEMORYHUB_BROKER", default="")
+MEMORYHUB_WORKER_NAME: str = env.str("MEMORYHUB_WORKER_NAME", default="")
+
+if MEMORYHUB_BROKER and not MEMORYHUB_BROKER.startswith(("redis://", "rediss://")):
+    raise ImproperlyConfigured(
+        "MEMORYHUB_BROKER must begin with redis:// or rediss://, or be empty: the queue is then in"
+        " the database."
+    )
 
 # The queue: a clock and a transport. The truth about jobs is in our own rows, so a task is
 # tried once here; retries, back-off and dead letters are the generations'. A task stops by itself
-# at half of the time-out, which leaves room for one more call of a slow model.
-_task_seconds = max(300, int(4 * MEMORYHUB_LLM_TIMEOUT))
+# early enough for the longest claim that may still run then: 16 calls, one after the other.
+_longest_claim = int(17 * MEMORYHUB_LLM_TIMEOUT)
+_task_seconds = max(300, _longest_claim + 180)
+MEMORYHUB_TASK_WORKS = min(_task_seconds // 2, _task_seconds - _longest_claim)  # seconds
 Q_CLUSTER: dict[str, Any] = {
     "name": "memoryhub",
     "orm": "default",
-    "workers": 2,
-    "queue_limit": 2,
+    "broker_class": "memoryhub.database_queue.DatabaseQueue",
+    "workers": MEMORYHUB_WORKERS,
+    "queue_limit": MEMORYHUB_WORKERS,
     "bulk": 1,
     "timeout": _task_seconds,
     "retry": 4 * _task_seconds,
@@ -162,11 +186,17 @@ Q_CLUSTER: dict[str, Any] = {
     "catch_up": False,
     "recycle": 200,
     "max_rss": 300_000,
-    "poll": 1,
+    "poll": min(1.0, MEMORYHUB_HEARTBEAT / 4),
     "save_limit": 500,
     # Must exist: with Q_CLUSTER_NAME set, django-q2 looks here before anything else runs.
     "ALT_CLUSTERS": {},
 }
+if MEMORYHUB_BROKER:
+    Q_CLUSTER |= {
+        "orm": None,
+        "broker_class": "memoryhub.redis_queue.RedisQueue",
+        "redis": MEMORYHUB_BROKER,
+    }
 
 # People
 
@@ -212,9 +242,9 @@ STORAGES = {
 SLACK_BOT_TOKEN = env.str("SLACK_BOT_TOKEN", default="")
 SLACK_BASE_URL = env.str("SLACK_BASE_URL", default="")
 
-# Health: without a beat of the worker for so many seconds, /readyz answers 503. The beat comes each
-# minute and may wait while all workers are at half a time-out's work.
-MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=300.0)
+# Health: without a beat of any worker for so many seconds, /readyz answers 503. A hung cluster is
+# replaced after two heartbeats; only what cannot be replaced takes longer.
+MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMORYHUB_HEARTBEAT)
 
 # Logs
 

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -30,9 +30,6 @@ STOP_SECONDS = 30.0
 YOUNG_SECONDS = 10.0
 """A child that dies younger than this did not really start."""
 MAX_FALSE_STARTS = 5
-MAX_PAUSE = 30.0
-LOOK_SECONDS = 15.0
-"""How often a child that can hang is asked whether it does."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -44,17 +41,23 @@ class ChildFailedError(Exception):
 class Child:
     """A command that is kept running: `start` it, and `again_at` says when after a death.
 
-    `hangs` is told the child's age in seconds and says whether it lives without working.
+    `hangs` is told the child's age in seconds and says whether it lives without working; it is
+    asked every `look_seconds`. `env` is added to the environment. The pause before another start
+    is at most three times `young_seconds`.
     """
 
     name: str
     command: Sequence[str]
     pass_fds: tuple[int, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
     hangs: Callable[[float], bool] | None = None
+    look_seconds: float = 15.0
+    young_seconds: float = YOUNG_SECONDS
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     started_at: float = field(default=0.0, init=False)
     again_at: float = field(default=0.0, init=False)
     false_starts: int = field(default=0, init=False)
+    has_lived: bool = field(default=False, init=False)
 
     def start(self, now: float) -> int:
         self.process = subprocess.Popen(
@@ -62,22 +65,28 @@ class Child:
             cwd=BASE_DIR,  # whatever folder it was called from
             stdin=subprocess.DEVNULL,
             pass_fds=self.pass_fds,
+            env={**os.environ, **self.env},
             start_new_session=True,
         )
         self.started_at = now
         return self.process.pid
 
     def note_death(self, now: float, code: int) -> None:
-        """Set when to start again: at once after a long life, later and later after short ones."""
+        """Set when to start again: at once after a long life, later and later after short ones.
+
+        What has never lived gives up after some tries: its settings are wrong. What has, misses
+        something that will be back, like the database.
+        """
         self.process = None
-        young = now - self.started_at < YOUNG_SECONDS
-        self.false_starts = self.false_starts + 1 if young else 0
-        if self.false_starts >= MAX_FALSE_STARTS:
+        young = now - self.started_at < self.young_seconds
+        self.false_starts = min(self.false_starts + 1, 100) if young else 0
+        self.has_lived = self.has_lived or not young
+        if self.false_starts >= MAX_FALSE_STARTS and not self.has_lived:
             raise ChildFailedError(
                 f"{self.name} ended {self.false_starts} times right after its start"
                 f" (last exit status {code}); its own lines above say why"
             )
-        pause = min(2.0 ** (self.false_starts - 1), MAX_PAUSE) if self.false_starts else 0.0
+        pause = min(2.0 ** (self.false_starts - 1), 3 * self.young_seconds) if young else 0.0
         self.again_at = now + pause
         logger.warning("%s ended with status %d; again in %.0f s", self.name, code, pause)
 
@@ -124,8 +133,7 @@ class Supervisor:
     def _seconds_until_next_look(self) -> float | None:
         now = time.monotonic()
         waits = [max(0.0, child.again_at - now) for child in self.children if not child.process]
-        if any(child.hangs for child in self.children):
-            waits.append(LOOK_SECONDS)
+        waits += [child.look_seconds for child in self.children if child.hangs]
         return min(waits, default=None)
 
     def _stop_all(self, wake: selectors.BaseSelector) -> None:

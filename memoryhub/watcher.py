@@ -1,8 +1,8 @@
-"""A process that outlives `serve` by a moment, to take down what `serve` could not.
+"""A process that outlives a supervisor by a moment, to take down what it could not.
 
-`serve` writes one line for each child: `+PID` when it starts, `-PID` when its group is gone. Every
-child leads a group of its own. When the pipe ends because `serve` was killed, each leader gets
-SIGTERM, and after GRACE seconds what is left of the groups is killed. Run as a script,
+The supervisor writes one line for each child: `+PID` when it starts, `-PID` when its group is gone.
+Every child leads a group of its own. When the pipe ends because the supervisor was killed, each
+leader gets SIGTERM, and after GRACE seconds what is left of the groups is killed. Run as a script,
 without Django, so that it costs little.
 """
 

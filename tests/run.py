@@ -1,8 +1,8 @@
 """Run the tests and say what could not run: `python -m tests.run [--fast] [pytest arguments]`.
 
 Whole: everything on SQLite, then everything but the browser on PostgreSQL (TEST_DATABASE_URL, or a
-server of its own). Fast: on SQLite what needs neither a browser nor processes. Both begin with Django's
-checks. With CI=true whatever did not run is a failure.
+server of its own), then `make hard` at its small size. Fast: on SQLite what needs neither a browser
+nor processes. Both begin with Django's checks. With CI=true whatever did not run is a failure.
 """
 
 import os
@@ -109,8 +109,15 @@ def whole(report: Report, arguments: list[str]) -> None:
             must_answer(url)
         except (NoPostgresError, psycopg.OperationalError) as error:
             report.not_run.append(f"everything on PostgreSQL: {error}")
+            hard(report, DATABASES="sqlite")
         else:
             report.pytest("postgresql", "not browser", arguments, DATABASE_URL=url)
+            hard(report, TEST_DATABASE_URL=url)
+
+
+def hard(report: Report, **variables: str) -> None:
+    """The small run of `make hard`."""
+    report.run("what must hold", [sys.executable, "-m", "tests.hard"], variables)
 
 
 def must_answer(url: str) -> None:

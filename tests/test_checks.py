@@ -34,6 +34,24 @@ def test_concurrency_is_positive(settings: Settings, calls: int, found: list[str
     assert [message.id for message in run_checks()] == found
 
 
+@pytest.mark.parametrize(
+    ("heartbeat", "silence", "workers", "found"),
+    [
+        pytest.param(60.0, 300.0, 2, [], id="the defaults"),
+        pytest.param(0.0, 300.0, 2, ["memories.E003"], id="no heartbeat"),
+        pytest.param(-1.0, 300.0, 2, ["memories.E003"], id="a backward one"),
+        pytest.param(60.0, 300.0, 0, ["memories.E004"], id="nobody works"),
+        pytest.param(160.0, 300.0, 1, ["memories.W002"], id="less than two beats"),
+    ],
+)
+def test_the_worker_can_be_watched(
+    settings: Settings, heartbeat: float, silence: float, workers: int, found: list[str]
+) -> None:
+    settings.MEMORYHUB_HEARTBEAT, settings.MEMORYHUB_HEARTBEAT_MAX = heartbeat, silence
+    settings.MEMORYHUB_WORKERS = workers
+    assert [message.id for message in run_checks()] == found
+
+
 def checked(url: str, var: Path) -> subprocess.CompletedProcess[str]:
     # Browser tests set what Django refuses in production.
     inherited = {k: v for k, v in os.environ.items() if k != "DJANGO_ALLOW_ASYNC_UNSAFE"}

@@ -9,7 +9,8 @@ from django_q.models import OrmQ, Schedule
 
 from memories import jobs
 from memories.models import Generation, Heartbeat, MemoryVersion, Workspace
-from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory
+from memories.rules.faults import MOST_ATTEMPTS
+from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
 
 pytestmark = pytest.mark.django_db
 
@@ -21,6 +22,12 @@ def talk():
     for minute in range(10):
         MessageFactory(channel=channel, at=begin + timedelta(minutes=minute))
     return channel
+
+
+def pass_over(channel):
+    """The task that an offer queues, begun at once."""
+    Workspace.objects.filter(pk=channel.workspace_id).update(offered_at=timezone.now())
+    jobs.remember(channel.workspace_id)
 
 
 def test_the_timetable_is_written_once():
@@ -62,7 +69,7 @@ def test_what_does_not_fit_goes_on_in_the_next_task(
 ):
     monkeypatch.setattr(jobs, "WORK_SECONDS", 0)
     with django_capture_on_commit_callbacks(execute=True):
-        jobs.remember(talk.workspace_id)
+        pass_over(talk)
     assert Generation.objects.unfinished().count() == 1
     assert [task.task["args"] for task in OrmQ.objects.all()] == [(talk.workspace_id,)]
 
@@ -82,8 +89,111 @@ def test_a_pass_goes_no_further_than_the_last_sync(talk, connected, synced_h_ago
         connected_at=now if connected else None,
         synced_at=now - timedelta(hours=synced_h_ago) if synced_h_ago else None,
     )
-    jobs.remember(talk.workspace_id)
+    pass_over(talk)
     assert talk.segments.count() == closed
+
+
+def queued() -> list[tuple[str, tuple[int, ...]]]:
+    return [
+        (task.task["func"].rpartition(".")[2], task.task["args"]) for task in OrmQ.objects.all()
+    ]
+
+
+def test_a_pass_is_offered_once_until_it_begins(talk, django_capture_on_commit_callbacks):
+    once = [("remember", (talk.workspace_id,))]
+    with django_capture_on_commit_callbacks(execute=True):
+        for _ in range(3):
+            jobs.tick()
+    assert queued() == once
+    pass_over(talk)
+    with django_capture_on_commit_callbacks(execute=True):
+        jobs.tick()
+    assert queued() == 2 * once
+
+
+def test_a_lost_task_is_offered_again(talk, django_capture_on_commit_callbacks):
+    """A broker that loses tasks, a worker that died with them: nobody says so."""
+    with django_capture_on_commit_callbacks(execute=True):
+        jobs.remember_later(talk.workspace_id)
+    for waited, tasks in ((jobs.OFFER_AGAIN / 2, 0), (jobs.OFFER_AGAIN, 1)):
+        OrmQ.objects.all().delete()
+        Workspace.objects.update(offered_at=timezone.now() - waited)
+        with django_capture_on_commit_callbacks(execute=True):
+            jobs.remember_later(talk.workspace_id)
+        assert len(queued()) == tasks
+
+
+def test_a_doubled_pass_finds_nothing_to_do(talk):
+    jobs.remember(talk.workspace_id)
+    assert not Generation.objects.exists()
+    pass_over(talk)
+    assert Generation.objects.exists()
+
+
+def test_a_beat_answers_its_asker_and_leaves_the_mark_of_who_ran_it(settings):
+    settings.MEMORYHUB_WORKER_NAME = "one"
+    now = timezone.now()
+    for name in ("one", "other"):
+        Heartbeat.objects.ask(name, now)
+    jobs.beat("other")
+    one, other = Heartbeat.objects.order_by("name")
+    assert (one.at >= now, one.asked_at) == (True, now)
+    assert (other.at, other.asked_at, other.seen_at) == (None, None, now)
+
+
+def test_a_beat_forgets_workers_that_are_gone():
+    now = timezone.now()
+    for name, ago in (("gone", 2 * jobs.GONE_AFTER), ("here", jobs.GONE_AFTER / 2)):
+        Heartbeat.objects.ask(name, now - ago)
+        OrmQ.objects.create(key=name, payload="its question", lock=now)
+    Heartbeat.objects.create(name="of an older release", at=now - 2 * jobs.GONE_AFTER)
+    jobs.beat("here")
+    assert set(Heartbeat.objects.values_list("name", flat=True)) == {"here", "worker"}
+    assert set(OrmQ.objects.values_list("key", flat=True)) == {"here"}
+
+
+LATER, BEFORE = timedelta(minutes=1), -timedelta(minutes=1)
+State = Generation.State
+
+
+@pytest.mark.parametrize(
+    ("state", "lease", "held", "offered"),
+    [
+        pytest.param(State.WAITING, None, None, True, id="waits"),
+        pytest.param(State.WAITING, None, LATER, False, id="held back"),
+        pytest.param(State.WAITING, None, BEFORE, True, id="held back until now"),
+        pytest.param(State.CLAIMED, LATER, None, False, id="at work"),
+        pytest.param(State.CLAIMED, BEFORE, None, True, id="its worker went away"),
+        pytest.param(State.REPLIED, None, None, True, id="answered, and nobody saved it"),
+        pytest.param(State.DONE, None, None, False, id="done"),
+        pytest.param(State.DEAD, None, None, False, id="given up"),
+    ],
+)
+def test_a_beat_offers_what_waits(state, lease, held, offered, django_capture_on_commit_callbacks):
+    now = timezone.now()
+    memory = make_channel_memory(channel=ChannelFactory())
+    Generation.objects.create(
+        memory=memory,
+        as_of_us=0,
+        state=state,
+        lease_until=lease and now + lease,
+        not_before=held and now + held,
+        attempts=MOST_ATTEMPTS,  # also one that may not be claimed again has to be buried
+    )
+    WorkspaceFactory()
+    with django_capture_on_commit_callbacks(execute=True):
+        jobs.beat("anybody")
+    assert queued() == ([("remember", (memory.workspace_id,))] if offered else [])
+
+
+def test_a_doubled_sync_finds_nothing_due(monkeypatch):
+    """Without a token it would fail."""
+    now = timezone.now()
+    workspace = WorkspaceFactory(connected_at=now, synced_at=now - timedelta(minutes=1))
+    jobs.sync(workspace.pk)
+    Workspace.objects.update(synced_at=now - timedelta(minutes=6))
+    with pytest.raises(jobs.TaskFailed, match="SlackError"):
+        jobs.sync(workspace.pk)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +217,6 @@ def test_the_queue_learns_only_the_kind_of_an_error(talk, monkeypatch, caplog):
 
     monkeypatch.setattr(jobs, "run_pass", refuse)
     with pytest.raises(jobs.TaskFailed) as failed:
-        jobs.remember(talk.workspace_id)
+        pass_over(talk)
     assert str(failed.value) == "ValueError"
     assert failed.value.__suppress_context__

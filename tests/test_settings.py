@@ -130,7 +130,10 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
         ({"MEMORYHUB_URL": "https://m.example.com/"}, "s.SESSION_COOKIE_SECURE", "True"),
         ({}, "s.DATABASES['default']['OPTIONS']['transaction_mode']", "IMMEDIATE"),
         ({"DATABASE_URL": "postgres://u:p@h/n"}, "'pool' in s._database['OPTIONS']", "False"),
-        ({"MEMORYHUB_LLM_TIMEOUT": "600"}, "s.Q_CLUSTER['timeout']", "2400"),
+        ({"MEMORYHUB_LLM_TIMEOUT": "600"}, "s.Q_CLUSTER['timeout']", "10380"),
+        ({"MEMORYHUB_HEARTBEAT": "2"}, "s.MEMORYHUB_HEARTBEAT_MAX", "10.0"),
+        ({"MEMORYHUB_WORKERS": "5"}, "s.Q_CLUSTER['workers']", "5"),
+        ({"MEMORYHUB_BROKER": "redis://h:1/2"}, "s.Q_CLUSTER['redis']", "redis://h:1/2"),
     ],
 )
 def test_settings_follow_the_environment(
@@ -149,7 +152,13 @@ def test_a_named_cluster_does_not_break_the_settings(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "variable",
-    ["PORT=abc", "MEMORYHUB_LLM_TIMEOUT=soon", "MEMORYHUB_LOG_FORMAT=xml", "DATABASE_URL=nonsense"],
+    [
+        "PORT=abc",
+        "MEMORYHUB_LLM_TIMEOUT=soon",
+        "MEMORYHUB_LOG_FORMAT=xml",
+        "DATABASE_URL=nonsense",
+        "MEMORYHUB_BROKER=amqp://h",
+    ],
 )
 def test_a_wrong_value_is_one_sentence_that_names_its_variable(
     variable: str, tmp_path: Path

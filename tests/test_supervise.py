@@ -33,9 +33,7 @@ while True:
 
 SUPERVISE = """
 import os, sys
-from memoryhub import supervise
 from memoryhub.supervise import Child, Supervisor
-supervise.LOOK_SECONDS = 0.2
 leader, folder, temper = sys.argv[1:]
 children = [Child(name, [sys.executable, "-c", leader, name, folder, temper]) for name in "ab"]
 def hangs(age):
@@ -44,7 +42,7 @@ def hangs(age):
         return True
     except FileNotFoundError:
         return False
-children[0].hangs = hangs
+children[0].hangs, children[0].look_seconds = hangs, 0.2
 Supervisor(children, stop_seconds=1.0 if temper == "stubborn" else 30.0).run()
 """
 
@@ -136,6 +134,17 @@ def test_a_child_that_never_starts_gives_up() -> None:
         now = child.started_at = child.again_at
     with pytest.raises(ChildFailedError, match="web ended 5 times right after its start"):
         child.note_death(now, 1)
+
+
+def test_what_has_lived_is_started_again_and_again() -> None:
+    """It misses something, a database perhaps, that will be back; the pauses stay short."""
+    child = Child("worker", ["false"], young_seconds=2.0)
+    now = 0.0
+    child.note_death(now + 2.0, 1)
+    for _ in range(3 * MAX_FALSE_STARTS):
+        now = child.started_at = child.again_at
+        child.note_death(now + 0.5, 1)
+    assert child.again_at - now == pytest.approx(0.5 + 3 * 2.0)
 
 
 def test_a_long_life_is_forgiven() -> None:

@@ -107,7 +107,11 @@ class Kept(_Mixin):
 
 
 class VisibleFilter(admin.RelatedFieldListFilter):
-    """A filter by a related row, among those that the user may read."""
+    """A filter by a related row, among those that the user may read; named after what it is of."""
+
+    def __init__(self, field: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(field, *args, **kwargs)
+        self.title = field.related_model._meta.verbose_name
 
     def field_choices(
         self, field: Any, request: HttpRequest, model_admin: Any

@@ -1,15 +1,25 @@
 """Generations: the truth about jobs and their cost, for whoever runs them."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from memories.admin.audience import AudienceAdmin, ReadOnly, ReadOnlyInline, VisibleFilter
-from memories.models import Generation, GenerationInput, Memory, Reader
+from memories.models import (
+    Call,
+    Generation,
+    GenerationInput,
+    Memory,
+    Reader,
+    StaleBase,
+    User,
+)
+from memories.pipeline import operate, proposals
+from memories.rules.tokens import estimate
 
 
 class InputInline(ReadOnlyInline):
@@ -20,6 +30,23 @@ class InputInline(ReadOnlyInline):
     @admin.display(description=_("version"))
     def version_key(self, read: GenerationInput) -> int:
         return read.version_id
+
+
+class CallInline(ReadOnlyInline):
+    model = Call
+    fields = readonly_fields = (
+        "fence",
+        "model",
+        "began_at",
+        "ended_at",
+        "tokens",
+        "micros",
+        "prompt_tokens",
+        "completion_tokens",
+        "requests",
+        "fault",
+    )
+    verbose_name_plural = _("calls")
 
 
 @admin.register(Generation)
@@ -34,6 +61,8 @@ class GenerationAdmin(ReadOnly, AudienceAdmin):
         "kind",
         "attempts",
         "fault",
+        "not_before",
+        "sizes",
         "model",
         "prompt_version",
         "prompt_tokens",
@@ -51,13 +80,13 @@ class GenerationAdmin(ReadOnly, AudienceAdmin):
         "fault",
         "model",
     )
-    list_select_related = ("memory__workspace", "memory__channel")
+    list_select_related = ("memory__workspace", "memory__channel", "base")
     search_fields = ("=id", "fault", "model", "prompt_version", "input_key")
     date_hierarchy = "created_at"
     ordering = ("-pk",)
-    actions = ("retry",)
+    actions = ("retry", "cancel", "accept", "reject")
     hidden_fields = ("reply", "cites", "fault_text")
-    inlines = (InputInline,)
+    inlines = (CallInline, InputInline)
     fields = (
         "place",
         "kind",
@@ -67,6 +96,9 @@ class GenerationAdmin(ReadOnly, AudienceAdmin):
         "segment_key",
         "base_key",
         "attempts",
+        "lost",
+        "way",
+        "backfill",
         "not_before",
         "lease_until",
         "fence",
@@ -111,17 +143,77 @@ class GenerationAdmin(ReadOnly, AudienceAdmin):
     def what_happened(self, generation: Any) -> str:
         return generation.fault_text if generation.is_readable else ""
 
-    def has_retry_permission(self, request: HttpRequest) -> bool:
+    @admin.display(description=_("proposed"))
+    def sizes(self, generation: Generation) -> str:
+        """Tokens of a proposal's text beside those of the text it would follow: no words of it."""
+        is_proposed = generation.state == Generation.State.PROPOSED
+        reply = generation.saved_reply if is_proposed else None
+        if reply is None:
+            return ""
+        before = estimate(generation.base.content) if generation.base else 0
+        return f"{before} → {estimate(reply.text)}"
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_generation")
 
-    @admin.action(description=_("Retry what was given up"), permissions=["retry"])
+    @admin.action(description=_("Retry what was given up or cancelled"), permissions=["operate"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Offer dead letters again; the next tick of the worker takes them."""
-        count = sum(generation.retry() for generation in queryset)
+        """Offer these again; the next tick of the worker takes them."""
+        count = operate.retry(queryset, _person(request))
         text = ngettext(
             "%(count)d generation will be tried again.",
             "%(count)d generations will be tried again.",
             count,
         )
+        self._say(request, text, count)
+
+    @admin.action(description=_("Cancel what waits"), permissions=["operate"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Their messages count as left out, until a retry."""
+        count = operate.cancel(queryset, _person(request))
+        text = ngettext(
+            "%(count)d generation was cancelled.", "%(count)d generations were cancelled.", count
+        )
+        self._say(request, text, count)
+
+    @admin.action(description=_("Accept what is proposed"), permissions=["operate"])
+    def accept(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """A text that this user may not read is not theirs to judge."""
+        count, stale = 0, 0
+        for generation in self._proposed(queryset):
+            try:
+                count += proposals.accept(generation, by=_person(request)) is not None
+            except StaleBase:
+                stale += 1
+        text = ngettext(
+            "%(count)d proposal was accepted.", "%(count)d proposals were accepted.", count
+        )
+        self._say(request, text, count)
+        if stale:
+            text = gettext("A memory has changed since its text was proposed: it is merged again.")
+            self.message_user(request, text, messages.WARNING)
+
+    @admin.action(description=_("Reject what is proposed"), permissions=["operate"])
+    def reject(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """The memory stays as it is."""
+        count = sum(
+            proposals.reject(generation, by=_person(request))
+            for generation in self._proposed(queryset)
+        )
+        text = ngettext(
+            "%(count)d proposal was rejected.", "%(count)d proposals were rejected.", count
+        )
+        self._say(request, text, count)
+
+    @staticmethod
+    def _proposed(queryset: QuerySet[Any]) -> list[Generation]:
+        return list(queryset.filter(is_readable=True, state=Generation.State.PROPOSED))
+
+    def _say(self, request: HttpRequest, text: str, count: int) -> None:
         level = messages.SUCCESS if count else messages.WARNING
         self.message_user(request, text % {"count": count}, level)
+
+
+def _person(request: HttpRequest) -> User:
+    """The admin lets nobody in who is not signed in."""
+    return cast(User, request.user)

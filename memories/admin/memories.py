@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -19,62 +18,8 @@ from memories.admin.audience import (
     VisibleFilter,
     preview,
 )
-from memories.models import Line, Memory, MemoryVersion, StaleBase, Unchanged, User
-
-
-class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The current text, and which one it was when the page was opened.
-
-    Checking and saving are one compare-and-swap, so a form that is valid is saved.
-    """
-
-    text = forms.CharField(
-        label=_("text"), strip=False, widget=forms.Textarea(attrs={"rows": 14, "cols": 100})
-    )
-    based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
-    revision = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
-
-    user: User  # who saves, set by the admin
-
-    class Meta:
-        model = Memory
-        fields = ()
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.is_unchanged = False
-        self.initial = self._shown(self.instance.current)
-
-    @staticmethod
-    def _shown(current: MemoryVersion | None) -> dict[str, Any]:
-        if current is None:
-            return {"text": "", "based_on": 0, "revision": 0}
-        return {
-            "text": current.content,
-            "based_on": current.number,
-            "revision": current.revision,
-        }
-
-    def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
-        if self.errors:
-            return given
-        try:
-            self.instance.revise(
-                given["text"],
-                by=self.user,
-                based_on=given["based_on"],
-                revision=given["revision"],
-            )
-        except Unchanged:
-            self.is_unchanged = True
-        except StaleBase as stale:
-            # What was typed stays; saved again, it follows the text that is shown now.
-            self.data = self._shown(stale.current) | {"text": given["text"]}
-            self.add_error(None, _("Somebody saved another text meanwhile; it is shown below."))
-        except ValueError as error:
-            self.add_error("text", str(error))
-        return given
+from memories.admin.memory_form import MemoryForm
+from memories.models import Line, Memory, MemoryVersion, StaleBase, Unchanged
 
 
 @admin.register(Memory)
@@ -142,27 +87,38 @@ class MemoryAdmin(Kept, AudienceAdmin):
         form = super().get_form(request, *args, **kwargs)
         return type("MemoryForm", (form,), {"user": request.user})
 
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """409 when another text was saved since the form was opened, as on the pages."""
+        response = super().changeform_view(request, *args, **kwargs)
+        shown = getattr(response, "context_data", None) or {}
+        if "adminform" in shown and getattr(shown["adminform"].form, "is_stale", False):
+            response.status_code = 409
+        return response
+
     def save_model(self, request: HttpRequest, obj: Memory, form: Any, change: Any) -> None:
         """The form has saved it: a version, never the identity."""
+        if form.are_pins_saved and form.is_unchanged:
+            self.message_user(request, gettext("Pins saved."), messages.SUCCESS)
 
     def construct_change_message(
         self, request: HttpRequest, form: Any, formsets: Any, *args: Any
     ) -> list[dict[str, dict[str, list[str]]]]:
-        if form.is_unchanged:
+        if form.is_unchanged and not form.are_pins_saved:
             return []
         return super().construct_change_message(request, form, formsets, *args)
 
     def response_change(self, request: HttpRequest, obj: Memory) -> HttpResponse:
         if obj.current and str(obj.current.number) == request.POST.get("based_on"):
-            text = gettext("Nothing was different, so there is no new version.")
-            self.message_user(request, text, messages.INFO)
+            if not messages.get_messages(request):
+                text = gettext("Nothing was different, so there is no new version.")
+                self.message_user(request, text, messages.INFO)
             return HttpResponseRedirect(request.path)
         return super().response_change(request, obj)
 
 
 class LineInline(ReadOnlyInline):
     model = Line
-    fields = readonly_fields = ("text", "origin", "since", "source_count")
+    fields = readonly_fields = ("text", "origin", "pinned", "since", "source_count")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return Line.objects.annotate(source_count=Count("sources"))
@@ -217,6 +173,7 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
         "source_message_count",
         "source_latest_message_ts",
         "trigger",
+        "kept",
         "put_back",
         "created_at",
         "updated_at",

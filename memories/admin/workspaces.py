@@ -1,6 +1,6 @@
 """Workspaces with their settings, who is in them, and the accounts."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 from django.contrib import admin
@@ -19,8 +19,15 @@ from memories.admin.audience import (
     visible_rows,
 )
 from memories.forms import SettingsForm
-from memories.models import Heartbeat, Member, Person, Reader, User, Workspace
+from memories.models import AuditEvent, Heartbeat, Member, Person, Reader, User, Workspace
 from memories.rules.settings import KEYS
+
+if TYPE_CHECKING:
+    _Mixin = admin.ModelAdmin[Any]
+else:
+    _Mixin = object
+
+RIGHTS = ("is_active", "is_staff", "is_superuser")
 
 
 class MemberInline(VisibleChoices, admin.TabularInline):  # type: ignore[type-arg]
@@ -56,8 +63,40 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
         return given
 
 
+class RolesRecorded(_Mixin):
+    """Who may do what is recorded when it is changed beside something else."""
+
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: Any) -> None:
+        super().save_formset(request, form, formset, change)
+        if formset.model is not Member:
+            return
+        before = {row.instance.pk: row.initial.get("role") for row in formset.initial_forms}
+        for member in formset.new_objects:
+            record_role(request, member, None, member.role)
+        for member, _fields in formset.changed_objects:
+            record_role(request, member, before[member.pk], member.role)
+        for member in formset.deleted_objects:
+            record_role(request, member, member.role, None)
+
+
+def record_role(
+    request: HttpRequest, member: Member, before: str | None, after: str | None
+) -> None:
+    """``before`` None: newly in; ``after`` None: no longer."""
+    if before == after:
+        return
+    AuditEvent.objects.record(
+        "role",
+        by=cast(User, request.user),
+        workspace=member.workspace,
+        subject=member.user.get_username(),
+        before=before,
+        after=after,
+    )
+
+
 @admin.register(Workspace)
-class WorkspaceAdmin(AudienceAdmin):
+class WorkspaceAdmin(RolesRecorded, AudienceAdmin):
     """Its settings come from `MemorySettings`, so a new one shows up here by itself."""
 
     form = WorkspaceForm
@@ -84,7 +123,7 @@ class WorkspaceAdmin(AudienceAdmin):
     def save_model(self, request: HttpRequest, obj: Workspace, form: Any, change: Any) -> None:
         super().save_model(request, obj, form, change)
         if change:
-            form.settings_form.save()
+            form.settings_form.save(by=cast(User, request.user))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """It would take all history with it, also what this user may not read."""
@@ -108,6 +147,22 @@ class MemberAdmin(AudienceAdmin):
 
     def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
         return rows.filter(workspace__in=Workspace.objects.visible_to(reader).values("pk"))
+
+    def save_model(self, request: HttpRequest, obj: Member, form: Any, change: Any) -> None:
+        before = Member.objects.filter(pk=obj.pk).select_related("user", "workspace").first()
+        super().save_model(request, obj, form, change)
+        is_same_one = before and (before.user, before.workspace) == (obj.user, obj.workspace)
+        if before is not None and not is_same_one:
+            record_role(request, before, before.role, None)
+        record_role(request, obj, before.role if before and is_same_one else None, obj.role)
+
+    def delete_model(self, request: HttpRequest, obj: Member) -> None:
+        record_role(request, obj, obj.role, None)
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for member in queryset:
+            self.delete_model(request, member)
 
 
 @admin.register(Person)
@@ -151,9 +206,21 @@ class PersonAdmin(Kept, AudienceAdmin):
     )
     fields = ("user", *readonly_fields)
 
+    def save_model(self, request: HttpRequest, obj: Person, form: Any, change: Any) -> None:
+        """Whom an account is decides what it reads."""
+        super().save_model(request, obj, form, change)
+        if "user" in form.changed_data:
+            AuditEvent.objects.record(
+                "person_link",
+                by=cast(User, request.user),
+                workspace=obj.workspace,
+                subject=obj.slack_id,
+                account=obj.user.get_username() if obj.user else None,
+            )
+
 
 @admin.register(User)
-class UserAdmin(VisibleChoices, DjangoUserAdmin):  # type: ignore[type-arg]
+class UserAdmin(RolesRecorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type-arg]
     """What an account may read follows from its people and memberships, shown at the end."""
 
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
@@ -164,6 +231,12 @@ class UserAdmin(VisibleChoices, DjangoUserAdmin):  # type: ignore[type-arg]
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = list(super().get_fieldsets(request, obj))
         return fieldsets + [(_("People in Slack"), {"fields": self.readonly_fields})] * bool(obj)
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
+        super().save_model(request, obj, form, change)
+        if rights := {name: getattr(obj, name) for name in RIGHTS if name in form.changed_data}:
+            by = cast(User, request.user)
+            AuditEvent.objects.record("account", by=by, subject=obj.get_username(), **rights)
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
         return self.inlines if obj else ()
@@ -176,7 +249,7 @@ class UserAdmin(VisibleChoices, DjangoUserAdmin):  # type: ignore[type-arg]
 
 @admin.register(Heartbeat)
 class HeartbeatAdmin(ReadOnly, AudienceAdmin):
-    list_display = ("name", "at")
+    list_display = ("name", "at", "asked_at", "seen_at")
     search_fields = ("name",)
 
     def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:

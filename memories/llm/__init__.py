@@ -1,25 +1,29 @@
 """The one way to a summary: which summariser a configuration means, and the call of it (S3)."""
 
+from functools import cache
+
 from memories.llm.model import ModelSummariser
 from memories.llm.offline import OfflineSummariser
 from memories.rules.reply import with_refs
-from memories.rules.summary import ReadLine, Reply, Request, Summariser, SummariserError
+from memories.rules.summary import ReadLine, Reply, Request, Summariser, SummariserError, Way
 
 __all__ = ["ModelSummariser", "OfflineSummariser", "SummariserError", "configured", "summarise"]
 
 
+@cache
 def configured(*, api_key: str, base_url: str, model: str, timeout: float) -> Summariser:
-    """The model's summariser, or the offline one when no model is named. ``timeout`` in seconds."""
+    """The model's summariser, or the offline one when no model is named. ``timeout`` in seconds.
+    The same one for the whole process: its client is slow to make."""
     if not model:
         return OfflineSummariser()
     return ModelSummariser(api_key=api_key, base_url=base_url, model=model, timeout=timeout)
 
 
-def summarise(request: Request, summariser: Summariser) -> Reply:
+def summarise(request: Request, summariser: Summariser, way: Way = Way.WHOLE) -> Reply:
     """The summariser's reply; without anything to summarise no call is made and the existing
     lines come back as they were, or "" (S3). Raises SummariserError."""
     if not request.is_empty:
-        return summariser.summarise(request)
+        return summariser.summarise(request, way)
     return Reply(
         text=with_refs(ReadLine(line.text, (line.ref,)) for line in request.existing),
         finish_reason="stop",

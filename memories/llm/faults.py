@@ -1,13 +1,33 @@
 """What goes wrong at an endpoint, in the words of SummariserError: one code for each outcome."""
 
+import email.utils
+from datetime import UTC, datetime
+
 import openai
 
 from memories.rules.summary import SummariserError
 
+LONGEST_WAIT = 86_400.0  # seconds: whatever an endpoint asks for, it is called again in a day
+
 _OUT_OF_CREDIT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
-_TOO_LONG = {"context_length_exceeded", "string_above_max_length", "request_too_large"}
-_TOO_LONG_WORDS = ("context length", "context window", "maximum context", "too many tokens")
-# The status says what to do; a code in the answer may say it better.
+_TOO_LONG = {
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "string_above_max_length",
+    "request_too_large",
+}
+_TOO_LONG_WORDS = (
+    "context length",
+    "context window",
+    "context size",
+    "maximum context",
+    "too many tokens",
+    "prompt is too long",
+)
+_LARGER_THAN_A_MINUTE = "request too large"  # than a minute's tokens: waiting would not help
+_FILTERED = {"content_filter", "content_policy_violation"}
+_PERHAPS_CHARGED = {408, 502, 504, 520, 521, 522, 523, 524}
+# The status says what to do; a code in the answer may say it better. True: again is in vain.
 _BY_STATUS = {
     400: ("bad_request", True),
     401: ("unauthorised", True),
@@ -16,49 +36,61 @@ _BY_STATUS = {
     404: ("not_found", True),  # no such model, or a wrong address
     408: ("timeout", False),
     409: ("server_error", False),
-    413: ("context_too_long", True),
+    413: ("context_too_long", False),
     422: ("bad_request", True),
+    425: ("server_error", False),
     429: ("rate_limited", False),
 }
 
 
-def fault(error: openai.OpenAIError) -> SummariserError:
+def fault(error: openai.OpenAIError, *, sent: bool) -> SummariserError:
     """The fault that an exception of the client means. Its sentence never quotes the endpoint's
-    answer, for that may hold a part of the prompt or of the key."""
+    answer, for that may hold a part of the prompt or of the key. ``sent``: the question went out."""
     if isinstance(error, openai.APITimeoutError):
-        return SummariserError("timeout", "The model did not answer in time.")
+        return overdue(sent=sent)
     if isinstance(error, openai.APIConnectionError):
-        return SummariserError("connection", "The connection to the model broke.")
+        return SummariserError("connection", "The connection to the model broke.", unknown=sent)
     if isinstance(error, openai.APIStatusError):
         return _of_status(error)
-    return SummariserError("malformed", f"The endpoint's answer made no sense ({_name(error)}).")
+    return malformed(type(error).__name__)
 
 
-def malformed(error: Exception) -> SummariserError:
+def overdue(*, sent: bool) -> SummariserError:
+    return SummariserError("timeout", "The model did not answer in time.", unknown=sent)
+
+
+def malformed(what: str) -> SummariserError:
     """An answer with status 200 that is no completion, such as a proxy's page."""
-    return SummariserError("malformed", f"The endpoint's answer made no sense ({_name(error)}).")
+    sentence = f"The endpoint's answer made no sense ({what})."
+    return SummariserError("malformed", sentence, unknown=True)
 
 
 def _of_status(error: openai.APIStatusError) -> SummariserError:
+    """An error that the endpoint names costs nothing; a gateway's may come after the work was done."""
     status = error.status_code
     code, permanent = _BY_STATUS.get(
         status, ("server_error" if status >= 500 else "bad_request", status < 500)
     )
-    words = {str(error.code), str(error.type)}
+    words, sentence = {str(error.code), str(error.type)}, error.message.lower()
     if words & _OUT_OF_CREDIT:
         code, permanent = "out_of_credit", True
-    elif words & _TOO_LONG or (status == 400 and _says_too_long(error)):
-        code, permanent = "context_too_long", True
-    elif "content_filter" in words:
-        code, permanent = "content_filter", True
+    elif words & _TOO_LONG or (
+        status in (400, 422) and any(w in sentence for w in _TOO_LONG_WORDS)
+    ):
+        code, permanent = "context_too_long", False  # endpoints other than OpenAI's have no code
+    elif status == 429 and _LARGER_THAN_A_MINUTE in sentence:
+        code, permanent = "context_too_long", False
+    elif words & _FILTERED:
+        code, permanent = "content_filter", False
     retry_after = _retry_after(error) if code in ("rate_limited", "server_error") else None
-    sentence = f"The model's endpoint answered with status {status} ({code.replace('_', ' ')})."
-    return SummariserError(code, sentence, permanent=permanent, retry_after=retry_after)
-
-
-def _says_too_long(error: openai.APIStatusError) -> bool:
-    """Endpoints other than OpenAI's tell it in a sentence only."""
-    return any(words in error.message.lower() for words in _TOO_LONG_WORDS)
+    told = f"The model's endpoint answered with status {status} ({code.replace('_', ' ')})."
+    return SummariserError(
+        code,
+        told,
+        permanent=permanent,
+        retry_after=retry_after,
+        unknown=status in _PERHAPS_CHARGED,
+    )
 
 
 def _retry_after(error: openai.APIStatusError) -> float | None:
@@ -67,12 +99,22 @@ def _retry_after(error: openai.APIStatusError) -> float | None:
     for name, share in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * share
-        except (KeyError, ValueError):
+        except KeyError:
             continue
+        except ValueError:
+            until, now = _date(headers[name]), _date(headers.get("date", ""))
+            if until is None:
+                continue
+            # By the endpoint's own clock: ours may be another.
+            seconds = max((until - (now or datetime.now(UTC))).total_seconds(), 0.0)
         if 0 <= seconds < float("inf"):
-            return seconds
+            return min(seconds, LONGEST_WAIT)
     return None
 
 
-def _name(error: Exception) -> str:
-    return type(error).__name__
+def _date(text: str) -> datetime | None:
+    try:
+        told = email.utils.parsedate_to_datetime(text)
+        return told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)
+    except (ValueError, TypeError, OverflowError):
+        return None

@@ -5,7 +5,7 @@ import time
 from memories.rules.extract import extract
 from memories.rules.memory import MemoryType
 from memories.rules.reply import with_refs
-from memories.rules.summary import NOTHING, OFFLINE, ReadLine, Reply, Request
+from memories.rules.summary import NOTHING, OFFLINE, Bound, ReadLine, Reply, Request, Way
 
 VERSION = "offline-extract-1"  # raise the number when the same request is answered otherwise
 
@@ -14,11 +14,16 @@ class OfflineSummariser:
     """Used when no model is configured. Deterministic, no call, no tokens, never raises."""
 
     name = OFFLINE
+    endpoint = ""
+    endpoint_name = ""
 
     def prompt_version(self, request: Request) -> str:
         return VERSION
 
-    def summarise(self, request: Request) -> Reply:
+    def bound(self, request: Request, way: Way = Way.WHOLE) -> Bound:
+        return Bound(0, 0, 0)
+
+    def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
         started = time.monotonic()
         lines = [ReadLine(line.line, (line.ref,)) for line in extract(request)]
         nothing = NOTHING if request.memory_type is MemoryType.SHORT_TERM else ""

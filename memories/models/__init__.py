@@ -1,13 +1,18 @@
 """What is kept."""
 
+from memories.models.audit import AppendOnly, AuditEvent
+from memories.models.backfills import AnotherBackfill, Backfill, BackfillChannel
+from memories.models.calls import Call
 from memories.models.channels import Channel, ChannelMember
 from memories.models.drafts import Draft, StaleBase, Unchanged
+from memories.models.endpoints import Endpoint
 from memories.models.generations import Generation, GenerationInput
 from memories.models.heartbeats import Heartbeat
 from memories.models.memories import Memory
 from memories.models.messages import Message
 from memories.models.notes import Note, NotesDisabled
 from memories.models.people import Person
+from memories.models.prices import MICROS, Cap, Price
 from memories.models.readers import Reader
 from memories.models.segments import Segment
 from memories.models.users import User
@@ -15,13 +20,22 @@ from memories.models.versions import Line, MemoryVersion
 from memories.models.workspaces import Member, Workspace
 
 __all__ = [
+    "AnotherBackfill",
+    "AppendOnly",
+    "AuditEvent",
+    "Backfill",
+    "BackfillChannel",
+    "Call",
+    "Cap",
     "Channel",
     "ChannelMember",
     "Draft",
+    "Endpoint",
     "Generation",
     "GenerationInput",
     "Heartbeat",
     "Line",
+    "MICROS",
     "Member",
     "Memory",
     "MemoryVersion",
@@ -29,6 +43,7 @@ __all__ = [
     "Note",
     "NotesDisabled",
     "Person",
+    "Price",
     "Reader",
     "Segment",
     "StaleBase",

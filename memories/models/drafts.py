@@ -47,6 +47,7 @@ class Draft:
     provisional: bool = False
     trigger: dict[str, Any] = field(default_factory=dict)
     put_back: Sequence[str] = ()
+    kept: Sequence[str] = ()
 
     @property
     def text(self) -> str:
@@ -79,4 +80,5 @@ def columns_of(draft: Draft, value: MemoryValue) -> dict[str, Any]:
         "until_us": draft.until_us,
         "trigger": draft.trigger,
         "put_back": list(draft.put_back),
+        "kept": list(draft.kept),
     }

@@ -8,22 +8,27 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import models
-from django.db.models import F, Q
-from django.db.models.expressions import Combinable
+from django.db import models, transaction
+from django.db.models import Case, F, Q, When
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from memories.models.audit import AuditEvent
+from memories.models.backfills import Backfill
 from memories.models.channels import Channel
 from memories.models.memories import Memory
 from memories.models.readers import Reader
 from memories.models.segments import Segment
+from memories.models.users import User
 from memories.models.versions import MemoryVersion
 from memories.models.workspaces import Workspace
-from memories.rules.memory import MemoryType
-from memories.rules.summary import Reply, SummariserError
+from memories.rules.breaker import Refusal
+from memories.rules.faults import MOST_ATTEMPTS, POLICIES, Then
+from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.summary import Reply, SummariserError, Usage, Way
 
-MOST_ATTEMPTS = 5
-BACK_OFF = timedelta(seconds=30)  # doubles with each attempt
+KEEPS_REPLY = ("unexpected", "not_closed")  # faults of ours: the reply itself is good
+MOST_CLOSINGS = 10  # of one saved reply: what kills its worker each time is not tried for ever
 
 
 class GenerationQuerySet(models.QuerySet["Generation"]):
@@ -45,16 +50,86 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
     def unfinished(self) -> "GenerationQuerySet":
         return self.filter(state__in=Generation.UNFINISHED)
 
+    def not_held(self, now: datetime) -> "GenerationQuerySet":
+        return self.filter(Q(not_before=None) | Q(not_before__lte=now))
+
     def claimable(self, now: datetime) -> "GenerationQuerySet":
-        """Waiting and not held back, or claimed by a worker whose lease ran out."""
+        """Waiting and not held back, or claimed by a worker whose lease ran out. Everyday
+        work comes before a backfill's, and what lost a worker last.
+
+        No join: a claim is an update with this filter, and must see each row as it is then.
+        """
+        running = Backfill.objects.filter(state=Backfill.State.RUNNING)
+        lost = Q(state=Generation.State.CLAIMED, lease_until__lt=now)
         return self.filter(
             Q(state=Generation.State.WAITING) & (Q(not_before=None) | Q(not_before__lte=now))
-            | Q(state=Generation.State.CLAIMED, lease_until__lt=now)
-        ).order_by("pk")
+            | lost & Q(attempts__lt=MOST_ATTEMPTS),
+            Q(backfill=None) | Q(backfill__in=running.values("pk")),
+        ).order_by(
+            F("backfill").asc(nulls_first=True),
+            F("lost") + Case(When(state=Generation.State.CLAIMED, then=1), default=0),
+            "pk",
+        )
+
+    def soonest(self, now: datetime) -> datetime | None:
+        """When the next one may be asked or closed that is held back now."""
+        held = self.filter(not_before__gt=now, state__in=Generation.UNFINISHED)
+        return held.order_by("not_before").values_list("not_before", flat=True).first()
+
+    def exhausted(self, now: datetime) -> "GenerationQuerySet":
+        """Claimed as often as allowed, and each worker went away without a word."""
+        return self.filter(
+            state=Generation.State.CLAIMED, lease_until__lt=now, attempts__gte=MOST_ATTEMPTS
+        )
+
+    def over_cap(self) -> "GenerationQuerySet":
+        return self.filter(state=Generation.State.WAITING, fault="over_cap")
+
+    def refused(self) -> "GenerationQuerySet":
+        """What the endpoint would not take, whatever it was."""
+        waits = [code for code, policy in POLICIES.items() if policy.then is Then.WAIT] + [*Refusal]
+        return self.filter(state=Generation.State.WAITING, fault__in=waits)
+
+    def ask_again(self) -> int:
+        """Whatever held these back is gone."""
+        return self.update(not_before=None)
+
+    def proposed(self) -> "GenerationQuerySet":
+        return self.filter(state=Generation.State.PROPOSED)
 
     def unsettled(self, now: datetime) -> "GenerationQuerySet":
-        """Will go on by itself soon: merges wait for it. What is held back is not waited for."""
-        return self.unfinished().exclude(state=Generation.State.WAITING, not_before__gt=now)
+        """Will go on by itself soon: merges wait for it. What is held back is not waited for, nor
+        what waits for its turn behind such."""
+        held = Generation.objects.unfinished().filter(not_before__gt=now).exclude(fault="over_cap")
+        behind = Q(state=Generation.State.REPLIED) & models.Exists(held.before_in_memory())
+        going_on = self.unfinished().exclude(not_before__gt=now).exclude(behind)
+        return going_on.exclude(pk__in=self.set_aside(now).values("pk"))
+
+    def set_aside(self, now: datetime) -> "GenerationQuerySet":
+        """Waits for a person's word or for money, perhaps for long: nothing waits for it."""
+        paused = Q(backfill__state=Backfill.State.PAUSED) & (
+            Q(state=Generation.State.WAITING)
+            | Q(state=Generation.State.CLAIMED, lease_until__lt=now)
+        )
+        over_cap = Q(state=Generation.State.WAITING, fault="over_cap", not_before__gt=now)
+        return self.filter(paused | over_cap)
+
+    def before_in_memory(self) -> "GenerationQuerySet":
+        """Those of an outer row's memory whose segments come before its own; of the same segment,
+        those asked earlier: what was asked before an edit is never the last word."""
+        return self.filter(
+            Q(segment__number__lt=models.OuterRef("segment__number"))
+            | Q(segment=models.OuterRef("segment"), pk__lt=models.OuterRef("pk")),
+            memory=models.OuterRef("memory"),
+        )
+
+    def in_turn(self, now: datetime) -> "GenerationQuerySet":
+        """Short-term replies of a channel are saved in the order of their segments (rule 4): those
+        for which it is the turn. Merges and threads always are."""
+        aside = Generation.objects.set_aside(now).values("pk")
+        earlier = Generation.objects.unfinished().exclude(pk__in=aside).before_in_memory()
+        free = Q(segment=None) | ~Q(memory__scope=MemoryScope.CHANNEL)
+        return self.filter(free | ~models.Exists(earlier))
 
 
 class Generation(models.Model):
@@ -66,6 +141,9 @@ class Generation(models.Model):
         REPLIED = "replied", _("answered, not yet saved")
         DONE = "done", _("done")
         SUPERSEDED = "superseded", _("made again from a newer text")
+        PROPOSED = "proposed", _("waits for a person's word")
+        REJECTED = "rejected", _("rejected by a person")
+        CANCELLED = "cancelled", _("cancelled")
         DEAD = "dead", _("given up")
 
     UNFINISHED = (State.WAITING, State.CLAIMED, State.REPLIED)
@@ -78,6 +156,9 @@ class Generation(models.Model):
         MemoryVersion, on_delete=models.SET_NULL, related_name="+", null=True, blank=True
     )
     inputs = models.ManyToManyField(MemoryVersion, through="GenerationInput", related_name="merges")
+    backfill = models.ForeignKey(
+        Backfill, on_delete=models.SET_NULL, related_name="generations", null=True, blank=True
+    )
     provisional = models.BooleanField(_("provisional"), default=False)
     as_of_us = models.BigIntegerField()
     input_key = models.CharField(max_length=64, unique=True)
@@ -85,6 +166,12 @@ class Generation(models.Model):
     state = models.CharField(_("state"), max_length=12, choices=State, default=State.WAITING)
     fence = models.PositiveIntegerField(default=0)
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    # Claims whose worker went away without a word: then it is worked on alone.
+    lost = models.PositiveSmallIntegerField(_("workers lost"), default=0)
+    # How the next call asks: whole, split, or in search of the message that is refused.
+    way = models.CharField(
+        max_length=10, choices=[(w.value, w.value) for w in Way], default=Way.WHOLE
+    )
     lease_until = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(_("not before"), null=True, blank=True)
     reply = models.JSONField(null=True, blank=True)
@@ -122,11 +209,13 @@ class Generation(models.Model):
         """Take it, counting the attempt at once so that a kill counts. False: another has it."""
         won = (
             Generation.objects.claimable(now)
-            .filter(pk=self.pk, fence=self.fence)
+            .filter(pk=self.pk, fence=self.fence, state=self.state)
+            .order_by()
             .update(
                 state=self.State.CLAIMED,
                 fence=F("fence") + 1,
                 attempts=F("attempts") + 1,
+                lost=F("lost") + int(self.state == self.State.CLAIMED),
                 lease_until=now + lease,
                 not_before=None,
             )
@@ -134,11 +223,6 @@ class Generation(models.Model):
         if won:
             self.refresh_from_db()
         return bool(won)
-
-    @property
-    def has_used_its_attempts(self) -> bool:
-        """Claimed once more than allowed: each earlier worker went away without a word."""
-        return self.attempts > MOST_ATTEMPTS
 
     def _mine(self, *states: State) -> GenerationQuerySet:
         return Generation.objects.filter(pk=self.pk, fence=self.fence, state__in=states)
@@ -161,46 +245,82 @@ class Generation(models.Model):
                 calls=F("calls") + reply.calls,
                 seconds=F("seconds") + reply.seconds,
                 lease_until=None,
+                lost=0,
                 fault="",
                 fault_text="",
             )
         )
 
-    def fail(self, error: SummariserError, now: datetime) -> None:
-        """Keep the reason; try again later unless it is permanent or the attempts are used up.
+    def spent(self, usage: Usage) -> None:
+        """What a claim that failed had used: it is paid, whoever holds the row by now."""
+        Generation.objects.filter(pk=self.pk).update(
+            prompt_tokens=F("prompt_tokens") + usage.prompt_tokens,
+            completion_tokens=F("completion_tokens") + usage.completion_tokens,
+            calls=F("calls") + usage.calls,
+        )
 
-        A rate limit gives its attempt back.
-        """
-        if error.code == "rate_limited":
-            wait = timedelta(seconds=error.retry_after or BACK_OFF.total_seconds())
-            self._held_back(error, now + wait, F("attempts") - 1)
-        elif error.permanent or self.attempts >= MOST_ATTEMPTS:
-            self._mine(self.State.CLAIMED, self.State.REPLIED).update(
-                state=self.State.DEAD,
-                fault=error.code,
-                fault_text=str(error),
-                lease_until=None,
-                finished_at=now,
-            )
-        else:
-            self._held_back(error, now + BACK_OFF * 2 ** (self.attempts - 1), F("attempts"))
-        self.refresh_from_db()
+    def begin_closing(self) -> bool:
+        """Count it beforehand, as a claim does. False: too many workers ended over this reply."""
+        Generation.objects.filter(pk=self.pk).update(lost=F("lost") + 1)
+        self.lost += 1
+        return self.lost <= MOST_CLOSINGS
 
-    def _held_back(self, error: SummariserError, until: datetime, attempts: Combinable) -> None:
+    def put_back(self, why: str, text: str, until: datetime | None) -> None:
+        """It could not be asked now, and that is not its fault: the attempt does not count."""
+        self._wait(why, text, until, attempts=F("attempts") - 1)
+
+    def try_again(self, error: SummariserError, at: datetime, way: Way) -> None:
+        """The answer failed, or was no good: another try, in this way and not before that."""
+        self._wait(error.code, str(error), at, way=way, reply=None, lost=0)
+
+    def _wait(self, why: str, text: str, until: datetime | None, **values: Any) -> None:
         self._mine(self.State.CLAIMED, self.State.REPLIED).update(
             state=self.State.WAITING,
-            attempts=attempts,
             not_before=until,
+            fault=why,
+            fault_text=text,
+            lease_until=None,
+            **values,
+        )
+        self.refresh_from_db()
+
+    def keep_reply(self, error: SummariserError, until: datetime) -> None:
+        """An error of ours while closing: what was paid for stays, and is tried again later."""
+        self._mine(self.State.REPLIED).update(
+            fault=error.code, fault_text=str(error), not_before=until
+        )
+        self.refresh_from_db()
+
+    def bury(self, error: SummariserError, now: datetime) -> bool:
+        """Give up what no worker brought to its end, unless one has come back since it was seen."""
+        rows = Generation.objects.filter(state=self.state, lost=self.lost)
+        if self.state == self.State.CLAIMED:
+            rows = Generation.objects.exhausted(now)
+        return self.give_up(error, now, rows)
+
+    def give_up(
+        self, error: SummariserError, now: datetime, among: "GenerationQuerySet | None" = None
+    ) -> bool:
+        """A dead letter, with its reason; `retry` offers it again."""
+        rows = Generation.objects.all() if among is None else among
+        states = (self.State.CLAIMED, self.State.REPLIED)
+        done = rows.filter(pk=self.pk, fence=self.fence, state__in=states).update(
+            state=self.State.DEAD,
             fault=error.code,
             fault_text=str(error),
             lease_until=None,
-            reply=None,
+            not_before=None,
+            fence=F("fence") + 1,
+            finished_at=now,
         )
+        self.refresh_from_db()
+        return bool(done)
 
     def close(self, state: State, now: datetime) -> bool:
-        """Done or superseded, by whoever holds the fence. Call it inside the closing transaction."""
-        closed = self._mine(self.State.CLAIMED, self.State.REPLIED).update(
-            state=state, lease_until=None, finished_at=now
+        """Done, superseded or proposed, by whoever holds the fence. Call it inside the closing
+        transaction."""
+        closed = self._mine(self.State.CLAIMED, self.State.REPLIED, self.State.PROPOSED).update(
+            state=state, lease_until=None, not_before=None, finished_at=now
         )
         if closed and state == self.State.DONE and self.memory.memory_type == MemoryType.LONG_TERM:
             # What was rewritten since it was read stays owed.
@@ -208,23 +328,61 @@ class Generation(models.Model):
             MemoryVersion.objects.filter(pk__in=read.values("version")).update(merged=True)
         return bool(closed)
 
-    def retry(self) -> bool:
-        """Offer a given-up generation again, from the start."""
-        return self._offer_again(self.State.DEAD)
+    @transaction.atomic
+    def retry(self, by: User | None = None) -> bool:
+        """Offer again what was given up or cancelled. A reply that was paid for is closed again,
+        not paid again. False when there is nothing of the kind."""
+        kept = self.State.REPLIED if self.reply and self.fault in KEEPS_REPLY else None
+        done = self._offer_again(self.State.DEAD, to=kept) or self._offer_again(
+            self.State.CANCELLED
+        )
+        if done:
+            if self.segment is not None:
+                self.segment.settle_read(Segment.Outcome.WAITING, Segment.Outcome.CANCELLED)
+            self._record("job_retry", by)
+        return done
 
     def want_again(self) -> bool:
         """Offer a superseded one again: the very same is wanted once more."""
         return self._offer_again(self.State.SUPERSEDED)
 
-    def _offer_again(self, state: State) -> bool:
+    @transaction.atomic
+    def cancel(self, by: User | None = None) -> bool:
+        """Do not make it; its messages count as left out by a person until `retry`. False when it
+        does not wait: what runs is paid, and is saved."""
+        done = Generation.objects.filter(pk=self.pk, state=self.State.WAITING).update(
+            state=self.State.CANCELLED, fence=F("fence") + 1, finished_at=timezone.now()
+        )
+        if done:
+            if self.segment is not None:
+                self.segment.settle_read(Segment.Outcome.CANCELLED, Segment.Outcome.WAITING)
+            self._record("job_cancel", by)
+        return bool(done)
+
+    def reject(self, by: User | None) -> bool:
+        """The proposed text is not wanted; what it would have taken in stays owed to the next."""
+        done = self._mine(self.State.PROPOSED).update(
+            state=self.State.REJECTED, finished_at=timezone.now()
+        )
+        if done:
+            self._record("proposal_reject", by)
+        return bool(done)
+
+    def _record(self, action: str, by: User | None) -> None:
+        workspace = self.memory.workspace
+        AuditEvent.objects.record(action, by=by, workspace=workspace, subject=str(self))
+
+    def _offer_again(self, state: State, to: State | None = None) -> bool:
+        values: dict[str, Any] = {} if to else {"reply": None, "way": Way.WHOLE}
         return bool(
             Generation.objects.filter(pk=self.pk, state=state).update(
-                state=self.State.WAITING,
+                state=to or self.State.WAITING,
                 attempts=0,
+                lost=0,
                 not_before=None,
-                reply=None,
                 fence=F("fence") + 1,
                 finished_at=None,
+                **values,
             )
         )
 

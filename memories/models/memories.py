@@ -6,11 +6,12 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from memories.models.audit import AuditEvent
 from memories.models.channels import Channel
 from memories.models.drafts import Draft, StaleBase, Unchanged, columns_of, value_of
 from memories.models.readers import Reader
 from memories.models.users import User
-from memories.models.versions import MemoryVersion
+from memories.models.versions import Line, MemoryVersion
 from memories.models.workspaces import Workspace
 from memories.rules import lines as line_rules
 from memories.rules.lines import Origin
@@ -212,7 +213,7 @@ class Memory(models.Model):
         if base is not None and text == base.content:
             raise Unchanged
         old = base.line_values() if base else []
-        return self.add_version(
+        version = self.add_version(
             Draft(
                 lines=line_rules.revised(old, text),
                 content=text,
@@ -226,6 +227,8 @@ class Memory(models.Model):
             ),
             expected_head=self.head,
         )
+        self._record("memory_edit", by, version=version.number, based_on=based_on)
+        return version
 
     @transaction.atomic
     def restore(
@@ -238,7 +241,7 @@ class Memory(models.Model):
         if base is not None and base.content == version.content:
             raise Unchanged
         current = base.line_values() if base else []
-        return self.add_version(
+        made = self.add_version(
             Draft(
                 lines=line_rules.restored(current, version.line_values()),
                 content=version.content,
@@ -252,6 +255,41 @@ class Memory(models.Model):
                 source_latest_message_ts=version.source_latest_message_ts,
             ),
             expected_head=self.head,
+        )
+        self._record("memory_restore", by, version=made.number, restored=version.number)
+        return made
+
+    @transaction.atomic
+    def pin(
+        self,
+        position: int,
+        *,
+        by: User | None,
+        based_on: int,
+        revision: int | None = None,
+        pinned: bool = True,
+    ) -> bool:
+        """A person's word that a line (its position, from 0) of the current version, as they saw
+        it, stays as it is from now on; or no longer. The text is the same, so it is no new version.
+
+        False when it was so already. Raises StaleBase like revise, LookupError for no such line.
+        """
+        current = self._as_seen(based_on, revision)
+        lines = list(current.lines.all()) if current else []
+        if not 0 <= position < len(lines):
+            raise LookupError(f"There is no line {position}.")
+        words = line_rules.words_of(lines[position].text)
+        # Equal lines are one: a merge does not tell them apart.
+        equal = [line.pk for line in lines if line_rules.words_of(line.text) == words]
+        changed = Line.objects.filter(pk__in=equal, pinned=not pinned).update(pinned=pinned)
+        if changed and current:
+            action = "line_pin" if pinned else "line_unpin"
+            self._record(action, by, version=current.number, line=position)
+        return bool(changed)
+
+    def _record(self, action: str, by: User | None, **details: Any) -> None:
+        AuditEvent.objects.record(
+            action, by=by, workspace=self.workspace, subject=f"memory {self.pk}", **details
         )
 
     def _as_seen(self, number: int, revision: int | None = None) -> "MemoryVersion | None":

@@ -30,6 +30,7 @@ class Segment(models.Model):
         REMEMBERED = "remembered", _("remembered")
         NOTHING = "nothing", _("nothing to remember")  # the summariser's word
         SKIPPED = "skipped", _("nothing to summarise")  # no text in it: no call was made
+        CANCELLED = "cancelled", _("left out by a person")  # until somebody wants it again
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="segments")
     thread_ts = models.CharField(_("thread"), max_length=20, blank=True)
@@ -65,6 +66,18 @@ class Segment(models.Model):
     def settle(self, outcome: str) -> None:
         self.outcome = outcome
         self.save(update_fields=["outcome"])
+
+    def settle_read(self, outcome: str, before: str | None = None) -> None:
+        """What became of all that a generation of this segment reads: itself, or the segments of
+        its thread so far. ``before``: only of those with this outcome."""
+        read = Segment.objects.filter(pk=self.pk)
+        if self.thread_ts:
+            read = Segment.objects.filter(
+                channel=self.channel_id, thread_ts=self.thread_ts, number__lte=self.number
+            )
+        if before is not None:
+            read = read.filter(outcome=before)
+        read.update(outcome=outcome)
 
     def is_read_again(self) -> None:
         """Its edit is taken up: its version is being made again."""

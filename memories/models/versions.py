@@ -48,7 +48,8 @@ class MemoryVersion(models.Model):
     """A numbered text of a memory. It changes only in place by `rewrite` (rules 2, 4, 5 and 7).
 
     ``trigger`` says why it was made, in numbers: ``{"reason": "idle", "new": 12, "quiet_s": 7200}``.
-    ``put_back`` lists lines of a person that the model had lost and code brought back.
+    ``put_back`` lists held lines (a person wrote or pinned them) that the model had lost and code
+    brought back, ``kept`` those that it left in.
     """
 
     Origin = Origin
@@ -89,6 +90,7 @@ class MemoryVersion(models.Model):
     source_latest_message_ts = models.CharField(_("newest message"), max_length=20, blank=True)
     trigger = models.JSONField(_("why"), default=dict, blank=True)
     put_back = models.JSONField(_("put back"), default=list, blank=True)
+    kept = models.JSONField(_("kept"), default=list, blank=True)
     created_at = models.DateTimeField(_("created"), default=timezone.now)
     updated_at = models.DateTimeField(_("changed"), default=timezone.now)
 
@@ -146,12 +148,14 @@ class MemoryVersion(models.Model):
                 Origin(line.origin),
                 line.since,
                 tuple(sources.get(line.pk, ())),
+                line.pinned,
             )
             for line in self.lines.order_by("position")
         ]
 
-    def persons_lines(self) -> list[line_rules.Line]:
-        return [line for line in self.line_values() if line.origin is Origin.PERSON]
+    def held_lines(self) -> list[line_rules.Line]:
+        """What a person wrote or pinned: no job loses it."""
+        return [line for line in self.line_values() if line.is_held]
 
     def write_lines(self, lines: Iterable[line_rules.Line]) -> None:
         values = list(lines)
@@ -162,6 +166,7 @@ class MemoryVersion(models.Model):
                 text=line.text,
                 origin=line.origin,
                 since=line.since or self.number,
+                pinned=line.pinned,
             )
             for i, line in enumerate(values)
         )
@@ -197,6 +202,8 @@ class Line(models.Model):
     text = models.TextField()
     origin = models.CharField(max_length=10, choices=[(o.value, o.value) for o in Origin])
     since = models.PositiveIntegerField(_("since version"))
+    # A person wants it word for word, whoever wrote it.
+    pinned = models.BooleanField(_("pinned"), default=False)
     sources = models.ManyToManyField(Message, related_name="lines")
 
     class Meta:

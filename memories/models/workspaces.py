@@ -1,10 +1,10 @@
 """A team's Slack workspace, its settings and its members."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
@@ -39,6 +39,11 @@ class WorkspaceQuerySet(models.QuerySet["Workspace"]):
             Q(synced_at__isnull=True) | Q(synced_at__lt=before), connected_at__isnull=False
         )
 
+    def offer(self, now: datetime, again_after: timedelta) -> bool:
+        """Note that a pass is being queued. False: one is, and not so long ago that it may be lost."""
+        not_offered = Q(offered_at=None) | Q(offered_at__lt=now - again_after)
+        return bool(self.filter(not_offered).update(offered_at=now))
+
 
 class Workspace(models.Model):
     """As in Slack. ``settings`` holds only what differs from the defaults of rule 9."""
@@ -57,6 +62,8 @@ class Workspace(models.Model):
     # Set by the first sync: from then on memberships must be fresh to count (fail closed).
     connected_at = models.DateTimeField(_("connected to Slack"), null=True, blank=True)
     synced_at = models.DateTimeField(_("last sync"), null=True, blank=True)
+    # A pass was queued and has not begun yet.
+    offered_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     objects = WorkspaceQuerySet.as_manager()
 
@@ -73,12 +80,17 @@ class Workspace(models.Model):
         """The one accessor of settings; unset means default."""
         return read_settings(self.settings)
 
-    def change_settings(self, given: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    @transaction.atomic
+    def change_settings(
+        self, given: dict[str, Any], *, by: User | None = None
+    ) -> dict[str, tuple[Any, Any]]:
         """Save validated settings; returns ``{key: (before, after)}`` of what changed.
 
         A value equal to the default is forgotten, so that a later default reaches it. Raises
         InvalidSetting and saves nothing when any of them is wrong.
         """
+        from memories.models.audit import AuditEvent
+
         read = {key: read_setting(key, value) for key, value in given.items()}
         before = self.memory_settings
         default = MemorySettings()
@@ -86,11 +98,14 @@ class Workspace(models.Model):
         self.settings = {key: v for key, v in merged.items() if v != getattr(default, key)}
         self.save(update_fields=["settings"])
         self.__dict__.pop("memory_settings", None)
-        return {
+        changed = {
             key: (getattr(before, key), value)
             for key, value in read.items()
             if getattr(before, key) != value
         }
+        if changed:
+            AuditEvent.objects.record("settings", by=by, workspace=self, changed=changed)
+        return changed
 
     def join_team(self, team_id: str) -> None:
         """Learn whose Slack this is; another team's export or token is refused from then on."""
@@ -108,6 +123,11 @@ class Workspace(models.Model):
     def has_been_synced(self, now: datetime) -> None:
         self.synced_at = now
         self.save(update_fields=["synced_at"])
+
+    def take_up(self) -> bool:
+        """The pass begins: what comes in from now on needs another one. False: it began already."""
+        offered = Workspace.objects.filter(pk=self.pk, offered_at__isnull=False)
+        return bool(offered.update(offered_at=None))
 
     def known_until(self, now: datetime) -> datetime | None:
         """How far the conversations are known: a connected workspace's to its last sync, so that

@@ -15,7 +15,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.names import Names
-from memories.rules.lines import Line, Origin, words_of
+from memories.rules.lines import Line, words_of
 from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.prompts import UNKNOWN
@@ -104,9 +104,9 @@ class Asker:
         messages = read.filter(thread_segment__in=segments)
         base, base_lines = generation.base, list[Line]()
         if base is not None:
-            # After an edit all is read again: then only what people wrote is carried on.
+            # After an edit all is read again: then only what people hold is carried on.
             grows = read.exclude(thread_segment__in=segments).exists()
-            base_lines = base.line_values() if grows else base.persons_lines()
+            base_lines = base.line_values() if grows else base.held_lines()
         references = self._workspace_reference(channel)
         known = Memory.objects.with_current().filter(
             channel=channel, scope=MemoryScope.CHANNEL, current__isnull=False
@@ -182,7 +182,9 @@ class Asker:
         inputs = list(read.select_related("memory__channel", "segment"))
         grows = memory.memory_type == MemoryType.LONG_TERM
         refs = count(1)
-        base_lines = generation.base.line_values() if generation.base and grows else []
+        base, base_lines = generation.base, list[Line]()
+        if base is not None:
+            base_lines = base.line_values() if grows else base.held_lines()
         existing, cites = _memory_lines(base_lines, refs)
         additions = []
         for version in inputs:
@@ -256,8 +258,6 @@ def _memory_lines(
     shown: list[MemoryLine] = []
     cites: list[Sequence[int]] = []
     for line in lines:
-        shown.append(
-            MemoryLine(next(refs), words_of(line.text), by_person=line.origin is Origin.PERSON)
-        )
+        shown.append(MemoryLine(next(refs), words_of(line.text), by_person=line.is_held))
         cites.append(line.sources)
     return shown, cites

@@ -1,20 +1,32 @@
 """reply → memory version: one transaction that closes the row, writes and owes what follows."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
+from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 
 from memories.models import Draft, Generation, Memory, MemoryVersion, Segment, StaleBase
 from memories.pipeline import owe
 from memories.pipeline.ask import Question
+from memories.rules.breaker import back_off
+from memories.rules.faults import MOST_ATTEMPTS, Then, is_sudden_shrink, what_next
 from memories.rules.lines import Line, Origin, merged
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.reply import read_reply
 from memories.rules.slacktime import micros
-from memories.rules.summary import MOST_SOURCES, Reading, SummariserError
+from memories.rules.summary import MOST_SOURCES, Reading, SummariserError, Way
+from memoryhub.failpoints import fail_point
+
+REFUSED = "content_filter"
+_BAD_REPLY = "The reply was not saved: %s."
+
+
+class SuddenShrink(Exception):
+    """A long-term text would lose most of what it says."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +37,6 @@ class Closed:
     outcome: str = ""
 
 
-def is_next(generation: Generation) -> bool:
-    """Short-term replies are saved in the order of their segments (rule 4): is it this one's turn?"""
-    memory, segment = generation.memory, generation.segment
-    if memory.scope != MemoryScope.CHANNEL or segment is None:
-        return True
-    # Of one segment too: what was asked before an edit is never the last word.
-    earlier = Q(segment__number__lt=segment.number) | Q(segment=segment, pk__lt=generation.pk)
-    return not memory.generations.unfinished().filter(earlier).exists()
-
-
 def close(generation: Generation, question: Question, now: datetime) -> Closed:
     """Make the saved reply into a version, or keep the reason why it is none. Never raises for
     what the model said; what a person saved meanwhile is never overwritten."""
@@ -42,26 +44,71 @@ def close(generation: Generation, question: Question, now: datetime) -> Closed:
     if reply is None:
         return Closed(outcome="lost")
     reading = read_reply(reply, question.request)
-    if reading.fault:
-        fault = SummariserError(reading.fault, f"The reply was not saved: {reading.fault}.")
-        fail(generation, fault, now)
-        return Closed(outcome=f"fault: {reading.fault}")
+    # Every message was refused: that is no word about what they say.
+    bad = reading.fault or (REFUSED if reading.nothing and reply.left_out else "")
+    if bad:
+        fail(generation, SummariserError(bad, _BAD_REPLY % bad), now)
+        return Closed(outcome=f"fault: {bad}")
     try:
         with transaction.atomic():
             if not generation.close(Generation.State.DONE, now):
                 return Closed(outcome="lost")
-            closed = _write(generation, question, reading)
+            closed = write(generation, question, reading)
             owe.follow_ups(generation)
+            fail_point("in_commit", generation.pk)
             return closed
     except StaleBase:
         return supersede(generation, now)
+    except SuddenShrink:
+        return _propose(generation, now)
 
 
 def fail(generation: Generation, error: SummariserError, now: datetime) -> None:
-    """Keep the reason; nobody waits for what is held back, or given up."""
+    """Keep the reason, and offer it again as the policy says; nobody waits for what is held back,
+    or given up."""
+    pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
+    wait = back_off(pause, generation.attempts, random.random())  # noqa: S311  # spreads retries
+    asked = timedelta(seconds=error.retry_after) if error.retry_after is not None else None
+    following = what_next(error.code, generation.attempts, Way(generation.way))
     with transaction.atomic():
-        generation.fail(error, now)
+        if following.then is Then.GIVE_UP:
+            generation.give_up(error, now)
+        elif following.then is Then.WAIT and error.spent.calls == 0:
+            generation.put_back(error.code, str(error), now + (asked or wait))
+        elif following.then is Then.WAIT:  # parts of it were paid, and will be again
+            generation.try_again(error, now + (asked or wait), following.way)
+        else:
+            at = now if following.then is Then.AGAIN else now + wait
+            generation.try_again(error, at, following.way)
         owe.follow_ups(generation)
+
+
+def fail_closing(generation: Generation, error: Exception, now: datetime) -> None:
+    """An error of ours over a reply that was paid for: it stays, for as many tries as are allowed."""
+    fault = SummariserError("unexpected", type(error).__name__)
+    pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
+    with transaction.atomic():
+        if generation.lost >= MOST_ATTEMPTS:
+            generation.give_up(fault, now)
+        else:
+            generation.keep_reply(fault, now + back_off(pause, generation.lost, 0.5))
+        owe.follow_ups(generation)
+
+
+def bury(generation: Generation, now: datetime) -> None:
+    """Its workers went away without a word, as often as allowed."""
+    code = "not_closed" if generation.state == Generation.State.REPLIED else "gave_no_answer"
+    with transaction.atomic():
+        if generation.bury(SummariserError(code, "Its worker went away each time."), now):
+            owe.follow_ups(generation)
+
+
+def _propose(generation: Generation, now: datetime) -> Closed:
+    """The text would lose most of what it says: a person decides (rule 8)."""
+    with transaction.atomic():
+        if generation.close(Generation.State.PROPOSED, now):
+            owe.follow_ups(generation)
+    return Closed(outcome="held for a person")
 
 
 def supersede(generation: Generation, now: datetime) -> Closed:
@@ -81,37 +128,37 @@ def close_without_call(generation: Generation, now: datetime) -> Closed:
     return Closed(outcome="nothing to summarise")
 
 
-def _write(generation: Generation, question: Question, reading: Reading) -> Closed:
+def write(
+    generation: Generation, question: Question, reading: Reading, *, accepted: bool = False
+) -> Closed:
     if reading.nothing:
         _mark(generation, Segment.Outcome.NOTHING)
         return Closed(outcome="nothing to remember")
     memory = generation.memory
     memory.lock()
-    made = _lines(generation.cites, reading)
+    made = made_lines(generation.cites, reading)
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         version = _write_segment(generation, question, made)
     else:
-        version = _write_merge(generation, question, made)
+        version = _write_merge(generation, question, made, accepted=accepted)
     _mark(generation, Segment.Outcome.REMEMBERED)
     return Closed(version, "" if version else "unchanged")
 
 
 def _mark(generation: Generation, outcome: str) -> None:
     segment = generation.segment
-    if segment is None:
-        return
-    if segment.thread_ts:  # a thread's generation reads all of its segments that waited
-        Segment.objects.filter(
-            channel=segment.channel_id,
-            thread_ts=segment.thread_ts,
-            number__lte=segment.number,
-            outcome=Segment.Outcome.WAITING,
-        ).update(outcome=outcome)
-    else:
-        Segment.objects.filter(pk=segment.pk).update(outcome=outcome)
+    if segment is not None:
+        segment.settle_read(outcome, Segment.Outcome.WAITING if segment.thread_ts else None)
 
 
-def _lines(cites: Sequence[Sequence[int]], reading: Reading) -> list[Line]:
+def _trigger(generation: Generation) -> dict[str, Any]:
+    """Why the version was made; with the number of messages that the model refused to read."""
+    reply = generation.saved_reply
+    left_out = {"left_out": len(reply.left_out)} if reply and reply.left_out else {}
+    return {**generation.trigger, **left_out}
+
+
+def made_lines(cites: Sequence[Sequence[int]], reading: Reading) -> list[Line]:
     lines = []
     for line in reading.lines:
         asked = (ref for ref in line.refs if ref <= len(cites))  # the rows may say more by now
@@ -125,12 +172,15 @@ def _write_segment(
 ) -> MemoryVersion | None:
     """A segment's text: in place of its own earlier one, of the provisional one, or of the only
     one that disabled history keeps; else, and after a person's, as the next version. Lines that a
-    person wrote into this segment's text stay in it."""
+    person wrote or pinned stay in what is written over."""
     memory, segment = generation.memory, generation.segment
     if generation.provisional and memory.head:
         return None  # a segment closed first: the provisional text has nothing to add
     own = memory.versions.filter(segment=segment).order_by("number").last() if segment else None
-    lines, put_back = merged(own.persons_lines() if own else [], made)
+    replaced = own or _overwritten(memory)
+    is_followed = replaced is not None and replaced.is_persons and replaced is not own
+    held = replaced.held_lines() if replaced and not is_followed else []
+    lines, put_back, kept = merged(held, made)
     draft = Draft(
         lines=lines,
         origin=Origin.MODEL,
@@ -141,10 +191,10 @@ def _write_segment(
         segment=segment,
         generation=generation,
         provisional=generation.provisional,
-        trigger=generation.trigger,
+        trigger=_trigger(generation),
         put_back=put_back,
+        kept=kept,
     )
-    replaced = own or _overwritten(memory)
     if replaced is not None and replaced.rewrite(draft):
         return replaced
     return memory.add_version(draft, expected_head=memory.head)
@@ -161,14 +211,14 @@ def _overwritten(memory: Memory) -> MemoryVersion | None:
 
 
 def _write_merge(
-    generation: Generation, question: Question, made: Sequence[Line]
+    generation: Generation, question: Question, made: Sequence[Line], *, accepted: bool
 ) -> MemoryVersion | None:
     """A text that grew from its base: refused with StaleBase when the head moved meanwhile, or when
-    what it read may not flow there any more."""
+    what it read may not flow there any more; with SuddenShrink unless a person accepted it."""
     memory, base = generation.memory, generation.base
     if memory.current_id != generation.base_id or not owe.may_flow(generation):
         raise StaleBase(memory.current)
-    lines, put_back = merged(question.base_lines, made)
+    lines, put_back, kept = merged(_base_lines(generation, question), made)
     messages, latest = _source_facts(generation, question)
     draft = Draft(
         lines=lines,
@@ -179,16 +229,30 @@ def _write_merge(
         base=base,
         segment=generation.segment,
         generation=generation,
-        trigger=generation.trigger,
+        trigger=_trigger(generation),
         put_back=put_back,
+        kept=kept,
     )
     if base is not None and draft.text == base.content:
         return None
+    grows = memory.memory_type == MemoryType.LONG_TERM
+    if base and grows and not accepted and is_sudden_shrink(base.content, draft.text):
+        raise SuddenShrink
     if memory.scope == MemoryScope.THREAD and base is not None and not base.is_persons:
         if not base.rewrite(draft):
             raise StaleBase(memory.current)
         return base
     return memory.add_version(draft, expected_head=memory.head)
+
+
+def _base_lines(generation: Generation, question: Question) -> list[Line]:
+    """The lines that the question carried on, and what is held, as they are by now: a pin set while
+    the model was thinking holds."""
+    if generation.base is None:
+        return []
+    asked = {line.text for line in question.base_lines}
+    lines = generation.base.line_values()
+    return [line for line in lines if line.is_held or line.text in asked]
 
 
 def _source_facts(generation: Generation, question: Question) -> tuple[int, str | None]:

@@ -11,6 +11,7 @@ from django.db import models, transaction
 from django.utils import timezone
 
 from memories.models import (
+    Backfill,
     Channel,
     Generation,
     GenerationInput,
@@ -32,12 +33,14 @@ MOST_INPUT_TOKENS = 12_000  # one merge reads so much; what is left stays owed f
 def everything(workspace: Workspace, as_of_us: int) -> None:
     """Whatever the workspace's memories owe: heals follow-ups that were lost, and sees what people
     wrote since."""
+    Backfill.objects.let_go(workspace)
     for channel_id, thread_ts in _threads_without_generation(workspace):
         channel = Channel.objects.select_related("workspace").get(pk=channel_id)
         thread(Memory.objects.of_thread(channel, thread_ts), as_of_us)
     for channel in workspace.channels.filter(pk__in=_channels_with_unmerged(workspace)):
         channel_merge(channel, as_of_us)
     workspace_merges(workspace, as_of_us)
+    Backfill.objects.finish(workspace, timezone.now())
 
 
 def _threads_without_generation(workspace: Workspace) -> "models.QuerySet[Any, tuple[int, str]]":
@@ -77,7 +80,7 @@ def channel_merge(channel: Channel, as_of_us: int) -> None:
     segments = short.generations.filter(provisional=False)
     if segments.unsettled(timezone.now()).exists() or memory.generations.unfinished().exists():
         return
-    owed = short.versions.not_merged().in_order()
+    owed = _not_paused(short.versions.not_merged().in_order())
     _owe_merge(memory, _as_many_as_fit(owed), as_of_us)
 
 
@@ -90,12 +93,12 @@ def workspace_merges(workspace: Workspace, as_of_us: int) -> None:
         return
     long_term = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
     if not long_term.generations.unfinished().exists():
-        changed = _current_of(public, MemoryType.LONG_TERM).not_merged()
+        changed = _not_paused(_current_of(public, MemoryType.LONG_TERM).not_merged())
         _owe_merge(long_term, _as_many_as_fit(changed.order_by("memory__channel")), as_of_us)
     if workspace.memory_settings.workspace_short_term:
         short_term = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
         window_us = workspace.memory_settings.short_term_window_hours * HOUR
-        recent = _current_of(public, MemoryType.SHORT_TERM).filter(
+        recent = _not_paused(_current_of(public, MemoryType.SHORT_TERM)).filter(
             until_us__gte=as_of_us - window_us
         )
         _owe_anew(short_term, list(recent.order_by("memory__channel")), as_of_us)
@@ -118,6 +121,17 @@ def _current_of(channels: Iterable[Channel], memory_type: MemoryType) -> MemoryV
     )
 
 
+def _not_paused(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
+    """Without what a paused backfill made: merging it is its own work too."""
+    return versions.exclude(generation__backfill__state=Backfill.State.PAUSED)
+
+
+def _order_of(versions: Sequence[MemoryVersion]) -> Backfill | None:
+    """The backfill that a merge of these is work of."""
+    made = Generation.objects.filter(versions__in=[version.pk for version in versions])
+    return Backfill.objects.unfinished().filter(generations__in=made).first()
+
+
 def _as_many_as_fit(versions: Iterable[MemoryVersion]) -> list[MemoryVersion]:
     taken: list[MemoryVersion] = []
     tokens = 0
@@ -132,20 +146,24 @@ def _as_many_as_fit(versions: Iterable[MemoryVersion]) -> list[MemoryVersion]:
 def _owe_merge(memory: Memory, inputs: Sequence[MemoryVersion], as_of_us: int) -> None:
     if not inputs:
         return
-    base = memory.current
+    base, backfill = memory.current, _order_of(inputs)
     generation, made = Generation.objects.get_or_create(
         input_key=merge_key(memory, base, inputs),
         defaults={
             "memory": memory,
             "base": base,
+            "backfill": backfill,
             "as_of_us": as_of_us,
             "trigger": {"reason": "merge", "new": len(inputs)},
         },
     )
     if made:
+        memory.generations.proposed().exclude(pk=generation.pk).update(
+            state=Generation.State.SUPERSEDED  # it is asked anew, with more to read
+        )
         generation.take_inputs(inputs)
-    else:
-        generation.want_again()
+    elif generation.want_again():
+        Generation.objects.filter(pk=generation.pk).update(backfill=backfill)
 
 
 def is_as_owed(generation: Generation) -> bool:
@@ -185,12 +203,14 @@ def thread(memory: Memory, as_of_us: int) -> None:
     )
     base = memory.current
     last = waiting[-1]
+    backfill = Backfill.objects.of_channel(memory.channel)
     Generation.objects.get_or_create(
         input_key=input_key(memory.pk, "thread", base and (base.number, base.revision), digest),
         defaults={
             "memory": memory,
             "segment": last,
             "base": base,
+            "backfill": backfill if backfill is not None and backfill.owns(last) else None,
             "as_of_us": as_of_us,
             "trigger": {"reason": last.reason, "new": len(digest)},
         },

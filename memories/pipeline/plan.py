@@ -9,20 +9,14 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, Exists, Max, OuterRef, Q
 
-from memories.models import Channel, Generation, Memory, Message, Segment, Workspace
+from memories.models import Backfill, Channel, Generation, Memory, Message, Segment, Workspace
 from memories.pipeline import owe
 from memories.pipeline.keys import messages_key
 from memories.rules.memory import MemoryType
-from memories.rules.segments import (
-    Cut,
-    Due,
-    Trigger,
-    cut,
-    cut_backlog,
-    should_update_short_term_memory,
-)
+from memories.rules.segments import Due, Trigger, should_update_short_term_memory
 from memories.rules.settings import MemorySettings
 from memories.rules.slacktime import HOUR, SECOND, to_micros
+from memories.rules.windows import windows
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ def plan_channel(channel_id: int, now: datetime) -> Planned | None:
     None when the channel is gone. The row lock makes two passes take turns.
     """
     channel = (
-        Channel.objects.select_for_update(of=("self",))
+        Channel.objects.select_for_update(of=("self",), no_key=True)
         .select_related("workspace")
         .filter(pk=channel_id)
         .first()
@@ -101,15 +95,17 @@ def plan_channel(channel_id: int, now: datetime) -> Planned | None:
     waiting = _read(Message.objects.waiting().filter(channel=channel).until(now_us))
     frontier = channel.segments.of_channel().aggregate(last=Max("last_us"))["last"]
     due = _due(waiting, frontier, memory, now_us, settings)
-    windows = _windows(waiting, channel, frontier, due, now_us, settings)
-    segments = _make_segments(channel, "", windows)
-    if windows:  # from here on the answer is about what stays open
-        taken = {m.pk for window in windows for m in window.messages}
-        frontier = max(frontier or 0, *(window.messages[-1].micros for window in windows))
+    closed = _windows(waiting, channel, frontier, due, now_us, settings)
+    segments = _make_segments(channel, "", closed)
+    if closed:  # from here on the answer is about what stays open
+        taken = {m.pk for window in closed for m in window.messages}
+        frontier = max(frontier or 0, *(window.messages[-1].micros for window in closed))
         due = _due([m for m in waiting if m.pk not in taken], frontier, memory, now_us, settings)
     _owe_again_for_edits(channel, memory, now_us)
-    for segment, window in zip(segments, windows, strict=True):
-        _owe_segment(memory, segment, window.messages, now_us)
+    backfill = Backfill.objects.of_channel(channel) if closed else None
+    for segment, window in zip(segments, closed, strict=True):
+        order = backfill if backfill is not None and backfill.owns(segment) else None
+        _owe_segment(memory, segment, window.messages, now_us, order)
     if not segments and due.reason is Trigger.FIRST and memory.head == 0:
         _owe_provisional(memory, waiting, due, now_us)
     if settings.thread_memories:
@@ -150,38 +146,14 @@ def _windows(
     now_us: int,
     settings: MemorySettings,
 ) -> list[Window]:
-    """Which waiting messages make segments now.
-
-    Three kinds: before everything that was cut (a wider backfill), after it, and late ones in
-    between, which are read with the next segment that closes, or alone after the idle time.
-    """
-    if not waiting:
-        return []
-    if not settings.history_enabled:
-        return [Window(waiting, Trigger.HISTORY_OFF, now_us)]
-    from_us = channel.cut_from_us if channel.cut_from_us is not None else 0
-    if frontier is None:
-        backlog, late, fresh = [], [], list(waiting)
-    else:
-        backlog = [m for m in waiting if m.micros < from_us]
-        late = [m for m in waiting if from_us <= m.micros <= frontier]
-        fresh = [m for m in waiting if m.micros > frontier]
-    windows = _windows_of(backlog, cut_backlog([m.micros for m in backlog], from_us, settings))
-    newest = _windows_of(fresh, cut([m.micros for m in fresh], now_us, settings))
-    if late and newest:
-        first = newest[0]
-        newest[0] = Window([*late, *first.messages], first.reason, first.closed_us)
-    elif late and not fresh and due.due:
-        newest = [Window(late, due.reason, now_us)]
-    return windows + newest
+    cuts = windows(
+        [m.micros for m in waiting], channel.cut_from_us, frontier, due, now_us, settings
+    )
+    return [Window(waiting[c.begin : c.end], c.reason, c.closed_us) for c in cuts]
 
 
-def _windows_of(messages: Sequence[Waiting], cuts: Sequence[Cut]) -> list[Window]:
-    return [Window(messages[c.begin : c.end], c.reason, c.closed_us) for c in cuts]
-
-
-def _make_segments(channel: Channel, thread_ts: str, windows: Sequence[Window]) -> list[Segment]:
-    if not windows:
+def _make_segments(channel: Channel, thread_ts: str, closed: Sequence[Window]) -> list[Segment]:
+    if not closed:
         return []
     taken = channel.segments.filter(thread_ts=thread_ts).aggregate(n=Max("number"))["n"] or 0
     segments = Segment.objects.bulk_create(
@@ -195,10 +167,10 @@ def _make_segments(channel: Channel, thread_ts: str, windows: Sequence[Window]) 
             message_count=len(window.messages),
             reason=window.reason,
         )
-        for i, window in enumerate(windows, start=1)
+        for i, window in enumerate(closed, start=1)
     )
     column = "thread_segment" if thread_ts else "segment"
-    for segment, window in zip(segments, windows, strict=True):
+    for segment, window in zip(segments, closed, strict=True):
         for begin in range(0, len(window.messages), 500):
             pks = [m.pk for m in window.messages[begin : begin + 500]]
             Message.objects.filter(pk__in=pks).update(**{column: segment})
@@ -206,7 +178,11 @@ def _make_segments(channel: Channel, thread_ts: str, windows: Sequence[Window]) 
 
 
 def _owe_segment(
-    memory: Memory, segment: Segment, messages: Sequence[Waiting], now_us: int
+    memory: Memory,
+    segment: Segment,
+    messages: Sequence[Waiting],
+    now_us: int,
+    backfill: Backfill | None = None,
 ) -> None:
     if not any(m.has_text for m in messages):
         segment.settle(Segment.Outcome.SKIPPED)
@@ -217,6 +193,7 @@ def _owe_segment(
         defaults={
             "memory": memory,
             "segment": segment,
+            "backfill": backfill,
             "as_of_us": now_us,
             "trigger": {
                 "reason": segment.reason,
@@ -252,6 +229,8 @@ def _owe_again_for_edits(channel: Channel, memory: Memory, now_us: int) -> None:
         _owe_thread_again(channel, Memory.objects.of_thread(channel, thread_ts), now_us)
     for segment in stale.of_channel():
         segment.is_read_again()
+        if segment.outcome == Segment.Outcome.CANCELLED:
+            continue  # when it is wanted again, it is read as it is then
         if segment.outcome == Segment.Outcome.REMEMBERED and not segment.versions.exists():
             continue  # overwritten since by a later text: disabled history keeps one
         segment.reason = Trigger.EDITED
@@ -265,7 +244,9 @@ def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:
     asked = (Generation.State.CLAIMED, Generation.State.REPLIED)
     if memory.generations.filter(state__in=asked).exists():
         return  # perhaps before the edit: once that is written, a pass comes here again
-    channel.segments.filter(thread_ts=memory.thread_ts).update(
+    segments = channel.segments.filter(thread_ts=memory.thread_ts)
+    segments.filter(outcome=Segment.Outcome.CANCELLED).update(stale=False)
+    segments.exclude(outcome=Segment.Outcome.CANCELLED).update(
         stale=False, outcome=Segment.Outcome.WAITING
     )
     owe.thread(memory, now_us)
@@ -296,6 +277,6 @@ def _plan_threads(channel: Channel, now_us: int, settings: MemorySettings) -> No
             settings,
             has_memory=True,
         )
-        windows = _windows(replies, channel, frontier, due, now_us, settings)
-        if _make_segments(channel, thread_ts, windows):
+        closed = _windows(replies, channel, frontier, due, now_us, settings)
+        if _make_segments(channel, thread_ts, closed):
             owe.thread(Memory.objects.of_thread(channel, thread_ts), now_us)

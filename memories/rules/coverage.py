@@ -50,20 +50,23 @@ def waiting(due: Due, settings: MemorySettings) -> Waiting | None:
 
 @dataclass(frozen=True)
 class Share:
-    """A channel's messages from its start mark on, as far as they were looked at."""
+    """A channel's messages from its start mark on, as far as they were looked at. ``skipped`` held
+    nothing to remember, ``left_out`` a person cancelled."""
 
     remembered: int = 0
     waiting: int = 0
     skipped: int = 0
+    left_out: int = 0
 
     @property
     def total(self) -> int:
-        return self.remembered + self.waiting + self.skipped
+        return self.remembered + self.waiting + self.skipped + self.left_out
 
     def widths(self, full: int) -> tuple[int, int, int]:
-        """The three parts of a bar ``full`` wide; what exists is at least 2 wide."""
+        """The three parts of a bar ``full`` wide: remembered, waiting, neither; what exists is at
+        least 2 wide."""
         if not self.total:
             return (0, 0, 0)
-        parts = (self.remembered, self.waiting, self.skipped)
+        parts = (self.remembered, self.waiting, self.skipped + self.left_out)
         _, waiting, skipped = (max(2, full * n // self.total) if n else 0 for n in parts)
         return (max(0, full - waiting - skipped) if self.remembered else 0, waiting, skipped)

@@ -1,13 +1,15 @@
 """Lines of a memory and what becomes of them: in an edit, a merge, a restore (docs/rules.md).
 
-A line keeps who wrote it, since which version, and its messages for as long as its words stay.
+A line keeps who wrote it, since which version, its messages and its pin for as long as its words
+stay. What a person wrote or pinned is *held*: no merge loses it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
+from typing import NamedTuple
 
 _BULLET = re.compile(r"^\s*(?:[-*•・]\s+|・)?")
 
@@ -21,12 +23,28 @@ class Origin(StrEnum):
 @dataclass(frozen=True)
 class Line:
     """``since`` is the number of the version it first stood in, None for the one being made.
-    ``sources`` are keys of messages; a model's line without any shows a mark."""
+    ``sources`` are keys of messages; a model's line without any shows a mark. ``pinned``: a person
+    wants it word for word, whoever wrote it."""
 
     text: str
     origin: Origin
     since: int | None = None
     sources: tuple[int, ...] = ()
+    pinned: bool = False
+
+    @property
+    def is_held(self) -> bool:
+        """Kept word for word by every merge: a person wrote or pinned it."""
+        return self.pinned or self.origin is Origin.PERSON
+
+
+class Merged(NamedTuple):
+    """What a merge came to. ``put_back`` and ``kept`` are the texts of held lines: those that the
+    model had lost and code brought back, and those it left in by itself."""
+
+    lines: list[Line]
+    put_back: list[str]
+    kept: list[str]
 
 
 def words_of(text: str) -> str:
@@ -40,26 +58,30 @@ def split_text(text: str) -> list[str]:
 
 
 def revised(base: Sequence[Line], text: str) -> list[Line]:
-    """The lines of a person's text: those they left alone stay as they were, the rest is theirs.
+    """The lines of a person's text: those they left alone or moved stay as they were, the rest is
+    theirs.
 
-    A line reworded in place still rests on the messages of the one that stood there; one that
-    says something else rests on its author's word.
+    A line reworded in place still rests on the messages of the one that stood there, and keeps its
+    pin; one that says something else rests on its author's word.
     """
     texts = split_text(text)
     matcher = SequenceMatcher(
         None, [words_of(line.text) for line in base], [words_of(t) for t in texts], autojunk=False
     )
+    known = _known(base)
     lines: list[Line] = []
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag == "equal":
-            lines += [
-                replace(line, text=t) for line, t in zip(base[i1:i2], texts[j1:j2], strict=True)
-            ]
-            continue
         for offset, new in enumerate(texts[j1:j2]):
-            old = base[i1 + offset] if i1 + offset < i2 else None
-            reworded = old is not None and _are_alike(old.text, new)
-            lines.append(Line(new, Origin.PERSON, sources=old.sources if old and reworded else ()))
+            same = known.get(words_of(new))
+            if same is not None:
+                old = base[i1 + offset] if tag == "equal" else same
+                lines.append(replace(old, text=new, pinned=same.pinned))
+                continue
+            there = base[i1 + offset] if i1 + offset < i2 else None
+            if there is not None and _are_alike(there.text, new):
+                lines.append(Line(new, Origin.PERSON, None, there.sources, there.pinned))
+            else:
+                lines.append(Line(new, Origin.PERSON))
     return lines
 
 
@@ -68,38 +90,60 @@ def _are_alike(old: str, new: str) -> bool:
     return SequenceMatcher(None, words_of(old), words_of(new), autojunk=False).ratio() >= 0.5
 
 
-def merged(base: Sequence[Line], made: Sequence[Line]) -> tuple[list[Line], list[str]]:
-    """A merge's lines over those of its base, and which of a person's lines had to be put back.
+def merged(base: Sequence[Line], made: Sequence[Line]) -> Merged:
+    """A merge's lines over those of its base.
 
-    Words that stood in the base keep their origin. A person's line that the merge lost comes back
-    behind the last line before it that is still there.
+    Words that stood in the base keep their origin; a held line keeps its whole text. One that the
+    merge lost comes back behind the last line before it that is still there.
     """
-    known = {words_of(line.text): line for line in base}
-    lines = []
+    known = _known(base)
+    lines: list[Line] = []
     for line in made:
         old = known.get(words_of(line.text))
-        lines.append(replace(old, text=line.text) if old else line)
-    put_back = []
-    for i, line in enumerate(base):
-        present = [words_of(m.text) for m in lines]
-        if line.origin is not Origin.PERSON or words_of(line.text) in present:
+        if old is None:
+            lines.append(line)
+        else:
+            lines.append(old if old.is_held else replace(old, text=line.text))
+    present = {words_of(line.text) for line in lines}
+    put_back, kept = [], []
+    for i, (words, line) in enumerate(known.items()):
+        if not line.is_held:
             continue
-        before = [words_of(b.text) for b in base[:i]]
-        at = max((present.index(words) + 1 for words in before if words in present), default=0)
-        lines.insert(at, line)
+        if words in present:
+            kept.append(line.text)
+            continue
+        lines.insert(_place(lines, list(known)[:i]), line)
+        present.add(words)
         put_back.append(line.text)
-    return lines, put_back
+    return Merged(lines, put_back, kept)
 
 
 def restored(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:
     """The lines of an older version brought back: what stands now anyway stays as it is."""
-    known = {words_of(line.text): line for line in current}
+    known = _known(current)
     return [
-        known.get(words_of(line.text))
-        or (
-            line
-            if line.origin is Origin.PERSON
-            else replace(line, origin=Origin.RESTORE, since=None)
-        )
+        replace(known[words], text=line.text)
+        if (words := words_of(line.text)) in known
+        else line
+        if line.origin is Origin.PERSON
+        else replace(line, origin=Origin.RESTORE, since=None)
         for line in old
     ]
+
+
+def _known(lines: Iterable[Line]) -> dict[str, Line]:
+    """Lines by their words, in their order. Of equal ones the held one, pinned if any of them is."""
+    known: dict[str, Line] = {}
+    for line in lines:
+        words = words_of(line.text)
+        old = known.get(words, line)
+        better = old if old.is_held or not line.is_held else line
+        known[words] = replace(better, pinned=old.pinned or line.pinned)
+    return known
+
+
+def _place(lines: Sequence[Line], before: Sequence[str]) -> int:
+    """Where a line belongs of which these words stood before: behind the last that is left."""
+    wanted = set(before)
+    found = (i + 1 for i in reversed(range(len(lines))) if words_of(lines[i].text) in wanted)
+    return next(found, 0)

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from memories.rules import prompts
+from memories.rules.language import clear_language
 from memories.rules.memory import MemoryType
 from memories.rules.prompt_texts import PERSON
 from memories.rules.summary import (
     MOST_SOURCES,
     NOTHING,
+    OFFLINE,
     Reading,
     ReadLine,
     Reply,
@@ -30,14 +32,12 @@ class Fault(StrEnum):
     PROMPT_ECHOED = "prompt_echoed"
     TOO_LONG = "too_long"
     TOO_SHORT = "too_short"
+    WRONG_LANGUAGE = "wrong_language"
 
 
-_FINISH = {
-    "length": Fault.LENGTH,
-    "max_tokens": Fault.LENGTH,
-    "content_filter": Fault.CONTENT_FILTER,
-    "refusal": Fault.REFUSAL,
-}
+REFUSED = frozenset({Fault.CONTENT_FILTER, Fault.REFUSAL})  # some of the input, or all of it
+# The fault of a part stands for the finish of the whole.
+_FINISH = {fault.value: fault for fault in Fault} | {"max_tokens": Fault.LENGTH}
 _LONGER_THAN_ASKED = 3  # times the limit is not a summary any more
 _SMALLEST_LIMIT = 40  # tokens: below it one honest line may be several times the limit
 _MUCH = 1_000  # tokens of input that cannot come down to …
@@ -72,7 +72,10 @@ def read_reply(reply: Reply, request: Request) -> Reading:
         short = request.memory_type is MemoryType.SHORT_TERM
         return Reading(nothing=True) if short else Reading(fault=Fault.BLANK)
     lines = tuple(_merged(_read_line(line, request) for line in _statements(text)))
-    return Reading(fault=fault) if (fault := _fault(text, lines, request)) else Reading(lines)
+    fault = _fault(text, lines, request)
+    if not fault and reply.model != OFFLINE and _is_in_wrong_language(lines, request):
+        fault = Fault.WRONG_LANGUAGE  # an extract speaks as its sources do
+    return Reading(fault=fault) if fault else Reading(lines)
 
 
 def content(lines: Iterable[ReadLine]) -> str:
@@ -127,15 +130,31 @@ def _echoes(text: str, request: Request) -> bool:
     )
 
 
+def _is_in_wrong_language(lines: Sequence[ReadLine], request: Request) -> bool:
+    """Clearly in another language than was asked for, or than its sources clearly are in. What a
+    person wrote is repeated word for word and proves nothing."""
+    people = {line.text for line in request.existing if line.by_person}
+    spoken = clear_language([line.text for line in lines if line.text not in people])
+    if spoken is None or spoken == request.language:
+        return False
+    if request.language != "conversation":
+        return True
+    return clear_language(list(_inputs(request))) not in (None, spoken)
+
+
 def _input_tokens(request: Request) -> int:
     return sum(map(estimate, _sources(request)))
 
 
 def _sources(request: Request) -> Iterator[str]:
+    yield from _inputs(request)
+    yield from (reference.text for reference in request.references)
+
+
+def _inputs(request: Request) -> Iterator[str]:
     yield from (message.text for message in request.messages)
     yield from (line.text for line in request.existing)
     yield from (line.text for addition in request.additions for line in addition.lines)
-    yield from (reference.text for reference in request.references)
 
 
 def _statements(text: str) -> list[str]:

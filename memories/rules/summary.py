@@ -7,6 +7,7 @@ references, and `reply.read_reply` turns that text into lines with sources or sa
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from memories.rules.memory import MemoryScope, MemoryType
@@ -99,38 +100,95 @@ class Reply:
     completion_tokens: int = 0
     calls: int = 0
     seconds: float = 0.0
+    left_out: tuple[int, ...] = ()  # refs that nobody read, for each of them is refused
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"left_out": list(self.left_out)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Reply":
-        return cls(**data)
+        return cls(**{**data, "left_out": tuple(data.get("left_out", ()))})
+
+
+class Way(StrEnum):
+    """How a request is asked: each way is tried after the one before it failed."""
+
+    WHOLE = "whole"  # in one call, or in parts when it is known to be too long for one
+    SPLIT = "split"  # in halves at least: it was too long, or its answer was cut off
+    ISOLATE = "isolate"  # halves of what is refused, down to the message, which is left out
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The most that a request can use: tokens of all its charged calls, by our own estimate."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    calls: int
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What was used, as far as it is known."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    calls: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.calls + other.calls,
+        )
 
 
 class SummariserError(Exception):
     """A call that gave no reply. ``code`` names the fault, ``permanent`` says that the same call
-    will fail again, ``retry_after`` (seconds) is what the endpoint asked for."""
+    will fail again, ``retry_after`` (seconds) is what the endpoint asked for.
+
+    ``spent`` is what earlier calls for the same request used; ``unknown``: the last one may have
+    been charged without our knowing.
+    """
 
     def __init__(
-        self, code: str, message: str, *, permanent: bool = False, retry_after: float | None = None
+        self,
+        code: str,
+        message: str,
+        *,
+        permanent: bool = False,
+        retry_after: float | None = None,
+        spent: Usage | None = None,
+        unknown: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.permanent = permanent
         self.retry_after = retry_after
+        self.spent = spent or Usage()
+        self.unknown = unknown
 
 
 class Summariser(Protocol):
     """Two exist: the model behind an OpenAI-compatible endpoint, and the offline extract."""
 
     name: str  # OFFLINE, or the model's name
+    endpoint: str  # a digest of address, model and key; "" when nothing is called
+    endpoint_name: str  # for people: host and model
 
     def prompt_version(self, request: Request) -> str:
         """What the reply will carry, known beforehand: it is part of the input key."""
         ...
 
-    def summarise(self, request: Request) -> Reply:
+    def bound(self, request: Request, way: Way = Way.WHOLE) -> Bound:
+        """The most that `summarise` can use in this way, by our estimate of tokens."""
+        ...
+
+    def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
         """One reply, from as many calls as a long input needs; raises SummariserError."""
         ...
 

@@ -118,11 +118,19 @@ def reason_words(trigger: dict[str, Any]) -> str:
         Trigger.EDITED: _("a message was edited or deleted"),
         "merge": _("merged from %(texts)s"),
     }.get(trigger.get("reason", ""), "")
-    return words % {
+    said = words % {
         "messages": many,
         "texts": texts,
         "time": duration(trigger.get("quiet_s", 0)),
     }
+    if refused := trigger.get("left_out", 0):
+        refusals = ngettext(
+            "the model refused to read %(n)s message",
+            "the model refused to read %(n)s messages",
+            refused,
+        )
+        return f"{said}; {refusals % {'n': refused}}"
+    return said
 
 
 @register.filter
@@ -164,7 +172,13 @@ def fault_words(fault: str) -> str:
         "bad_request": _("the model did not understand the request"),
         "not_found": _("the model is not known there"),
         "context_too_long": _("the text was too long for the model"),
+        "wrong_language": _("the answer was in the wrong language"),
         "gave_no_answer": _("its worker went away each time"),
+        "not_closed": _("its worker went away each time"),
+        "over_cap": _("a cap is reached"),
+        "over_backfill_cap": _("the cap of its backfill is reached"),
+        "breaker_open": _("the model failed again and again"),
+        "needs_person": _("the model waits for a person"),
         "unexpected": _("an error in Memory Hub itself"),
     }.get(fault, fault.replace("_", " "))
 

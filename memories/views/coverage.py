@@ -51,6 +51,7 @@ def channels_waiting(
             waiting=new + closed,
             skipped=by_outcome.get(Segment.Outcome.NOTHING, 0)
             + by_outcome.get(Segment.Outcome.SKIPPED, 0),
+            left_out=by_outcome.get(Segment.Outcome.CANCELLED, 0),
         )
         due = should_update_short_term_memory(
             latest, new, now_us, settings, has_memory=channel.pk in remembering

@@ -17,8 +17,8 @@ from memories.rules.lines import split_text
 from memories.rules.memory import MemoryType
 from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
 from memories.views.pages import render_page, render_page_or_part, wants_part
-from memories.views.paths import page_of
-from memories.views.shown import rail_of, show_one, with_origin
+from memories.views.paths import card_path
+from memories.views.shown import card_of, show_one, with_origin
 
 LONGEST_TEXT = 20_000  # characters; memories have a few hundred words
 VERSIONS_AT_ONCE = 50
@@ -115,15 +115,8 @@ def _saved(
     news = _("Saved as version %(number)s.") % {"number": version.number}
     if not wants_part(request):
         toasts.success(request, news)
-        return redirect(f"{page_of(memory)}#{_anchor(memory)}")
-    context = {
-        "place": place,
-        "memory": memory,
-        "shown": show_one(with_origin(memory.versions.filter(pk=version.pk)).get(), place),
-        "rail": rail_of(memory),
-        "news": news,
-        "takes_focus": True,
-    }
+        return redirect(card_path(memory))
+    context = {**card_of(memory, place), "news": news, "takes_focus": True}
     return render_page_or_part(request, "memories/_saved.html", "memories/_saved.html", context)
 
 
@@ -212,8 +205,3 @@ def _clean(text: str) -> str:
 def _number(given: str) -> int:
     """A version's number from a form; 0, which no version has, when it is none."""
     return number_or_none(given) or 0
-
-
-def _anchor(memory: Memory) -> str:
-    is_channels_now = memory.memory_type == MemoryType.SHORT_TERM and memory.scope != "thread"
-    return "now" if is_channels_now else "memory"

@@ -10,6 +10,9 @@ from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
+from memories.models import Member
+from memories.pipeline.operate import trouble_of
+from memories.rules.waits import Trouble
 from memories.views.access import Place, UserRequest
 
 THEMES = ("light", "dark")
@@ -33,12 +36,21 @@ def render_page_or_part(
     as_part = bool(part) and wants_part(request)
     place: Place | None = context.get("place")
     zone = place.workspace.memory_settings.zone if place else None
+    told = None if as_part or place is None else trouble_for(place)
     with timezone.override(zone):
         response = render(
-            request, part if as_part else page, {"is_part": as_part, **context}, status=status
+            request,
+            part if as_part else page,
+            {"is_part": as_part, "trouble": told, **context},
+            status=status,
         )
     patch_vary_headers(response, ["HX-Request"])
     return response
+
+
+def trouble_for(place: Place) -> Trouble | None:
+    """What keeps memories from being made, for the banner: members are told, guests are not."""
+    return trouble_of(place.workspace, timezone.now()) if place.role in Member.READING else None
 
 
 def render_page(

@@ -17,6 +17,12 @@ def page_of(memory: Memory) -> str:
     return channel_path(slug, memory.channel.slack_id)
 
 
+def card_path(memory: Memory) -> str:
+    """Where on that page it stands."""
+    is_channels_now = memory.memory_type == MemoryType.SHORT_TERM and memory.scope != "thread"
+    return f"{page_of(memory)}#{'now' if is_channels_now else 'memory'}"
+
+
 def channel_path(slug: str, slack_id: str) -> str:
     return reverse("channels-detail", args=[slug, slack_id])
 

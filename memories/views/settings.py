@@ -22,6 +22,6 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
     if not form.is_valid():
         context = {"place": place, "form": form}
         return render_page(request, "settings/edit.html", context, status=422)
-    changed = form.save()
+    changed = form.save(by=request.user)
     toasts.success(request, _("Settings saved.") if changed else _("Nothing was different."))
     return redirect("settings-edit", slug)

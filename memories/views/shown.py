@@ -5,12 +5,17 @@ However many versions are shown, it takes two queries: one for the lines, one fo
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
-from memories.models import Line, Memory, MemoryVersion, User
+from memories.models import Generation, Line, Memory, MemoryVersion, User
 from memories.models.messages import name_of_author
 from memories.models.versions import MemoryVersionQuerySet
+from memories.pipeline import proposals
+from memories.rules import compare
 from memories.rules.invisible import marked
-from memories.rules.lines import Origin, words_of
+from memories.rules.lines import Origin, split_text, words_of
+from memories.rules.memory import MemoryType
 from memories.rules.summary import OFFLINE
 from memories.views.access import Place
 from memories.views.paths import messages_path
@@ -35,12 +40,32 @@ class Chip:
 @dataclass
 class ShownLine:
     text: str
+    position: int
     indented: bool
     is_persons: bool
     is_restored: bool
+    is_pinned: bool
     since: int
     chips: list[Chip] = field(default_factory=list)
     is_unsourced: bool = False
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A shorter text that waits for a person's word: of the ``of`` lines that stand now ``kept``
+    would stay as they are."""
+
+    generation: Generation
+    base: MemoryVersion
+    text: str
+
+    @property
+    def kept(self) -> int:
+        return compare.kept(self.base.content, self.text)[0]
+
+    @property
+    def of(self) -> int:
+        return len(split_text(self.base.content))
 
 
 @dataclass
@@ -60,6 +85,11 @@ class ShownVersion:
     @property
     def more(self) -> int:
         return max(0, len(self.lines) - 2)
+
+    @cached_property
+    def proposal(self) -> Proposal | None:
+        """What waits to follow this version; looked up when a page asks for it."""
+        return proposal_to(self.version)
 
 
 def with_origin(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
@@ -85,11 +115,33 @@ def show_one(version: MemoryVersion | None, place: Place) -> ShownVersion | None
     return show([version], place)[0] if version else None
 
 
+def proposal_to(version: MemoryVersion) -> Proposal | None:
+    """The text that a person may accept in place of this one; None when nothing waits."""
+    if version.memory.memory_type != MemoryType.LONG_TERM:
+        return None
+    generation = proposals.of(version.memory)
+    if generation is None or generation.base_id != version.pk:
+        return None
+    text = "\n".join(line.text for line in proposals.lines(generation))
+    return Proposal(generation, version, text)
+
+
 def rail_of(memory: Memory | None) -> list[MemoryVersion]:
     """The newest versions of a memory, for the rail beside it; no lines are read."""
     if memory is None:
         return []
     return list(with_origin(memory.versions.newest_first())[:VERSIONS_SHOWN])
+
+
+def card_of(memory: Memory, place: Place) -> dict[str, Any]:
+    """What a memory's card and the rail beside it are drawn from."""
+    current = with_origin(memory.versions.filter(current_of=memory)).first()
+    return {
+        "place": place,
+        "memory": memory,
+        "shown": show_one(current, place),
+        "rail": rail_of(memory),
+    }
 
 
 def shape_of(version: MemoryVersion) -> str:
@@ -145,9 +197,11 @@ def _shown(
     for line in lines:
         one = ShownLine(
             text=marked(words_of(line.text)),
+            position=line.position,
             indented=line.text.startswith(("  ", "\t")),
             is_persons=line.origin == Origin.PERSON,
             is_restored=line.origin == Origin.RESTORE,
+            is_pinned=line.pinned,
             since=line.since,
         )
         for source in sorted(sources.get(line.pk, ()), key=lambda s: s.micros):

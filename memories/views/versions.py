@@ -1,4 +1,4 @@
-"""One version for good, two versions compared, and an old one brought back."""
+"""One version for good, two versions compared, an old one brought back, a line pinned."""
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import MemoryVersion, Reader, StaleBase, Unchanged
+from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged
 from memories.rules.compare import Kind, changes, kept
 from memories.rules.compare import compare as compare_texts
 from memories.rules.lines import Origin
@@ -21,7 +21,8 @@ from memories.views.access import (
     place_of,
 )
 from memories.views.pages import render_page, render_page_or_part, wants_part
-from memories.views.shown import show_one, with_origin
+from memories.views.paths import card_path
+from memories.views.shown import card_of, show_one, with_origin
 
 PAIRS_SHOWN = 200
 
@@ -48,12 +49,75 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
         return _answer(request, place, version, _("This is the current text already."))
     except StaleBase:
         memory.refresh_from_db()
-        return _page(request, place, version, moved_on=True, status=409)
+        moved_on = _("Nothing was restored: v%(n)s was saved after you opened this page.")
+        return _page(request, place, version, moved_on=moved_on, status=409)
     news = _("Version %(old)s is current again, as version %(new)s.") % {
         "old": version.number,
         "new": made.number,
     }
     return _answer(request, place, made, news)
+
+
+@login_required
+@require_POST
+def pin(request: UserRequest, pk: int) -> HttpResponse:
+    """``pin=`` or ``unpin=`` the position of a line, of the current version in the wording
+    (``revision=``) that was on screen. 409 when there is another text by now."""
+    place, version = open_version(request, pk)
+    must_edit(place)
+    pinned = "pin" in request.POST
+    position = number_or_none(request.POST.get("pin" if pinned else "unpin", ""))
+    revision = number_or_none(request.POST.get("revision", ""))
+    if position is None or revision is None:
+        raise Http404
+    memory = version.memory
+    try:
+        memory.pin(
+            position, by=request.user, based_on=version.number, revision=revision, pinned=pinned
+        )
+    except LookupError as error:
+        raise Http404 from error
+    except StaleBase:
+        memory.refresh_from_db()
+        moved_on = _("Nothing was pinned: v%(n)s was saved after you opened this page.")
+        return _pinned(request, place, version, moved_on=moved_on)
+    news = (
+        _("Pinned: every later update keeps this line word for word.")
+        if pinned
+        else _("No longer pinned: updates may change this line.")
+    )
+    return _pinned(request, place, version, news=news)
+
+
+def _pinned(
+    request: UserRequest,
+    place: Place,
+    version: MemoryVersion,
+    *,
+    news: str = "",
+    moved_on: str = "",
+) -> HttpResponse:
+    """Back to where the line was pinned: ``on=memory``, its card, or ``on=version``."""
+    memory, status = version.memory, 409 if moved_on else 200
+    on_card = request.POST.get("on") == "memory"
+    if not wants_part(request):
+        if moved_on:
+            return _page(request, place, version, moved_on=moved_on, status=status)
+        toasts.success(request, news)
+        return redirect(
+            card_path(memory) if on_card else reverse("versions-detail", args=[version.pk])
+        )
+    if not on_card:
+        return _page(
+            request, place, version, news=news, moved_on=moved_on, takes_focus=False, status=status
+        )
+    context = {
+        **card_of(memory, place),
+        "news": news,
+        "moved_on": _numbered(moved_on, memory),
+    }
+    page = "memories/_saved.html"
+    return render_page_or_part(request, page, page, context, status=status)
 
 
 @login_required
@@ -107,7 +171,8 @@ def _page(
     version: MemoryVersion,
     *,
     news: str = "",
-    moved_on: bool = False,
+    moved_on: str = "",
+    takes_focus: bool = True,
     status: int = 200,
 ) -> HttpResponse:
     memory = version.memory
@@ -135,10 +200,15 @@ def _page(
             "built_from": _built_from(place, version),
             "undo": version.base if is_undoable else None,
             "news": news,
-            "moved_on": moved_on,
+            "moved_on": _numbered(moved_on, memory),
+            "takes_focus": takes_focus,
         },
         status=status,
     )
+
+
+def _numbered(words: str, memory: Memory) -> str:
+    return words % {"n": memory.current.number if memory.current else 0}
 
 
 def _built_from(place: Place, version: MemoryVersion) -> list[MemoryVersion]:

@@ -4,6 +4,7 @@ Every text of a private channel carries a word; a crawl over all pages of the ad
 """
 
 import re
+from decimal import Decimal
 from html import unescape
 
 import pytest
@@ -16,13 +17,18 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memories.models import (
+    Backfill,
+    Call,
+    Cap,
     Channel,
+    Endpoint,
     Generation,
     Heartbeat,
     Memory,
     MemoryVersion,
     Message,
     Note,
+    Price,
     Reader,
     Segment,
     Workspace,
@@ -76,6 +82,15 @@ def fill(channel, word):
             reply={"text": f"{word} {REPLY}"},
         )
         generation.take_inputs([first])
+        Call.objects.create(
+            generation=generation,
+            fence=1,
+            workspace=channel.workspace,
+            model="tiny",
+            day=timezone.now().date(),
+            began_at=timezone.now(),
+            tokens=100,
+        )
     make_version(
         memory=Memory.objects.of_thread(channel, root.ts),
         text=f"- {word} thread",
@@ -106,7 +121,16 @@ def team():
     fill(private, CANARY)
     make_workspace_memory(workspace=workspace)
     MemberFactory(workspace=workspace)
-    Heartbeat.objects.beat(timezone.now())
+    Heartbeat.objects.beat("worker", timezone.now())
+    Endpoint.objects.create(fingerprint="f", name="tiny at example.com", needs_person=True)
+    Price.objects.change("tiny", Decimal(1), Decimal(2), by=None)
+    Cap.objects.change(workspace, "day", tokens=1000, by=None)
+    for state, channels in (("done", [public]), ("paused", [public, private])):
+        backfill = Backfill.objects.create(
+            workspace=workspace, since_us=0, until_us=1, state=state, quote={"of": CANARY}
+        )
+        backfill.channels.set(channels)
+    Backfill.objects.filter(state="done").update(quote={})
     return workspace
 
 
@@ -277,6 +301,12 @@ def test_every_model_has_its_page(client, team):
         "note",
         "heartbeat",
         "user",
+        "price",
+        "cap",
+        "call",
+        "endpoint",
+        "backfill",
+        "auditevent",
     }
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label == "memories":
@@ -318,6 +348,7 @@ def test_the_admins_log_names_no_text(client, team):
 
 
 READ_ONLY = ["message", "segment", "memoryversion", "generation", "channelmember", "heartbeat"]
+READ_ONLY += ["call", "endpoint", "backfill", "auditevent"]
 KEPT = ["channel", "memory", "person"]
 
 
@@ -336,6 +367,12 @@ KEPT = ["channel", "memory", "person"]
         "person/?messages__text__contains=canary",
         "workspace/?channels__name__startswith=canary",
         "workspace/?notes=2",
+        "workspace/?caps__tokens=2",
+        "call/?generation__reply__text__startswith=canary",
+        "call/?generation__memory__scope_id__startswith=G",
+        "backfill/?channels=2",
+        "backfill/?quote__of__startswith=canary",
+        "cap/?workspace__channels__name__startswith=canary",
         "user/?people__channels=2",
     ],
 )

@@ -5,7 +5,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 
-from memories.models import Draft, Memory, MemoryVersion
+from memories.models import AuditEvent, Draft, Memory, MemoryVersion
 from memories.rules.lines import Line, Origin
 from tests.factories import (
     MONDAY,
@@ -48,7 +48,13 @@ def said(response):
 
 class TestEdit:
     def test_the_page_shows_the_current_text(self, client, operator, memory):
-        assert opened(client, memory) == {"text": "- one\n- two", "based_on": 2, "revision": 0}
+        assert opened(client, memory) == {
+            "text": "- one\n- two",
+            "pinned": [],
+            "were_pinned": "",
+            "based_on": 2,
+            "revision": 0,
+        }
 
     def test_saving_makes_a_version(self, client, operator, memory):
         form = opened(client, memory) | {"text": "- one\r\n- three"}
@@ -74,19 +80,63 @@ class TestEdit:
         form = opened(client, memory) | {"text": "- one\n- mine"}
         memory.revise("- one\n- theirs", by=UserFactory(), based_on=2)
         response = client.post(page_of(memory), form)
-        assert response.status_code == 200
+        assert response.status_code == 409
         assert memory.versions.count() == 3
         bound = response.context["adminform"].form
         assert "another text meanwhile" in str(bound.non_field_errors())
-        assert bound["text"].value() == "- one\n- mine"
+        # Both said something else in the same place: both stay, until the person chose.
+        assert bound["text"].value() == "- one\n- mine\n- theirs"
         page = response.content.decode()
-        assert "- theirs" in page
+        assert 'name="yours" value="- one\n- mine"' in page
+        assert '<li lang="en">- theirs</li>' in page
         # Having seen it, the person may save again.
         again = {name: bound[name].value() for name in bound.fields}
         assert client.post(page_of(memory), again).status_code == 302
         memory.refresh_from_db()
-        assert (memory.head, memory.current.content) == (4, "- one\n- mine")
+        assert (memory.head, memory.current.content) == (4, "- one\n- mine\n- theirs")
         assert memory.current.base.number == 3
+
+    @pytest.mark.parametrize(
+        ("choice", "text"),
+        [
+            ("yours", "- one\n- mine"),
+            ("theirs", "- one\n- theirs"),
+            ("both", "- one\n- mine\n- theirs"),
+        ],
+    )
+    def test_a_conflict_is_decided_by_paragraph(self, client, operator, memory, choice, text):
+        form = opened(client, memory) | {"text": "- one\r\n- mine"}
+        memory.revise("- one\n- theirs", by=UserFactory(), based_on=2)
+        bound = client.post(page_of(memory), form).context["adminform"].form
+        (place,) = (i for i, (hunk, _) in enumerate(bound.paragraphs) if hunk.differs)
+        chosen = {name: bound[name].value() for name in bound.fields} | {
+            "_choose": "1",
+            "yours": bound.yours,
+            "seen": bound.seen,
+            f"choice-{place}": choice,
+        }
+        response = client.post(page_of(memory), chosen)
+        assert response.status_code == 200
+        assert memory.versions.count() == 3
+        bound = response.context["adminform"].form
+        assert bound["text"].value() == text
+        again = {name: bound[name].value() for name in bound.fields}
+        client.post(page_of(memory), again)
+        memory.refresh_from_db()
+        assert memory.current.content == text
+        assert memory.head == (3 if choice == "theirs" else 4)
+
+    def test_a_second_conflict_keeps_the_text_again(self, client, operator, memory):
+        form = opened(client, memory) | {"text": "- one\n- mine"}
+        memory.revise("- one\n- theirs", by=UserFactory(), based_on=2)
+        bound = client.post(page_of(memory), form).context["adminform"].form
+        memory.revise("- one\n- theirs again", by=UserFactory(), based_on=3)
+        response = client.post(
+            page_of(memory), {name: bound[name].value() for name in bound.fields}
+        )
+        assert response.status_code == 409
+        assert "- mine" in response.context["adminform"].form["text"].value()
+        assert memory.versions.count() == 4
 
     def test_a_save_over_a_text_rewritten_in_place_is_stale_too(self, client, operator, memory):
         form = opened(client, memory) | {"text": "- mine"}
@@ -94,7 +144,7 @@ class TestEdit:
         again = [Line("- made again", Origin.MODEL)]
         version.rewrite(Draft(lines=again, origin=Origin.MODEL, until_us=version.until_us))
         response = client.post(page_of(memory), form)
-        assert response.status_code == 200
+        assert response.status_code == 409
         assert "- made again" in response.content.decode()
         assert memory.versions.count() == 2
 
@@ -114,13 +164,13 @@ class TestEdit:
     @pytest.mark.parametrize("base", ["", "-1", "two", "99", "9" * 40])
     def test_a_forged_base_writes_nothing(self, client, operator, memory, base):
         form = opened(client, memory) | {"text": "- x", "based_on": base}
-        assert client.post(page_of(memory), form).status_code == 200
+        assert client.post(page_of(memory), form).status_code in (200, 409)
         assert memory.versions.count() == 2
 
     def test_the_first_text_of_all(self, client, operator):
         memory = Memory.objects.of_workspace(ChannelFactory().workspace, "long_term")
         form = opened(client, memory)
-        assert form == {"text": "", "based_on": 0, "revision": 0}
+        assert (form["text"], form["based_on"], form["pinned"]) == ("", 0, [])
         assert client.post(page_of(memory), form | {"text": "- by hand"}).status_code == 302
         memory.refresh_from_db()
         assert (memory.head, memory.current.content) == (1, "- by hand")
@@ -143,6 +193,50 @@ class TestEdit:
         page = client.get(f"{address}{memory.pk}").content.decode()
         assert "- old" in page
         assert "- elsewhere" not in page
+
+
+class TestPins:
+    def pins(self, memory):
+        return list(memory.current.lines.filter(pinned=True).values_list("text", flat=True))
+
+    def test_ticked_lines_are_pinned_in_place(self, client, operator, memory):
+        response = client.post(
+            page_of(memory), opened(client, memory) | {"pinned": ["1"]}, follow=True
+        )
+        assert said(response)[0] == "Pins saved."
+        assert self.pins(memory) == ["- two"]
+        assert memory.versions.count() == 2
+        assert AuditEvent.objects.get(action="line_pin").actor == operator.username
+        assert opened(client, memory)["pinned"] == ["1"]
+        client.post(page_of(memory), opened(client, memory) | {"pinned": []})
+        assert self.pins(memory) == []
+
+    def test_a_pin_goes_with_its_line_into_an_edit(self, client, operator, memory):
+        form = opened(client, memory) | {"pinned": ["1"], "text": "- new\n- two"}
+        assert client.post(page_of(memory), form).status_code == 302
+        memory.refresh_from_db()
+        assert (memory.head, self.pins(memory)) == (3, ["- two"])
+
+    def test_what_another_pinned_meanwhile_stays_pinned(self, client, operator, memory):
+        form = opened(client, memory) | {"pinned": ["1"]}
+        memory.pin(0, by=UserFactory(), based_on=2)
+        client.post(page_of(memory), form)
+        assert self.pins(memory) == ["- one", "- two"]
+
+    def test_a_stale_form_pins_nothing(self, client, operator, memory):
+        form = opened(client, memory) | {"pinned": ["1"]}
+        memory.revise("- other\n- two", by=UserFactory(), based_on=2)
+        assert client.post(page_of(memory), form).status_code == 409
+        memory.refresh_from_db()
+        assert self.pins(memory) == []
+
+    @pytest.mark.parametrize("position", ["2", "-1", "x", "9" * 40])
+    def test_a_line_that_is_not_there(self, client, operator, memory, position):
+        form = opened(client, memory) | {"pinned": [position]}
+        response = client.post(page_of(memory), form)
+        assert response.status_code == 200
+        assert "pinned" in response.context["adminform"].form.errors
+        assert self.pins(memory) == []
 
 
 class TestRestore:

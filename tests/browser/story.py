@@ -230,12 +230,13 @@ def remember(
         ]
         if i == segments - 1:
             made.append(Line("- Everybody likes the plan.", Origin.MODEL))
-        together, put_back = merged(old, made)
+        together, put_back, kept = merged(old, made)
         write(
             long,
             together,
             {"reason": "merge", "new": 1},
             put_back=put_back,
+            kept=kept,
             until_us=version.until_us,
         )
     return long

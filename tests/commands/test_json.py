@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from django.utils import timezone
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
-from memories.models import Workspace
+from memories.models import Backfill, Call, Cap, Generation, Heartbeat, Memory, Price, Workspace
+from memories.models import Endpoint as ModelEndpoint
 from memories.rules.memory import MemoryType
+from memories.rules.summary import Reply
 from tests.documentation import COMMANDS, code, parsers, rows, sections
 from tests.factories import (
     ChannelFactory,
@@ -21,6 +24,7 @@ from tests.factories import (
     NoteFactory,
     WorkspaceFactory,
     make_channel_memory,
+    make_segment,
     make_thread_memory,
     make_workspace_memory,
 )
@@ -36,7 +40,7 @@ TALLIES = ("people", "channels", "messages", "files")
 OPEN = {
     *(f"{thing}.reasons" for thing in TALLIES),
     *("calls", "closed", "made", "skipped", "channel_memories", "thread_memories"),
-    *("settings", "changed"),
+    *("settings", "changed", "counts", "trigger", "health.states"),
 }
 TYPES = {
     **{bool: "true or false", int: "number", float: "number", str: "text"},
@@ -122,10 +126,45 @@ def test_run_pass(
     Endpoint(httpserver).answers("NOTHING")
     skipped = run("run_pass", "--now", at(2.8), "--json")
     httpserver.clear()
-    Endpoint(httpserver).refuses(500)
+    Endpoint(httpserver).refuses(429, retry_after="90")
     failed = run("run_pass", "--json")
     assert made["made"] and skipped["skipped"] and failed["errors"] and failed["waiting"]
+    assert failed["held"]
     promised("run_pass", made, skipped, failed)
+
+
+def test_backfill(
+    run: Run, workspace: Workspace, settings: Settings, httpserver: HTTPServer
+) -> None:
+    """Nothing ordered yet, paused at its cap, done after a while; with money and without."""
+    general, now = workspace.channels.get(), timezone.now()
+    for hours in range(5, 50, 5):
+        MessageFactory(channel=general, at=now - timedelta(hours=hours))
+    none = run("backfill", "--status", "--json")
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
+    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    Endpoint(httpserver).answers("NOTHING")
+    estimate = run("backfill", "--estimate", "--json")
+    Price.objects.create(model="tiny", input_price="2", output_price="8")
+    paused = run("backfill", "--cap", "$0.003", "--json", status=2)
+    resumed = run("backfill", "--resume", "--cap", "900000", "--json")
+    for generation in Generation.objects.exclude(backfill=None):
+        Call.objects.create(
+            generation=generation,
+            fence=99,
+            workspace=workspace,
+            backfill=generation.backfill,
+            model="tiny",
+            day=now.date(),
+            began_at=now - timedelta(minutes=1),
+            ended_at=now,
+            tokens=9,
+            micros=9,
+        )
+    told = run("backfill", "--status", "--json")
+    since = run("backfill", "--estimate", "--since", "1", "--json")
+    assert none["quote"] is None and told["progress"]["minutes_left"]
+    promised("backfill", none, estimate, paused, resumed, told, since)
 
 
 def test_context(run: Run, workspace: Workspace) -> None:
@@ -155,6 +194,16 @@ def test_memory(
     promised("memory", *shown, act("delete", str(added["id"])))
 
 
+def test_revise(run: Run, workspace: Workspace, tmp_path: Path) -> None:
+    file = tmp_path / "general.md"
+    file.write_text("- by hand")
+    words = ("revise", "--channel", "general", "--json")
+    shown = run(*words, "--show")
+    saved = run(*words, "--based-on", shown["version"], str(file))
+    stale = run(*words, "--based-on", "9", str(file), status=1)
+    promised("revise", shown, saved, stale)
+
+
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
@@ -182,20 +231,124 @@ def test_settings(run: Run, workspace: Workspace) -> None:
     )
 
 
+def test_export(run: Run, workspace: Workspace, tmp_path: Path) -> None:
+    promised("export", run("export", str(tmp_path / "team.zip"), "--json"))
+
+
+def test_import(run: Run, workspace: Workspace, tmp_path: Path) -> None:
+    call_command("export", str(tmp_path / "team.zip"), "--json")
+    promised("import", run("import", str(tmp_path / "team.zip"), "--workspace", "new", "--json"))
+
+
+def test_jobs(run: Run, workspace: Workspace) -> None:
+    """A merge that is done, one that is proposed, one that was given up; a cap is used up."""
+    channel, now = workspace.channels.get(), timezone.now()
+    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    reply = Reply("- short", "stop", "tiny", "p1", 90, 10, calls=1).as_json()
+    backfill = Backfill.objects.create(workspace=workspace, since_us=0, until_us=1)
+    segment = make_segment(messages=[channel.messages.get()])
+    shown = [run("jobs", "list", "--json")]
+    for state in ("done", "proposed", "dead"):
+        made = Generation.objects.create(
+            memory=memory,
+            base=memory.current,
+            as_of_us=0,
+            input_key=state,
+            state=state,
+            reply=reply,
+            trigger={"reason": "merge", "new": 1},
+            finished_at=None if state == "proposed" else now,
+            not_before=now if state == "dead" else None,
+            lease_until=now if state == "dead" else None,
+            segment=segment if state == "dead" else None,
+            backfill=backfill if state == "dead" else None,
+        )
+        made.take_inputs(memory.versions.all())
+        make_call(made, ended_at=now if state == "done" else None, micros=5)
+        make_call(made, fence=2, micros=None)
+    channel.kind = "private"
+    channel.save()
+    shown += [run("jobs", "show", f"{made.pk}", "--json")]
+    channel.kind = "public"
+    channel.save()
+    rows = Generation.objects.order_by("pk")
+    shown += [run("jobs", "show", f"{one.pk}", "--json") for one in rows]
+    for whose in (workspace, None):
+        Cap.objects.change(whose, "day", tokens=1, by=None)
+    Cap.objects.change(workspace, "month", money=Decimal(0), by=None)
+    shown += [run("jobs", "list", "--json")]
+    Heartbeat.objects.beat("worker", now)
+    later = now + timedelta(hours=1)
+    ModelEndpoint.objects.create(fingerprint="f", name="tiny", failures=5, open_until=later)
+    shown += [run("jobs", "list", "--json")]
+    promised("jobs", *shown)
+
+
+def test_costs(run: Run, workspace: Workspace) -> None:
+    memory = Memory.objects.of_channel(workspace.channels.get(), MemoryType.LONG_TERM)
+    for number, (state, micros) in enumerate((("done", 5), ("claimed", 6), ("dead", 7))):
+        made = Generation.objects.create(
+            memory=memory, as_of_us=0, input_key=f"{number}", state=state, fence=1
+        )
+        ended = timezone.now() if state == "done" else None
+        make_call(made, ended_at=ended, micros=micros, prompt_tokens=100)
+    Cap.objects.change(workspace, "day", tokens=1, by=None)
+    Cap.objects.change(None, "month", money=Decimal("0.5"), by=None)
+    Price.objects.change("tiny", Decimal(1), Decimal(2), by=None)
+    priced = run("costs", "--json", "--workspace", "team")
+    Call.objects.update(micros=None)
+    promised("costs", priced, run("costs", "--json", "--by", "channel"))
+
+
+def make_call(generation: Generation, **given: Any) -> Call:
+    values = {
+        "generation": generation,
+        "fence": 1,
+        "workspace": generation.memory.workspace,
+        "model": "tiny",
+        "day": timezone.now().date(),
+        "began_at": timezone.now(),
+        "tokens": 100,
+    }
+    return Call.objects.create(**values | given)
+
+
 def test_prompt(run: Run) -> None:
     promised("prompt", run("prompt", "--json"), run("prompt", "--list", "--json"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_backup(run: Run, workspace: Workspace, tmp_path: Path) -> None:
+    promised("backup", run("backup", str(tmp_path / "b.zip"), "--json"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_restore(run: Run, workspace: Workspace, tmp_path: Path) -> None:
+    path = str(tmp_path / "b.zip")
+    run("backup", path, "--json")
+    checked = run("restore", path, "--check", "--json")
+    promised("restore", checked, run("restore", path, "--replace", "--json"))
 
 
 @pytest.mark.parametrize(
     "words",
     [
         ["import_slack", "nowhere.zip", "--json"],
+        ["backup", "nowhere/b.zip", "--json"],
+        ["restore", "nowhere.zip", "--json"],
         ["sync", "--json"],
         ["run_pass", "--now", "soon", "--json"],
+        ["backfill", "--since", "soon", "--json"],
         ["context", "--channel", "nowhere", "--format", "json"],
         ["memory", "delete", "7", "--format", "json"],
         ["memory", "import", "nowhere.md", "--format", "json"],
         ["settings", "message_threshold=0", "--json"],
+        ["export", "nowhere/team.zip", "--json"],
+        ["import", "nowhere.zip", "--json"],
+        ["revise", "--channel", "nowhere", "--show", "--json"],
+        ["jobs", "show", "7", "--json"],
+        ["jobs", "list", "--workspace", "nowhere", "--json"],
+        ["costs", "--month", "soon", "--json"],
         ["prompt", "--scope", "thread", "--type", "long_term", "--json"],
         ["run_pass", "--workspace", "nowhere", "--json"],
     ],

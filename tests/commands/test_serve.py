@@ -8,15 +8,11 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import psutil
 import pytest
-from django.utils import timezone
 
-from memories.management.commands.serve import worker_hangs
-from memories.models import Heartbeat
 from tests.processes import alive_in_sessions, descendants, sessions_of, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
@@ -124,24 +120,6 @@ def test_a_taken_port_is_said_before_anything_starts(
     assert f"Port {port} is taken" in done.stderr
     assert f"PORT={port + 1}" in done.stderr
     assert not done.stdout
-
-
-@pytest.mark.parametrize(
-    ("age", "silent_for", "hangs"),
-    [
-        pytest.param(10.0, None, False, id="young"),
-        pytest.param(1000.0, 30.0, False, id="beats"),
-        pytest.param(1000.0, 400.0, False, id="behind long tasks"),
-        pytest.param(1000.0, 700.0, True, id="silent for too long"),
-        pytest.param(1000.0, None, True, id="never beat"),
-    ],
-)
-def test_a_worker_hangs_when_it_leaves_no_marks(
-    age: float, silent_for: float | None, *, hangs: bool
-) -> None:
-    if silent_for is not None:
-        Heartbeat.objects.all().beat(timezone.now() - timedelta(seconds=silent_for))
-    assert worker_hangs(age) is hangs
 
 
 def test_an_empty_database_is_said(process_environment: dict[str, str], tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A chat-completions endpoint on loopback that answers what it is told and keeps what it was sent."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,21 @@ class Endpoint:
         def answer(request: HttpRequest) -> Response:
             self.asked.append(request.get_json())
             body = left.pop(0) if len(left) > 1 else left[0]
+            return Response(json.dumps(body), content_type="application/json")
+
+        self.server.expect_request(PATH, method="POST").respond_with_handler(answer)
+
+    def decides(self, decide: Callable[[str], dict[str, Any] | str | tuple[int, str]]) -> None:
+        """A body, a text, or (status, code) of an error, by what the user message says."""
+
+        def answer(request: HttpRequest) -> Response:
+            self.asked.append(request.get_json())
+            decided = decide(self.prompt()[1])
+            if isinstance(decided, tuple):
+                status, code = decided
+                error = json.dumps({"error": {"message": "no", "code": code}})
+                return Response(error, status=status, content_type="application/json")
+            body = completion(decided) if isinstance(decided, str) else decided
             return Response(json.dumps(body), content_type="application/json")
 
         self.server.expect_request(PATH, method="POST").respond_with_handler(answer)

@@ -1,14 +1,19 @@
 """What may go wrong at an endpoint, each with its one named outcome."""
 
+import email.utils
+import json
 import socket
-import threading
-from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
+import httpx2
+import openai
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from memories.llm import ModelSummariser, summarise
+from memories.llm import ModelSummariser, faults, summarise
 from memories.rules.reply import Fault, read_reply
-from memories.rules.summary import SummariserError
+from memories.rules.summary import SummariserError, Usage
 from tests.llm.endpoint import PATH, Endpoint, completion
 from tests.llm.requests import messages, short
 
@@ -27,6 +32,8 @@ def failure(summariser: ModelSummariser) -> SummariserError:
         (429, {}, {"Retry_After": "7"}, "rate_limited", False, 7.0),
         (429, {}, {"retry_after_ms": "250"}, "rate_limited", False, 0.25),
         (429, {}, {"Retry_After": "Wed, 21 Oct"}, "rate_limited", False, None),
+        (429, {}, {"Retry_After": "nan"}, "rate_limited", False, None),
+        (429, {}, {"Retry_After": "1e300"}, "rate_limited", False, 86_400.0),
         (429, {}, {}, "rate_limited", False, None),
         (429, {"code": "insufficient_quota"}, {}, "out_of_credit", True, None),
         (402, {}, {}, "out_of_credit", True, None),
@@ -37,15 +44,18 @@ def failure(summariser: ModelSummariser) -> SummariserError:
         (503, {}, {"Retry_After": "3"}, "server_error", False, 3.0),
         (529, {}, {}, "server_error", False, None),
         (400, {}, {}, "bad_request", True, None),
-        (400, {"code": "context_length_exceeded"}, {}, "context_too_long", True, None),
-        (400, {"message": "This exceeds the context window."}, {}, "context_too_long", True, None),
-        (413, {}, {}, "context_too_long", True, None),
-        (400, {"code": "content_filter"}, {}, "content_filter", True, None),
+        (400, {"code": "context_length_exceeded"}, {}, "context_too_long", False, None),
+        (400, {"message": "This exceeds the context window."}, {}, "context_too_long", False, None),
+        (413, {}, {}, "context_too_long", False, None),
+        (429, {"message": "Request too large for tiny"}, {}, "context_too_long", False, None),
+        (400, {"code": "content_filter"}, {}, "content_filter", False, None),
     ],
     ids=[
-        "429 with Retry-After", "429 with milliseconds", "429 with nonsense", "429 without",
+        "429 with Retry-After", "429 with milliseconds", "429 with nonsense", "no number",
+        "429 for ever", "429 without",
         "out of credit", "402", "401", "403", "404", "500", "503 with Retry-After", "529", "400",
-        "context too long", "context too long in words", "413", "filtered input",
+        "context too long", "context too long in words", "413",
+        "more than a minute's tokens", "filtered input",
     ],
 )  # fmt: skip
 def test_statuses(
@@ -60,6 +70,7 @@ def test_statuses(
     endpoint.refuses(status, error, **headers)
     raised = failure(endpoint.summariser())
     assert (raised.code, raised.permanent, raised.retry_after) == (code, permanent, retry_after)
+    assert (raised.spent, raised.unknown) == (Usage(), False)  # an error costs nothing
     assert len(endpoint.server.log) == 1  # the client did not try again by itself
 
 
@@ -69,44 +80,31 @@ def test_the_sentence_quotes_nothing(endpoint: Endpoint) -> None:
     assert "sk-test" not in str(failure(endpoint.summariser()))
 
 
-def test_connection_refused() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(90, 90.0), (-90, 0.0), (10**7, 86_400.0)], ids=["later", "over", "far"]
+)
+def test_retry_after_as_a_date(seconds: int, told: float) -> None:
+    """Counted from the endpoint's own date, which need not be ours."""
+    now = datetime(2020, 1, 1, tzinfo=UTC)
+    dates = [
+        email.utils.format_datetime(d, usegmt=True) for d in (now, now + timedelta(0, seconds))
+    ]
+    response = httpx2.Response(
+        429,
+        headers={"Date": dates[0], "Retry-After": dates[1]},
+        request=httpx2.Request("POST", "http://127.0.0.1/v1"),
+    )
+    error = openai.RateLimitError("no", response=response, body=None)
+    assert faults.fault(error, sent=True).retry_after == told
+
+
+def test_nobody_listens() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # not listening
-        raised = failure(_at(taken))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        raised = failure(ModelSummariser(api_key="", base_url=url, model="tiny", timeout=5))
     assert (raised.code, raised.permanent) == ("connection", False)
-
-
-def test_no_answer_in_time() -> None:
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        raised = failure(_at(silent, timeout=0.05))
-    assert (raised.code, raised.permanent) == ("timeout", False)
-
-
-@pytest.fixture
-def cut() -> Iterator[socket.socket]:
-    """An endpoint that hangs up in the middle of its answer."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-
-        def answer() -> None:
-            client, _ = server.accept()
-            with client:
-                while b"hello" not in client.recv(65536):
-                    pass
-                client.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"choices": [')
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        yield server
-        thread.join()
-
-
-def test_connection_broken_half_way(cut: socket.socket) -> None:
-    raised = failure(_at(cut))
-    assert (raised.code, raised.permanent) == ("connection", False)
+    assert not raised.unknown  # nothing was sent
 
 
 @pytest.mark.parametrize(
@@ -115,14 +113,77 @@ def test_connection_broken_half_way(cut: socket.socket) -> None:
         ("<html>log in</html>", "text/html", "malformed"),
         ("{not json", "application/json", "malformed"),
         ("[]", "application/json", "malformed"),
+        ("[" * 100_000, "application/json", "malformed"),
+        ("5", "application/json", "malformed"),
+        ('{"choices": {"0": 1}}', "application/json", "malformed"),
+        ('{"choices": [{"message": {"content": 7}}]}', "application/json", "malformed"),
+        ('{"choices": [{}]}', "application/json", "malformed"),
         ('{"choices": []}', "application/json", "empty"),
         ("{}", "application/json", "empty"),
     ],
-    ids=["a page", "no json", "a list", "no choice", "an empty object"],
+    ids=[
+        "a page",
+        "no json",
+        "a list",
+        "bottomless",
+        "a number",
+        "no list",
+        "no text",
+        "no message",
+        "no choice",
+        "an empty object",
+    ],
 )
 def test_answers_that_are_none(endpoint: Endpoint, body: str, content_type: str, code: str) -> None:
     endpoint.server.expect_request(PATH).respond_with_data(body, content_type=content_type)
-    assert failure(endpoint.summariser()).code == code
+    raised = failure(endpoint.summariser())
+    assert (raised.code, raised.unknown) == (code, True)
+
+
+def test_an_answer_without_a_completion_may_tell_its_price(endpoint: Endpoint) -> None:
+    endpoint.answers(completion("") | {"choices": []})
+    raised = failure(endpoint.summariser())
+    assert (raised.code, raised.spent, raised.unknown) == ("empty", Usage(100, 10, 1), False)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2)
+    | st.dictionaries(
+        st.sampled_from(
+            ["choices", "message", "content", "refusal", "finish_reason", "usage", "model",
+             "prompt_tokens", "completion_tokens", "error"]
+        ),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@pytest.fixture
+def summariser(endpoint: Endpoint) -> ModelSummariser:
+    return endpoint.summariser()
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(status=st.sampled_from([200, 400, 429, 500]), body=JSON)
+def test_whatever_comes_has_a_name(
+    endpoint: Endpoint, summariser: ModelSummariser, status: int, body: object
+) -> None:
+    endpoint.server.clear()
+    endpoint.server.expect_request(PATH).respond_with_data(
+        json.dumps(body), status=status, content_type="application/json"
+    )
+    try:
+        reply = summarise(HELLO, summariser)
+    except SummariserError as error:
+        assert error.code
+        return
+    read_reply(reply, HELLO)
+    assert reply.prompt_tokens > 0 and reply.model
 
 
 @pytest.mark.parametrize(
@@ -137,10 +198,13 @@ def test_answers_that_are_none(endpoint: Endpoint, body: str, content_type: str,
         (completion("- a [1]", "model_context_window_exceeded"), Fault.UNKNOWN_FINISH),
         (completion("- a [1]", None), Fault.UNKNOWN_FINISH),
         (completion("- a [1]", "tool_calls"), Fault.UNKNOWN_FINISH),
+        (completion("- a " + "word " * 1500), Fault.TOO_LONG),
+        (completion("<<end 00c0ffee>>"), Fault.PROMPT_ECHOED),
+        (completion("- こんにちは、" + "今日はとても良い天気ですね。" * 5), Fault.WRONG_LANGUAGE),
     ],
     ids=[
         "empty", "no content", "white", "length", "filter", "refusal", "context window",
-        "no finish reason", "tool calls",
+        "no finish reason", "tool calls", "three times too long", "echo", "Japanese",
     ],
 )  # fmt: skip
 def test_replies_that_are_no_good(
@@ -160,18 +224,3 @@ def test_malformed_references_leave_an_unmarked_line(endpoint: Endpoint) -> None
         ("hello [one, 77, -]", ()),
         ("hi", ()),
     ]
-
-
-def test_a_context_that_turns_out_too_long_is_split(endpoint: Endpoint) -> None:
-    """The endpoint knows its limit better than we do: the halves are tried once it has said so."""
-    too_long = {"error": {"message": "no", "code": "context_length_exceeded"}}
-    endpoint.server.expect_ordered_request(PATH).respond_with_json(too_long, status=400)
-    for text in ("- one [1]", "- two [2]", "- both [1, 2]"):
-        endpoint.server.expect_ordered_request(PATH).respond_with_json(completion(text))
-    reply = summarise(short(messages("one", "two")), endpoint.summariser())
-    assert (reply.text, reply.calls) == ("- both [1, 2]", 3)
-
-
-def _at(server: socket.socket, timeout: float = 5.0) -> ModelSummariser:
-    url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
-    return ModelSummariser(api_key="sk-test", base_url=url, model="tiny", timeout=timeout)

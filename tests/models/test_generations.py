@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from memories.models import Draft, Generation, Memory
-from memories.models.generations import MOST_ATTEMPTS
+from memories.models import AuditEvent, Draft, Generation, Memory, Segment
+from memories.models.generations import MOST_CLOSINGS
+from memories.rules.faults import MOST_ATTEMPTS
 from memories.rules.memory import MemoryType
-from memories.rules.summary import Reply, SummariserError
+from memories.rules.summary import Reply, SummariserError, Way
 from tests.factories import MONDAY as NOW
 from tests.factories import ChannelFactory, make_version
 
@@ -75,18 +76,32 @@ class TestClaim:
         Generation.objects.update(state=state, lease_until=NOW - LEASE)
         assert again(generation).claim(NOW, LEASE) is False
 
-    def test_one_whose_workers_all_died_says_so_and_can_be_given_up(self, generation):
-        """A kill counts as an attempt: what kills every worker is not offered for ever."""
+    def test_what_kills_every_worker_is_claimed_five_times(self, generation):
+        """A kill counts as an attempt: it is not offered for ever, and then can be given up."""
         now = NOW
-        for _ in range(MOST_ATTEMPTS):
+        for lost in range(MOST_ATTEMPTS):
+            assert not Generation.objects.exhausted(now).exists()
             assert generation.claim(now, LEASE) is True
-            assert generation.has_used_its_attempts is False
+            assert generation.lost == lost
             now += 2 * LEASE
-        assert generation.claim(now, LEASE) is True
-        assert generation.has_used_its_attempts is True
-        generation.fail(SummariserError("gave_no_answer", "gone each time"), now)
+        assert generation.claim(now, LEASE) is False
+        assert Generation.objects.exhausted(now).get() == generation
+        generation.give_up(SummariserError("gave_no_answer", "gone each time"), now)
         assert (generation.state, generation.finished_at) == ("dead", now)
         assert not Generation.objects.claimable(now + 99 * LEASE).exists()
+
+    def test_those_that_lost_a_worker_come_last(self, generation):
+        rows = [generation]
+        for key in "bcd":
+            rows.append(
+                Generation.objects.create(memory=generation.memory, as_of_us=0, input_key=key)
+            )
+        expired = {"state": State.CLAIMED, "lease_until": NOW - LEASE}
+        Generation.objects.filter(pk=rows[0].pk).update(**expired)
+        Generation.objects.filter(pk=rows[1].pk).update(lost=2)
+        Generation.objects.filter(pk=rows[2].pk).update(lost=1, attempts=1)
+        order = [rows.index(row) for row in Generation.objects.claimable(NOW)]
+        assert order == [3, 0, 2, 1]
 
 
 class TestSaveReply:
@@ -116,7 +131,7 @@ class TestSaveReply:
 
     def test_forgets_the_fault_of_the_attempt_before(self, generation):
         generation.claim(NOW, LEASE)
-        generation.fail(timed_out(), NOW)
+        generation.try_again(timed_out(), NOW, Way.WHOLE)
         generation.claim(NOW + timedelta(hours=1), LEASE)
         generation.save_reply(REPLY, CITES)
         assert (again(generation).fault, again(generation).fault_text) == ("", "")
@@ -136,14 +151,11 @@ class TestFence:
         [
             pytest.param(lambda g: g.save_reply(REPLY, CITES), id="save_reply"),
             pytest.param(lambda g: g.close(State.DONE, LATER), id="close"),
-            pytest.param(lambda g: g.fail(timed_out(), LATER), id="fail"),
-            pytest.param(
-                lambda g: g.fail(SummariserError("bad", "x", permanent=True), LATER),
-                id="fail for good",
-            ),
-            pytest.param(
-                lambda g: g.fail(SummariserError("rate_limited", "x"), LATER), id="rate limited"
-            ),
+            pytest.param(lambda g: g.try_again(timed_out(), LATER, Way.WHOLE), id="try_again"),
+            pytest.param(lambda g: g.give_up(timed_out(), LATER), id="give_up"),
+            pytest.param(lambda g: g.put_back("rate_limited", "x", LATER), id="put_back"),
+            pytest.param(lambda g: g.keep_reply(timed_out(), LATER), id="keep_reply"),
+            pytest.param(lambda g: g.renew(LATER, LEASE), id="renew"),
         ],
     )
     def test_stale(self, ghost, act):
@@ -163,46 +175,90 @@ class TestFence:
 
 
 class TestFail:
-    def test_waits_longer_each_time_and_is_given_up_after_five(self, generation):
-        waits = []
-        now = NOW
-        for _ in range(MOST_ATTEMPTS):
-            assert generation.claim(now, LEASE) is True
-            generation.fail(timed_out(), now)
-            if generation.state == State.DEAD:
-                break
-            assert generation.state == State.WAITING
-            assert (generation.fault, generation.fault_text) == ("timeout", "no answer in 60 s")
-            assert generation.claim(now, LEASE) is False
-            waits.append((generation.not_before - now).total_seconds())
-            now = generation.not_before
-        assert waits == [30, 60, 120, 240]
-        assert (generation.state, generation.attempts) == ("dead", 5)
-        assert (generation.fault, generation.finished_at) == ("timeout", now)
-        assert not Generation.objects.claimable(now + timedelta(days=9)).exists()
+    """What may follow is the policy's matter (rules/faults.py); these are its verbs."""
 
-    def test_permanent_is_dead_at_once(self, generation):
-        generation.claim(NOW, LEASE)
-        generation.fail(SummariserError("unauthorised", "wrong key", permanent=True), NOW)
-        assert (generation.state, generation.attempts) == ("dead", 1)
-        assert (generation.fault, generation.fault_text) == ("unauthorised", "wrong key")
-        assert generation.lease_until is None
-
-    @pytest.mark.parametrize(("asked", "seconds"), [(7.5, 7.5), (None, 30)])
-    def test_a_rate_limit_gives_its_attempt_back(self, generation, asked, seconds):
-        for _ in range(MOST_ATTEMPTS + 2):
-            now = generation.not_before or NOW
-            assert generation.claim(now, LEASE) is True
-            generation.fail(SummariserError("rate_limited", "slow down", retry_after=asked), now)
-            assert (generation.state, generation.attempts) == ("waiting", 0)
-            assert generation.not_before == now + timedelta(seconds=seconds)
-
-    def test_a_bad_reply_is_thrown_away_and_its_cost_kept(self, generation):
+    def test_try_again_keeps_the_reason_and_the_way(self, generation):
         generation.claim(NOW, LEASE)
         generation.save_reply(REPLY, CITES)
-        generation.fail(SummariserError("prompt_echo", "the reply repeats the prompt"), NOW)
-        assert (generation.state, generation.saved_reply) == ("waiting", None)
-        assert (generation.prompt_tokens, generation.calls) == (100, 2)
+        generation.try_again(timed_out(), LATER, Way.SPLIT)
+        assert (generation.state, generation.attempts, generation.way) == ("waiting", 1, "split")
+        assert (generation.fault, generation.fault_text) == ("timeout", "no answer in 60 s")
+        assert (generation.not_before, generation.lease_until) == (LATER, None)
+        assert generation.claim(NOW, LEASE) is False
+        assert generation.saved_reply is None, "it was no good"
+        assert (generation.prompt_tokens, generation.calls) == (100, 2), "but it was paid"
+
+    def test_put_back_gives_the_attempt_back(self, generation):
+        for _ in range(MOST_ATTEMPTS + 2):
+            assert generation.claim(NOW, LEASE) is True
+            generation.put_back("rate_limited", "slow down", None)
+            assert (generation.state, generation.attempts) == ("waiting", 0)
+
+    def test_give_up_is_the_end_until_a_retry(self, generation):
+        generation.claim(NOW, LEASE)
+        generation.give_up(SummariserError("bad_request", "no"), NOW)
+        assert (generation.state, generation.attempts) == ("dead", 1)
+        assert (generation.fault, generation.fault_text) == ("bad_request", "no")
+        assert (generation.lease_until, generation.finished_at) == (None, NOW)
+        assert not Generation.objects.claimable(NOW + timedelta(days=9)).exists()
+
+    def test_an_error_of_ours_keeps_what_was_paid_for(self, generation):
+        generation.claim(NOW, LEASE)
+        generation.save_reply(REPLY, CITES)
+        generation.keep_reply(SummariserError("unexpected", "KeyError"), LATER)
+        assert (generation.state, generation.saved_reply) == ("replied", REPLY)
+        assert not Generation.objects.unsettled(NOW).exists(), "nobody waits for it"
+        generation.give_up(SummariserError("unexpected", "KeyError"), NOW)
+        assert generation.retry() is True
+        row = again(generation)
+        assert (row.state, row.saved_reply) == ("replied", REPLY), "closed again, not paid again"
+
+    def test_closing_is_counted_beforehand(self, generation):
+        generation.claim(NOW, LEASE)
+        generation.save_reply(REPLY, CITES)
+        assert [again(generation).begin_closing() for _ in range(MOST_CLOSINGS + 1)] == [
+            *[True] * MOST_CLOSINGS,
+            False,
+        ]
+
+
+class TestCancel:
+    @pytest.fixture
+    def of_segment(self, generation):
+        generation.segment = Segment.objects.create(
+            channel=generation.memory.channel,
+            number=1,
+            first_us=1,
+            last_us=2,
+            closed_us=3,
+            message_count=2,
+            reason="idle",
+        )
+        generation.save()
+        return generation
+
+    def test_its_segment_is_left_out_until_a_retry(self, of_segment, django_user_model):
+        anna = django_user_model.objects.create(username="anna")
+        assert of_segment.cancel(anna) is True
+        assert again(of_segment).state == "cancelled"
+        assert Segment.objects.get().outcome == "cancelled"
+        assert again(of_segment).retry(anna) is True
+        assert again(of_segment).state == "waiting"
+        assert Segment.objects.get().outcome == "waiting"
+        told = AuditEvent.objects.order_by("pk").values_list("actor", "action", "subject")
+        subject = f"generation {of_segment.pk}"
+        assert list(told) == [("anna", "job_cancel", subject), ("anna", "job_retry", subject)]
+
+    def test_a_segment_that_has_a_version_keeps_its_outcome(self, of_segment):
+        Segment.objects.update(outcome="remembered")
+        assert of_segment.cancel() is True
+        assert Segment.objects.get().outcome == "remembered"
+
+    @pytest.mark.parametrize("state", [s for s in State if s != State.WAITING])
+    def test_only_what_waits(self, of_segment, state):
+        Generation.objects.update(state=state)
+        assert of_segment.cancel() is False
+        assert not AuditEvent.objects.exists()
 
 
 class TestClose:
@@ -228,15 +284,15 @@ class TestClose:
 class TestRetry:
     def test_offers_a_given_up_one_from_the_start(self, generation):
         generation.claim(NOW, LEASE)
-        generation.fail(SummariserError("unauthorised", "wrong key", permanent=True), NOW)
+        generation.give_up(SummariserError("bad_request", "no"), NOW)
         assert generation.retry() is True
         row = again(generation)
         assert (row.state, row.attempts, row.reply) == ("waiting", 0, None)
         assert (row.finished_at, row.not_before) == (None, None)
         assert row.claim(NOW, LEASE) is True
 
-    @pytest.mark.parametrize("state", [s for s in State if s != State.DEAD])
-    def test_only_a_given_up_one(self, generation, state):
+    @pytest.mark.parametrize("state", [s for s in State if s not in (State.DEAD, State.CANCELLED)])
+    def test_only_a_given_up_or_cancelled_one(self, generation, state):
         Generation.objects.update(state=state)
         assert again(generation).retry() is False
         assert again(generation).state == state
@@ -251,6 +307,9 @@ class TestWords:
             "replied": True,
             "done": False,
             "superseded": False,
+            "proposed": False,
+            "rejected": False,
+            "cancelled": False,
             "dead": False,
         }
         for state, expected in table.items():

@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from memories.llm import OfflineSummariser
 from memories.models import Channel
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
-from memories.rules.summary import Reply, Request
+from memories.rules.summary import Reply, Request, Way
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.django_db
 SHORT, LONG = MemoryType.SHORT_TERM, MemoryType.LONG_TERM
 
 
-class Listener:
+class Listener(OfflineSummariser):
     """A summariser that keeps what it is asked, and answers with what it was asked for."""
 
     name = "listener"
@@ -35,7 +36,7 @@ class Listener:
     def prompt_version(self, request: Request) -> str:
         return "listener-1"
 
-    def summarise(self, request: Request) -> Reply:
+    def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
         self.asked.append(request)
         number = len(self.of(request.scope, request.memory_type))
         text = f"- {request.scope} {request.memory_type} {number} of {request.place} [1]"

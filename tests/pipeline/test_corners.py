@@ -7,6 +7,7 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
+from memories.llm import OfflineSummariser
 from memories.models import Generation, Memory, MemoryVersion, Message, Segment
 from memories.pipeline import close as closing
 from memories.pipeline import owe
@@ -15,7 +16,7 @@ from memories.pipeline.passes import run_pass
 from memories.pipeline.plan import _threads_to_plan, plan_channel
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
-from memories.rules.summary import Reply, SummariserError
+from memories.rules.summary import Reply, SummariserError, Way
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -59,7 +60,7 @@ def talk(channel, count, begin=MONDAY, words="Step"):
     ]
 
 
-class Scribe:
+class Scribe(OfflineSummariser):
     """Repeats all that it is shown, a line each; ``before`` is called with each request."""
 
     name = "scribe"
@@ -71,7 +72,7 @@ class Scribe:
     def prompt_version(self, request):
         return "scribe-1"
 
-    def summarise(self, request):
+    def summarise(self, request, way=Way.WHOLE):
         self.asked.append(request)
         self.before(request)
         added = [line for one in request.additions for line in one.lines]
@@ -258,7 +259,7 @@ def test_a_given_up_thread_is_taken_in_with_the_next_replies():
 
     def refuse(request):
         if request.scope == "thread":
-            raise SummariserError("unauthorised", "no", permanent=True)
+            raise SummariserError("bad_request", "no", permanent=True)
 
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(refuse))
     before = Generation.objects.count()
@@ -410,7 +411,7 @@ def test_an_input_rewritten_during_the_call_is_merged_again(channel, monkeypatch
 def test_a_given_up_merge_is_not_asked_again_until_there_is_more(channel):
     def no_merges(request):
         if request.additions:
-            raise SummariserError("unauthorised", "no", permanent=True)
+            raise SummariserError("bad_request", "no", permanent=True)
 
     talk(channel, 3, words="Early")
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))
@@ -539,14 +540,15 @@ def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monke
     talk(channel, 3)
     scribe = Scribe()
 
-    def refused(*args):
+    def refused(*args, **options):
         raise OperationalError("deadlock detected")
 
     with monkeypatch.context() as broken:
-        broken.setattr(closing, "_write", refused)
+        broken.setattr(closing, "write", refused)
         report = run_pass(channel.workspace, MONDAY + hours(3), scribe)
     assert report.errors
     assert Generation.objects.get().state == "replied"
+    Generation.objects.update(not_before=None)
     run_pass(channel.workspace, MONDAY + hours(3), scribe)
     assert sum(not request.additions for request in scribe.asked) == 1
     assert short(channel).head == 1

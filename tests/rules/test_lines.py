@@ -12,6 +12,7 @@ SHIP = Line("- We ship on Fridays.", Origin.MODEL, since=1, sources=(11, 12))
 LEAD = Line("- Aiko leads the release.", Origin.MODEL, since=2, sources=(13,))
 OWN = Line("- Ask Ben before you deploy.", Origin.PERSON, since=2, sources=(14,))
 BACK = Line("- The old office is closed.", Origin.RESTORE, since=3)
+PINNED = replace(LEAD, pinned=True)
 
 
 def text_of(lines):
@@ -75,6 +76,17 @@ class TestRevised:
             Line("- B.", Origin.PERSON),
         ]
 
+    def test_a_line_that_was_moved_stays_as_it_was(self):
+        lines = revised([SHIP, PINNED, OWN], text_of([OWN, SHIP, PINNED]))
+        assert lines == [OWN, SHIP, PINNED]
+
+    def test_a_pinned_line_that_was_reworded_is_the_persons_and_stays_pinned(self):
+        lines = revised([SHIP, PINNED], f"{SHIP.text}\n- Aiko leads each release.")
+        assert lines[1] == Line("- Aiko leads each release.", Origin.PERSON, None, (13,), True)
+
+    def test_a_line_in_place_of_a_pinned_one_that_says_something_else_is_not_pinned(self):
+        assert revised([PINNED], "- xyz") == [Line("- xyz", Origin.PERSON)]
+
     def test_equal_lines_are_matched_in_order(self):
         again = replace(SHIP, sources=(99,))
         assert revised([SHIP, again], text_of([SHIP, again])) == [SHIP, again]
@@ -83,32 +95,42 @@ class TestRevised:
 class TestMerged:
     def test_words_that_stood_in_the_base_keep_their_origin(self):
         made = [replace(SHIP, text="* We ship on Fridays.", since=None, sources=(21,))]
-        assert merged([SHIP], made) == ([replace(SHIP, text="* We ship on Fridays.")], [])
+        assert merged([SHIP], made) == ([replace(SHIP, text="* We ship on Fridays.")], [], [])
 
     def test_a_models_line_may_go(self):
         new = Line("- New.", Origin.MODEL, sources=(31,))
-        assert merged([SHIP, LEAD], [new]) == ([new], [])
+        assert merged([SHIP, LEAD], [new]) == ([new], [], [])
 
     def test_a_persons_line_that_was_lost_comes_back(self):
         new = Line("- New.", Origin.MODEL)
-        assert merged([SHIP, OWN], [new]) == ([OWN, new], [OWN.text])
+        assert merged([SHIP, OWN], [new]) == ([OWN, new], [OWN.text], [])
 
     def test_it_comes_back_behind_the_line_it_stood_after(self):
         new = Line("- New.", Origin.MODEL)
-        lines, put_back = merged([SHIP, OWN, LEAD], [LEAD, SHIP, new])
+        lines, put_back, _kept = merged([SHIP, OWN, LEAD], [LEAD, SHIP, new])
         assert lines == [LEAD, SHIP, OWN, new]
         assert put_back == [OWN.text]
 
     def test_all_of_a_persons_lines_come_back_in_order(self):
         second = replace(OWN, text="- And Chie.")
-        assert merged([OWN, second], []) == ([OWN, second], [OWN.text, second.text])
+        assert merged([OWN, second], []) == ([OWN, second], [OWN.text, second.text], [])
 
     def test_a_persons_line_that_is_there_is_not_doubled(self):
         made = [replace(OWN, origin=Origin.MODEL, since=None)]
-        assert merged([OWN], made) == ([OWN], [])
+        assert merged([OWN], made) == ([OWN], [], [OWN.text])
 
     def test_a_restored_model_line_is_the_models_to_drop(self):
-        assert merged([BACK], [SHIP]) == ([SHIP], [])
+        assert merged([BACK], [SHIP]) == ([SHIP], [], [])
+
+    def test_a_pinned_line_is_held_whoever_wrote_it(self):
+        made = [replace(LEAD, text="*  Aiko leads the release.", since=None, sources=(31,)), SHIP]
+        assert merged([PINNED], made) == ([PINNED, SHIP], [], [PINNED.text])
+        assert merged([SHIP, PINNED], [SHIP]) == ([SHIP, PINNED], [PINNED.text], [])
+
+    def test_of_equal_lines_the_held_one_stays(self):
+        mine = replace(SHIP, origin=Origin.PERSON)
+        assert merged([SHIP, mine], [SHIP]).lines == [mine]
+        assert merged([mine, replace(SHIP, pinned=True)], []).lines == [replace(mine, pinned=True)]
 
 
 class TestRestored:
@@ -120,6 +142,12 @@ class TestRestored:
 
     def test_a_persons_line_stays_the_persons(self):
         assert restored([SHIP], [OWN]) == [OWN]
+
+    def test_a_pin_stays_and_comes_back_with_its_line(self):
+        assert restored([PINNED], [LEAD]) == [PINNED]
+        assert restored([LEAD], [PINNED]) == [LEAD]  # unpinned since
+        came_back = replace(PINNED, origin=Origin.RESTORE, since=None)
+        assert restored([SHIP], [PINNED]) == [came_back]
 
     def test_what_is_not_in_the_old_one_goes(self):
         assert restored([SHIP, LEAD], [LEAD]) == [LEAD]
@@ -133,6 +161,7 @@ a_line = st.builds(
     origin=st.sampled_from(Origin),
     since=st.integers(1, 9),
     sources=st.lists(st.integers(1, 99), max_size=3, unique=True).map(tuple),
+    pinned=st.booleans(),
 )
 some_lines = st.lists(a_line, max_size=8)
 
@@ -143,27 +172,61 @@ def test_an_edit_says_exactly_what_the_person_typed(base, texts):
     assert [line.text for line in lines] == split_text("\n".join(texts))
     for line in lines:
         known = [b for b in base if words_of(b.text) == words_of(line.text)]
-        assert line.origin is Origin.PERSON or replace(line, text="") in [
-            replace(b, text="") for b in known
+        assert line.origin is Origin.PERSON or replace(line, text="", pinned=False) in [
+            replace(b, text="", pinned=False) for b in known
         ]
+        assert not line.pinned or line.origin is Origin.PERSON or any(b.pinned for b in known)
 
 
 @given(some_lines, some_lines)
-def test_no_merge_loses_a_persons_line(base, made):
-    lines, put_back = merged(base, made)
+def test_no_merge_loses_a_held_line(base, made):
+    lines, put_back, kept = merged(base, made)
     present = [words_of(line.text) for line in lines]
-    for line in base:
-        if line.origin is Origin.PERSON:
-            assert words_of(line.text) in present
-    kept = [words_of(line.text) for line in made]
-    assert [words for words in present if words in kept] == kept
-    assert not {words_of(text) for text in put_back} & set(kept)
+    held = {words_of(line.text) for line in base if line.is_held}
+    assert held == {words_of(line.text) for line in lines if line.is_held} & held
+    assert {words_of(text) for text in (*put_back, *kept)} == held
+    of_model = [words_of(line.text) for line in made]
+    assert [words for words in present if words in of_model] == of_model
+    assert not {words_of(text) for text in put_back} & set(of_model)
+    assert {words_of(text) for text in kept} <= set(of_model)
+
+
+@given(some_lines, some_lines)
+def test_a_held_line_keeps_its_text_and_what_it_rests_on(base, made):
+    for line in merged(base, made).lines:
+        if line.is_held and words_of(line.text) in {words_of(b.text) for b in base}:
+            assert replace(line, pinned=False) in [replace(b, pinned=False) for b in base]
 
 
 @given(some_lines, some_lines)
 def test_a_second_merge_of_the_same_puts_nothing_back(base, made):
-    lines, _put_back = merged(base, made)
-    assert merged(lines, lines)[1] == []
+    lines = merged(base, made).lines
+    assert merged(lines, lines).put_back == []
+
+
+@given(some_lines, st.data())
+def test_pins_survive_chains_of_merges_edits_and_restores(first, data):
+    """Whatever is done to the text: a line that is left in it keeps its pin, and only a person
+    takes one out."""
+    lines, pinned = first, {words_of(line.text) for line in first if line.pinned}
+    history = [lines]
+    for _ in range(data.draw(st.integers(1, 6))):
+        step = data.draw(st.sampled_from(["merge", "edit", "restore"]))
+        if step == "merge":
+            made = data.draw(some_lines)
+            lines = merged(lines, [replace(line, pinned=False) for line in made]).lines
+        elif step == "edit":
+            texts = data.draw(st.permutations([line.text for line in lines]))
+            dropped = data.draw(st.integers(0, len(texts)))
+            texts = texts[: len(texts) - dropped] + data.draw(st.lists(a_text, max_size=2))
+            lines = revised(lines, "\n".join(texts))
+            pinned &= {words_of(text) for text in texts}
+        else:
+            old = data.draw(st.sampled_from(history))
+            lines = restored(lines, old)
+            pinned &= {words_of(line.text) for line in old}
+        history.append(lines)
+        assert pinned <= {words_of(line.text) for line in lines if line.pinned}, step
 
 
 @given(some_lines, some_lines)

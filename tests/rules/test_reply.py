@@ -191,3 +191,48 @@ def test_any_text_is_read(parts: list[str]) -> None:
 @given(st.sampled_from("[]-, 1\t"), st.integers(1, 20_000))
 def test_a_long_run_of_one_character_is_read(character: str, times: int) -> None:
     read_reply(reply("- a " + character * times), SIX)
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_the_fault_of_a_part_is_the_fault_of_the_whole(fault: Fault) -> None:
+    """It comes as the whole's finish; the text beside it may look good."""
+    assert read_reply(reply("- a fine line [1]", fault.value), SIX).fault == fault
+
+
+ENGLISH = (
+    "- we ship the new page on the day that is best for all of us, and Ben tells the others. " * 2
+)
+JAPANESE = (
+    "- 新しいページは金曜日に公開することになりました。田中さんがサポートチームに連絡します。" * 2
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "said", "wrong"),
+    [
+        (ENGLISH, "en", JAPANESE, False),
+        (JAPANESE, "en", JAPANESE, True),
+        (ENGLISH, "ja", ENGLISH, True),
+        (JAPANESE, "ja", ENGLISH, False),
+        (ENGLISH, "conversation", ENGLISH, False),
+        (ENGLISH, "conversation", JAPANESE, True),
+        (JAPANESE, "conversation", ENGLISH, True),
+        (JAPANESE, "conversation", JAPANESE, False),
+        (ENGLISH, "conversation", f"{ENGLISH} {JAPANESE}", False),
+        (ENGLISH, "conversation", "ok", False),
+        (f"{ENGLISH}\n{JAPANESE}", "ja", ENGLISH, False),
+        ("- 了解です [1]", "en", ENGLISH, False),
+        ("- we ship on Friday [1]", "ja", JAPANESE, False),
+    ],
+)  # fmt: skip
+def test_wrong_language(text: str, language: str, said: str, wrong: bool) -> None:
+    wanted = short(messages(said, "👍"), language=language)
+    assert read_reply(reply(text), wanted).fault == (Fault.WRONG_LANGUAGE if wrong else "")
+
+
+def test_what_people_wrote_is_in_no_wrong_language() -> None:
+    own = MemoryLine(1, JAPANESE.removeprefix("- "), by_person=True)
+    wanted = long(existing=[own], additions=added("it ships", first=2), language="en")
+    assert read_reply(reply(f"- {own.text} [1]\n- it ships [2]"), wanted).fault == ""
+    theirs = long(existing=[MemoryLine(1, own.text)], additions=added("it ships", first=2))
+    assert read_reply(reply(f"- {own.text} [1]\n- it ships [2]"), theirs).fault != ""

@@ -1,13 +1,14 @@
 """A person corrects a memory, and meets another who did the same."""
 
 import re
+from datetime import timedelta
 from html import unescape
 
 import pytest
 from django.http import HttpResponse
 
 from memories.rules.lines import Origin
-from tests.factories import make_version
+from tests.factories import MONDAY, make_version
 from tests.views.conftest import Cast
 
 HTMX = {"HX-Request": "true"}
@@ -150,6 +151,34 @@ def test_a_text_rewritten_in_place_meanwhile_is_a_conflict(cast: Cast) -> None:
     response = edit(cast, MINE)
     assert response.status_code == 409
     assert "By the model again" in response.content.decode()
+
+
+def test_a_save_is_checked_in_the_write_itself(cast: Cast) -> None:
+    """Two people send the same form at the same moment: one of them is told."""
+    first, second = edit(cast, MINE, "editor"), edit(cast, THEIRS, "insider")
+    assert (first.status_code, second.status_code) == (302, 409)
+    assert MINE.split("\n")[0][2:] in second.content.decode()
+    assert cast.memory.versions.count() == 3
+
+
+def test_the_editor_says_what_will_happen_to_the_text(cast: Cast) -> None:
+    page = cast.clients["editor"].get(f"/m/{cast.memory.pk}/edit/").content.decode()
+    assert "the next automatic update starts from this text" in page
+    assert "Lines that you write, change or pin are kept word for word" in page
+
+
+def test_the_card_says_what_was_kept_and_put_back(cast: Cast) -> None:
+    make_version(
+        memory=cast.memory,
+        text="- a\n- b\n- c",
+        until=MONDAY + timedelta(hours=1),
+        kept=["- a", "- b"],
+        put_back=["- c"],
+    )
+    page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
+    card = page[page.index('id="memory"') : page.index('id="now"')]
+    assert "Kept: 2 lines of people." in card
+    assert "Put back: 1 line the model had lost." in card
 
 
 def test_all_versions_are_listed_newest_first(cast: Cast) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from memories.models import Workspace
+from memories.models import AuditEvent, Workspace
 from tests.views.conftest import Cast
 
 
@@ -23,6 +23,9 @@ def test_an_admin_changes_settings(cast: Cast) -> None:
         "time_zone": "Asia/Tokyo",
     }
     assert "Settings saved." in cast.clients["insider"].get(response["Location"]).content.decode()
+    event = AuditEvent.objects.get(action="settings")
+    assert (event.actor, event.workspace) == ("insider", "team")
+    assert event.details["changed"]["message_threshold"] == [50, 20]
 
 
 def test_a_wrong_value_is_shown_in_place_and_nothing_is_saved(cast: Cast) -> None:

@@ -1,12 +1,14 @@
 """One version, two compared, and an old one brought back and forth."""
 
+from datetime import timedelta
+
 import pytest
 from django.http import HttpResponse
 
-from memories.models import Generation, Memory, MemoryVersion
+from memories.models import AuditEvent, Generation, Memory, MemoryVersion
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
-from tests.factories import make_version, make_workspace_memory
+from tests.factories import MONDAY, make_version, make_workspace_memory
 from tests.views.conftest import Cast
 
 HTMX = {"HX-Request": "true"}
@@ -69,6 +71,118 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
         assert words in page, words
     assert f"/v/{secret.pk}/" not in page
     assert f"/v/{secret.pk}/" in page_of(cast, version.pk, "insider")
+
+
+def test_what_was_kept_and_put_back_is_told(cast: Cast) -> None:
+    version = make_version(
+        memory=cast.memory, text="- a\n- b", kept=["- of *Aya*"], put_back=["- of Tom", "- b"]
+    )
+    page = page_of(cast, version.pk, "member")
+    assert "Kept: 1 line of people. Put back: 2 lines the model had lost." in page
+    assert "of <strong>Aya</strong>" in page and "of Tom" in page
+    assert "Put back" not in page_of(cast, version_of(cast, 1).pk)
+
+
+def pin(
+    cast: Cast, position: object, word: str = "pin", name: str = "editor", **given: object
+) -> HttpResponse:
+    headers = HTMX if given.pop("htmx", "") else {}
+    path = f"/v/{given.pop('version', cast.memory.current.pk)}/pin/"
+    data = {word: position, "revision": 0, "on": "memory"} | given
+    return cast.clients[name].post(path, data, headers=headers)
+
+
+def pins(cast: Cast) -> list[str]:
+    cast.memory.refresh_from_db()
+    found = cast.memory.current.lines.filter(pinned=True)
+    return list(found.values_list("text", flat=True))
+
+
+class TestPins:
+    @pytest.mark.parametrize(
+        ("on", "path"), [("memory", "/w/team/c/C0PUBLIC/#memory"), ("version", "/v/{}/")]
+    )
+    def test_a_line_is_pinned_in_place_and_unpinned(self, cast: Cast, on: str, path: str) -> None:
+        response = pin(cast, 1, on=on)
+        assert response.status_code == 302
+        assert response["Location"] == path.format(cast.memory.current.pk)
+        assert pins(cast) == ["- Aya owns iOS"]
+        assert cast.memory.versions.count() == 2
+        page = cast.clients["editor"].get(response["Location"]).content.decode()
+        assert "Pinned: every later update keeps this line word for word." in page
+        assert 'name="unpin" value="1" aria-pressed="true"' in page
+        assert 'name="pin" value="0" aria-pressed="false"' in page
+        pin(cast, 1, "unpin")
+        assert pins(cast) == []
+        events = AuditEvent.objects.filter(action__startswith="line").order_by("pk")
+        told = list(events.values_list("action", "actor"))
+        assert told == [("line_pin", "editor"), ("line_unpin", "editor")]
+
+    @pytest.mark.parametrize("on", ["memory", "version"])
+    def test_by_htmx_it_brings_the_part_it_was_on(self, cast: Cast, on: str) -> None:
+        response = pin(cast, 0, on=on, htmx="1")
+        part = response.content.decode()
+        assert response.status_code == 200 and "<html" not in part
+        assert f'<section id="{on}"' in part or f'<div id="{on}"' in part
+        assert f'id="{on}-pin-0"' in part and 'aria-pressed="true"' in part
+        assert "autofocus" not in part  # it stays where it is: on the button
+        assert 'id="toast"' in part and "Pinned: every later update" in part
+
+    @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
+    @pytest.mark.parametrize("on", ["memory", "version"])
+    def test_of_a_text_that_is_gone_nothing_is_pinned(self, cast: Cast, on: str, htmx: str) -> None:
+        seen = cast.memory.current.pk
+        cast.memory.revise("- Other\n- Aya owns iOS", by=None, based_on=2)
+        response = pin(cast, 1, version=seen, on=on, htmx=htmx)
+        page = response.content.decode()
+        assert response.status_code == 409
+        assert "Nothing was pinned: v3 was saved after you opened this page." in page
+        assert pins(cast) == []
+        assert ("<html" in page) is (not htmx)
+
+    def test_nor_of_one_that_was_made_again_in_its_place(self, cast: Cast) -> None:
+        cast.memory.versions.filter(number=2).update(revision=1)
+        assert pin(cast, 1).status_code == 409
+        assert pin(cast, 1, revision=1).status_code == 302
+
+    @pytest.mark.parametrize("position", [2, -1, "", "x", "9" * 40])
+    def test_a_line_that_is_not_there(self, cast: Cast, position: object) -> None:
+        assert pin(cast, position).status_code == 404
+        assert pins(cast) == []
+
+    @pytest.mark.parametrize(
+        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
+    )
+    def test_others_pin_nothing(self, cast: Cast, name: str, status: int) -> None:
+        assert pin(cast, 0, name=name).status_code == status
+        assert pins(cast) == []
+        cast.memory.pin(0, by=None, based_on=2)
+        page = page_of(cast, cast.memory.current.pk, "member")
+        assert "#pinned" in page and "pinned</span>" in page
+        assert "/pin/" not in page
+
+    def test_it_is_never_a_link(self, cast: Cast) -> None:
+        assert cast.clients["editor"].get(f"/v/{cast.memory.current.pk}/pin/").status_code == 405
+
+    def test_an_old_version_has_no_pins_to_set(self, cast: Cast) -> None:
+        assert "/pin/" not in page_of(cast, version_of(cast, 1).pk)
+        assert pin(cast, 0, version=version_of(cast, 1).pk).status_code == 409
+
+    def test_equal_lines_are_pinned_together(self, cast: Cast) -> None:
+        make_version(
+            memory=cast.memory, text="- twice\n- once\n* twice", until=MONDAY + timedelta(hours=1)
+        )
+        cast.memory.refresh_from_db()
+        pin(cast, 2)
+        assert pins(cast) == ["- twice", "* twice"]
+
+    def test_a_pin_goes_with_its_line(self, cast: Cast) -> None:
+        pin(cast, 1)
+        cast.memory.refresh_from_db()
+        cast.memory.revise("- New\n- Aya owns iOS", by=None, based_on=2)
+        assert pins(cast) == ["- Aya owns iOS"]
+        restore(cast, 1, based_on=3)
+        assert pins(cast) == ["- Aya owns iOS"]
 
 
 def test_restore_and_undo_grow_the_history_by_two(cast: Cast) -> None:

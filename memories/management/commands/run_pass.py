@@ -14,7 +14,8 @@ from memories.management.arguments import (
     document,
     workspace_from,
 )
-from memories.pipeline.passes import Report, run_pass
+from memories.pipeline.passes import run_pass
+from memories.pipeline.report import Report
 
 
 class Command(BaseCommand):

@@ -9,14 +9,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
-from django.db import DatabaseError, connection
-from django.utils import timezone
+from django.db import connection
 
-from memories.models import Heartbeat
 from memoryhub.env import BASE_DIR
 from memoryhub.health import unapplied_migrations
 from memoryhub.static import collect_static_when_changed
 from memoryhub.supervise import Child, ChildFailedError, Supervisor
+from memoryhub.worker import worker_child
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +54,6 @@ class Command(BaseCommand):
 
 def children(listener: socket.socket) -> list[Child]:
     """The two processes; web takes over the bound socket, so nobody can take the port between."""
-    manage = str(BASE_DIR / "manage.py")
     socket_fd = listener.fileno()
     return [
         Child(
@@ -73,26 +71,8 @@ def children(listener: socket.socket) -> list[Child]:
             ],
             pass_fds=(socket_fd,),
         ),
-        Child("worker", [sys.executable, manage, "qcluster"], hangs=worker_hangs),
+        worker_child(),
     ]
-
-
-def worker_hangs(age: float) -> bool:
-    """Whether a worker of this age (seconds) is alive but works on nothing.
-
-    A qcluster whose idle workers were killed never works again and does not notice. The tick leaves a
-    mark each minute; it may wait behind long tasks, but not for twice their time-out.
-    """
-    patience = 2 * settings.Q_CLUSTER["timeout"]
-    if age < patience:
-        return False
-    try:
-        last = Heartbeat.objects.last_beat()
-    except DatabaseError:
-        return False  # its fault, and a new worker would not reach it either
-    finally:
-        connection.close()
-    return last is None or (timezone.now() - last).total_seconds() > patience
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,0 +1,67 @@
+"""Endpoints of models: whether they take calls, and a person's word that they may again."""
+
+from typing import Any, cast
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from memories.admin.audience import AudienceAdmin, ReadOnly
+from memories.models import Endpoint, Reader, User
+from memories.rules.breaker import Refusal
+
+WORDS = {
+    Refusal.RATE_LIMITED: _("asks for a pause"),
+    Refusal.BREAKER_OPEN: _("does not answer"),
+    Refusal.NEEDS_PERSON: _("waits for a person"),
+}
+
+
+@admin.register(Endpoint)
+class EndpointAdmin(ReadOnly, AudienceAdmin):
+    """They are of the whole installation, so only operators see them."""
+
+    list_display = ("name", "closed", "until", "fault", "failures", "changed_at")
+    search_fields = ("name", "fault")
+    ordering = ("-changed_at",)
+    actions = ("resume",)
+    fields = (
+        "name",
+        "closed",
+        "until",
+        "fault",
+        "fault_text",
+        "failures",
+        "rate_limits",
+        "openings",
+        "worst_ratio",
+        "changed_at",
+    )
+
+    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
+        return rows if reader.is_operator else rows.none()
+
+    @admin.display(description=_("takes no calls: why"))
+    def closed(self, endpoint: Endpoint) -> Any:
+        refused = endpoint.breaker.refusal(timezone.now())
+        return WORDS[refused[0]] if refused else None
+
+    @admin.display(description=_("until"))
+    def until(self, endpoint: Endpoint) -> Any:
+        refused = endpoint.breaker.refusal(timezone.now())
+        return refused[1] if refused else None
+
+    def has_resume_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("memories.change_endpoint")
+
+    @admin.action(description=_("Allow calls again"), permissions=["resume"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        count = sum(endpoint.resume(cast(User, request.user)) for endpoint in queryset)
+        text = ngettext(
+            "%(count)d endpoint is called again.", "%(count)d endpoints are called again.", count
+        )
+        level = messages.SUCCESS if count else messages.WARNING
+        self.message_user(request, text % {"count": count}, level)

@@ -1,0 +1,93 @@
+"""A backfill's quote and progress, as a terminal shows them."""
+
+from typing import Any
+
+Numbers = dict[str, Any]
+
+
+def quote_words(quote: Numbers) -> str:
+    """The table: one line a channel, and the sum."""
+    rows: list[tuple[str, ...]] = [
+        ("", "messages", "segments", "threads", "calls", "tokens", "cost", "minutes")
+    ]
+    rows += [(f"#{one['channel_name']}", *_cells(one, quote)) for one in quote["channels"]]
+    if quote["workspace"]["calls"]["high"]:
+        rows.append(("the workspace's memory", *_cells(quote["workspace"], quote)))
+    rows.append(("total", *_cells(quote["total"], quote)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join([*lines, _basis(quote)])
+
+
+def _cells(one: Numbers, quote: Numbers) -> tuple[str, ...]:
+    return (
+        f"{one['messages']:,}",
+        f"{one['segments']:,}",
+        f"{one['threads']:,}",
+        span(one["calls"]),
+        span(one["tokens"]),
+        "nothing" if quote["free"] else dollars(one["dollars"]),
+        span(one["minutes"], 1),
+    )
+
+
+def _basis(quote: Numbers) -> str:
+    if quote["free"]:
+        return "No model is named: the offline summariser makes no calls, and costs nothing."
+    if quote["measured"]:
+        return f"By the newest {quote['measured']} calls of this model."
+    return "Nothing of this model is measured yet: tokens by our estimate, times by a guess."
+
+
+def span(numbers: Numbers, digits: int = 0) -> str:
+    low, high = (f"{numbers[name]:,.{digits}f}" for name in ("low", "high"))
+    return low if low == high else f"{low} – {high}"
+
+
+def dollars(numbers: Numbers | None) -> str:
+    if numbers is None:
+        return "unpriced tokens"
+    return f"{money(numbers['low'])} – {money(numbers['high'])}"
+
+
+def money(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:,.4f}"
+
+
+def progress_words(progress: Numbers, quote: Numbers) -> str:
+    """One line: made, spent of quoted, and how long it still takes."""
+    words = [f"{progress['made']:,} of {progress['wanted']:,} summaries"]
+    if progress["given_up"]:
+        words.append(f"{progress['given_up']:,} given up")
+    if not quote.get("free"):
+        total = quote["total"]
+        words.append(f"{progress['tokens']:,} tokens of {span(total['tokens'])}")
+        if total["dollars"] is None or progress["dollars"] is None:
+            words.append("unpriced tokens")
+        else:
+            words.append(f"{money(progress['dollars'])} of {dollars(total['dollars'])}")
+    if left := progress["minutes_left"]:
+        words.append(f"about {span(left, 1)} minutes left")
+    return ", ".join(words)
+
+
+def state_words(told: Numbers) -> str:
+    """The order and how far it is."""
+    why = f" ({told['paused_by'].replace('_', ' ')})" if told["paused_by"] else ""
+    lines = [f"Backfill {told['id']} is {told['state']}{why}."]
+    if told["cap_tokens"] is not None:
+        lines.append(f"  cap: {told['cap_tokens']:,} tokens")
+    if told["cap_dollars"] is not None:
+        lines.append(f"  cap: {money(told['cap_dollars'])}")
+    lines.append(f"  {progress_words(told['progress'], told['quote'])}")
+    lines += [
+        f"  #{one['channel_name']}: {one['made']:,} of {one['wanted']:,}"
+        for one in told["progress"]["channels"]
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,238 @@
+"""Remember older history: what it will cost first, then under a cap, with a way to stop."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from memories.management.arguments import (
+    add_json_argument,
+    add_reader_argument,
+    add_workspace_argument,
+    document,
+    reader_from,
+    workspace_from,
+)
+from memories.management.backfill_words import progress_words, quote_words, state_words
+from memories.models import AnotherBackfill, Backfill, Channel, User
+from memories.pipeline.backfill import (
+    NeedsPrice,
+    carry_out,
+    check_cap,
+    document_of,
+    progress_of,
+)
+from memories.pipeline.estimate import quote_backfill
+from memories.rules.context import NoSuchChannel, find_channel
+from memories.rules.orders import Unreadable, read_cap, read_since
+from memories.rules.slacktime import to_micros
+
+NOT_DONE = 2  # exit status: the order stands, but it is paused, cancelled or has to wait
+STOPPED = 130
+TELL_SECONDS = 5.0
+TELL_SECONDS_TERMINAL = 0.5
+
+
+def cap(text: str) -> tuple[int | None, int | None]:
+    try:
+        return read_cap(text)
+    except Unreadable as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither tokens, such as 200000, nor money, such as $2.50"
+        ) from error
+
+
+class Command(BaseCommand):
+    help = (
+        "Remember older messages. Says first what that costs, then works until it is done; may be"
+        " stopped with Ctrl-C, then the worker goes on. Exit status 2: it was paused or cancelled,"
+        " or has to wait."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_workspace_argument(parser)
+        add_reader_argument(parser)
+        parser.add_argument(
+            "--channel",
+            action="append",
+            metavar="ID_OR_NAME",
+            help="only this channel; may be given several times; without it all that may be read",
+        )
+        parser.add_argument(
+            "--since",
+            default="all",
+            metavar="all|DATE|DAYS",
+            help="from a day on (2026-01-31), or from so many days back; all, the default: from"
+            " the first message",
+        )
+        parser.add_argument(
+            "--cap",
+            type=cap,
+            default=(None, None),
+            metavar="TOKENS|$MONEY",
+            help="the most it may cost, such as 200000 or '$2.50'; then nothing is asked",
+        )
+        parser.add_argument("--yes", action="store_true", help="start without asking")
+        what = parser.add_mutually_exclusive_group()
+        for name, words in (
+            ("estimate", "only say what it would cost"),
+            ("status", "say how far the last one is"),
+            ("pause", "begin no more calls for now"),
+            ("resume", "go on, with --cap under a new cap of the whole; the worker does the rest"),
+            ("cancel", "leave out what is not done yet"),
+        ):
+            what.add_argument(f"--{name}", action="store_true", help=words)
+        add_json_argument(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.options = options
+        self.workspace, self.reader = workspace_from(options), reader_from(options)
+        self.by = User.objects.get(pk=self.reader.user_id) if self.reader.user_id else None
+        for verb in ("pause", "resume", "cancel"):
+            if options[verb]:
+                self._change(verb)
+                return
+        if options["status"]:
+            self._show(None, self._backfills().first())
+            return
+        self._order()
+
+    def _backfills(self) -> Any:
+        return Backfill.objects.visible_to(self.reader).filter(workspace=self.workspace)
+
+    def _change(self, verb: str) -> None:
+        backfill = self._backfills().unfinished().first()
+        if backfill is None:
+            raise CommandError("No backfill runs or is paused that this reader may see.")
+        if verb == "resume":
+            tokens, micros = self.options["cap"]
+            caps = {"cap_tokens": tokens, "cap_micros": micros}
+            done = backfill.resume(self.by, **(caps if tokens or micros else {}))
+        else:
+            done = getattr(backfill, verb)(self.by)
+        if not done:
+            raise CommandError(
+                f"{backfill} is {backfill.get_state_display()} already.".capitalize()
+            )
+        self._show(None, backfill)
+
+    # A new one
+
+    def _order(self) -> None:
+        channels = self._channels()
+        now = self.workspace.known_until(timezone.now())
+        if now is None:
+            raise CommandError("The workspace is connected to Slack but was never read to the end.")
+        since_us = self._since(now)
+        quote = quote_backfill(self.workspace, channels, since_us, now).as_json()
+        if self.options["estimate"]:
+            self._show(quote, None)
+            return
+        (self.stderr if self.options["json"] else self.stdout).write(quote_words(quote))
+        tokens, micros = self.options["cap"]
+        self._ask(quote)
+        try:
+            check_cap(quote, micros)
+            backfill = Backfill.objects.start(
+                self.workspace,
+                channels,
+                since_us=since_us,
+                until_us=to_micros(now),
+                quote=quote,
+                cap_tokens=tokens,
+                cap_micros=micros,
+                by=self.by,
+            )
+        except NeedsPrice as error:
+            raise CommandError(
+                "A cap in dollars needs a price for the model: manage.py costs, or give tokens."
+            ) from error
+        except AnotherBackfill as error:
+            raise CommandError(
+                "Another backfill of this workspace runs or is paused: see --status; --resume or"
+                " --cancel it first."
+            ) from error
+        self._carry_out(backfill)
+
+    def _carry_out(self, backfill: Backfill) -> None:
+        try:
+            why = carry_out(backfill, self._telling(backfill))
+        except KeyboardInterrupt as error:
+            raise CommandError(
+                f"Stopped here; {backfill} goes on in the worker. To stop it: --pause or --cancel.",
+                returncode=STOPPED,
+            ) from error
+        finally:
+            if self.stderr.isatty():
+                self.stderr.write("\r\033[K", ending="")
+        self._show(None, backfill)
+        if backfill.state != Backfill.State.DONE:
+            reason = why or backfill.paused_by or backfill.get_state_display()
+            raise CommandError(f"Not done: {reason}. What is made stays.", returncode=NOT_DONE)
+
+    def _channels(self) -> list[Channel]:
+        readable = self.workspace.channels.visible_to(self.reader)
+        names = readable.names()
+        try:
+            wanted = [find_channel(names, one) for one in self.options["channel"] or names]
+        except NoSuchChannel as error:
+            raise CommandError(str(error)) from error
+        if not wanted:
+            raise CommandError("There is no channel that this reader may read.")
+        return list(readable.filter(slack_id__in=wanted))
+
+    def _since(self, now: datetime) -> int:
+        try:
+            return read_since(self.options["since"], now, self.workspace.memory_settings.zone)
+        except Unreadable as error:
+            raise CommandError(
+                f"--since wants a day, such as 2026-01-31, a number of days or all, not"
+                f" {self.options['since']!r}."
+            ) from error
+
+    def _ask(self, quote: dict[str, Any]) -> None:
+        if self.options["yes"] or quote["free"] or self.options["cap"] != (None, None):
+            return
+        if not sys.stdin.isatty():
+            raise CommandError("Give --cap or --yes: nobody can be asked here.")
+        self.stderr.write("Start? [y/N] ", ending="")
+        self.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise CommandError("Nothing was started.")
+
+    # What is said
+
+    def _telling(self, backfill: Backfill) -> Callable[[], None]:
+        """Says how far it is: in place on a terminal, else a line every few seconds."""
+        on_terminal = self.stderr.isatty()
+        every = TELL_SECONDS_TERMINAL if on_terminal else TELL_SECONDS
+        told = time.monotonic()
+
+        def tell() -> None:
+            nonlocal told
+            if time.monotonic() - told < every:
+                return
+            line = progress_words(progress_of(backfill, timezone.now()).as_json(), backfill.quote)
+            told = time.monotonic()
+            if on_terminal:
+                self.stderr.write(f"\r\033[K{line}", ending="")
+            else:
+                self.stderr.write(line)
+
+        return tell
+
+    def _show(self, quote: dict[str, Any] | None, backfill: Backfill | None) -> None:
+        told = document_of(self.workspace.slug, quote, backfill, timezone.now())
+        if self.options["json"]:
+            self.stdout.write(document(told))
+        elif backfill is not None:
+            self.stdout.write(state_words(told))
+        elif quote is not None:
+            self.stdout.write(quote_words(quote))
+        else:
+            self.stdout.write("There was no backfill yet that this reader may see.")

@@ -1,0 +1,218 @@
+"""What models cost: sums of tokens and money, prices, and caps."""
+
+import argparse
+import calendar
+import re
+from datetime import UTC, date, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from memories.management import shown_jobs
+from memories.management.arguments import (
+    add_json_argument,
+    add_reader_argument,
+    document,
+    reader_from,
+    workspace_from,
+)
+from memories.management.shown_jobs import dollars
+from memories.models import Cap, Price, Reader, User, Workspace
+from memories.pipeline.costs import MONEY, NAMES, By, Row, Sums, cap_uses, costs, total
+from memories.rules.invisible import marked
+
+NONE = "none"
+
+
+class Command(BaseCommand):
+    help = (
+        "What models cost: tokens, requests and dollars of this month, or of other days (UTC), and "
+        "how much of each cap is used. Sets prices and caps as well."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_workspace(parser)
+        add_reader_argument(parser)
+        add_json_argument(parser)
+        period = parser.add_mutually_exclusive_group()
+        period.add_argument("--month", metavar="YYYY-MM", help="this month; default: the current")
+        period.add_argument("--days", type=int, metavar="N", help="the last N days, with today")
+        parser.add_argument(
+            "--by", choices=[*By], default=By.DAY, help="one row for each (default: %(default)s)"
+        )
+        actions = parser.add_subparsers(dest="action", metavar="ACTION")
+
+        def action(name: str, summary: str) -> argparse.ArgumentParser:
+            # What stands before the action is not forgotten after it.
+            sub: argparse.ArgumentParser = actions.add_parser(
+                name, help=summary, description=summary, argument_default=argparse.SUPPRESS
+            )
+            add_reader_argument(sub)
+            return sub
+
+        price = action("price", "Set what a model costs, in dollars per million tokens.")
+        price.add_argument("model", help="as MEMORYHUB_MODEL names it; its dated releases too")
+        price.add_argument("in", metavar="IN", help="dollars per million tokens that go in")
+        price.add_argument("out", metavar="OUT", nargs="?", default=NONE, help="and that come out")
+        cap = action("cap", "Set the most that may be spent in a day or a month (UTC).")
+        _add_workspace(cap)
+        cap.add_argument("period", choices=[*Cap.Period.values], help="day or month")
+        cap.add_argument("--tokens", metavar="N", help=f"so many tokens, or `{NONE}`")
+        cap.add_argument("--money", metavar="D", help=f"so many dollars, or `{NONE}`")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        reader = reader_from(options)
+        self.by = User.objects.get(pk=reader.user_id) if reader.user_id else None
+        workspace = workspace_from(options) if options.get("workspace") else None
+        if options["action"] and self.by and not self.by.is_superuser:
+            raise CommandError("Prices and caps are an operator's to set.")
+        try:
+            if options["action"] == "price":
+                self._price(options)
+            elif options["action"] == "cap":
+                self._cap(workspace, options)
+            else:
+                self._report(reader, workspace, options)
+        except ValidationError as error:
+            raise CommandError(" ".join(error.messages)) from error
+
+    # -- prices and caps
+
+    def _price(self, options: dict[str, Any]) -> None:
+        model = options["model"]
+        if options["in"] == NONE:
+            price = Price.objects.filter(model=model).first()
+            if price is None:
+                raise CommandError(f"There is no price of {model!r}.")
+            price.forget(by=self.by)
+            self.stdout.write(f"{model}: no price; its tokens are told as unpriced.")
+            return
+        amounts = (_amount(options[name], name.upper()) for name in ("in", "out"))
+        price = Price.objects.change(model, *amounts, by=self.by)
+        self.stdout.write("{}: ${} in, ${} out per million tokens.".format(model, *price.words))
+
+    def _cap(self, workspace: Workspace | None, options: dict[str, Any]) -> None:
+        limits: dict[str, Any] = {}
+        if "tokens" in options:
+            limits["tokens"] = _tokens(options["tokens"])
+        if "money" in options:
+            given = options["money"]
+            limits["money"] = None if given == NONE else _amount(given, "--money")
+        if not limits:
+            raise CommandError("Give --tokens, --money, or both.")
+        cap = Cap.objects.change(workspace, options["period"], by=self.by, **limits)
+        whose = workspace.slug if workspace else "the whole installation"
+        told = _limits(cap.tokens, dollars(cap.micros)) if cap else "no cap"
+        self.stdout.write(f"A {options['period']} of {whose}: {told}.")
+
+    # -- sums
+
+    def _report(self, reader: Reader, workspace: Workspace | None, options: dict[str, Any]) -> None:
+        now = timezone.now()
+        first, last = _days(options, now.astimezone(UTC).date())
+        by = By(options["by"])
+        rows = costs(reader, workspace, first, last, by)
+        caps = [shown_jobs.cap(use) for use in cap_uses(reader, workspace, now)]
+        whole = total(rows)
+        if options["json"]:
+            report = {
+                "workspace": workspace.slug if workspace else None,
+                "from": first.isoformat(),
+                "to": last.isoformat(),
+                "by": by,
+                "rows": [{"key": row.key, "name": row.name, **_sums(row.sums)} for row in rows],
+                "total": _sums(whole),
+                "caps": caps,
+                "prices": [_price(price) for price in Price.objects.all()],
+            }
+            self.stdout.write(document(report))
+            return
+        self.stdout.write(f"{first} to {last} (UTC)")
+        width = max((len(row.name) for row in rows), default=0)
+        for row in [*rows, Row("", "total", whole)]:
+            self.stdout.write(f"{marked(row.name):<{max(width, 5)}}  {_in_words(row.sums)}")
+        for cap in caps:
+            used = _limits(cap["tokens_used"], cap["dollars_used"])
+            limit = _limits(cap["tokens"], cap["dollars"])
+            whose = cap["workspace"] or "all"
+            self.stdout.write(f"cap of {whose}, {cap['period']}: {limit}; used {used}")
+
+
+def _add_workspace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workspace", metavar="SLUG", help="of this workspace; without it of all together"
+    )
+
+
+def _days(options: dict[str, Any], today: date) -> tuple[date, date]:
+    if options["days"] is not None:
+        if not 1 <= options["days"] <= 3660:
+            raise CommandError("--days wants a number from 1 to 3660.")
+        return today - timedelta(days=options["days"] - 1), today
+    if not options["month"]:
+        return today.replace(day=1), today
+    found = re.fullmatch(r"([0-9]{4})-(0[1-9]|1[0-2])", options["month"])
+    if found is None or found[1] == "0000":
+        raise CommandError(f"--month wants YYYY-MM, not {options['month']!r}.")
+    year, month = int(found[1]), int(found[2])
+    return date(year, month, 1), date(year, month, calendar.monthrange(year, month)[1])
+
+
+def _amount(given: str, name: str) -> Decimal:
+    """Dollars, from text. How many places there may be is the row's to say."""
+    try:
+        amount = Decimal(given)
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite():
+        raise CommandError(f"{name} wants an amount such as 0.25, not {given!r}.")
+    return amount
+
+
+def _tokens(given: str) -> int | None:
+    if given == NONE:
+        return None
+    digits = given.replace("_", "").replace(",", "")
+    if not (digits.isascii() and digits.isdigit()):
+        raise CommandError(f"--tokens wants a whole number or `{NONE}`, not {given!r}.")
+    return int(digits[:20])
+
+
+def _sums(sums: Sums) -> dict[str, Any]:
+    """Millionths of a dollar as dollars; null where nothing has a price."""
+    told = {name: getattr(sums, name) for name in NAMES}
+    money = {name.replace("micros", "dollars"): dollars(told.pop(name)) for name in MONEY}
+    return told | money
+
+
+def _price(price: Price) -> dict[str, str]:
+    given, taken = price.words
+    return {"model": price.model, "in": given, "out": taken}
+
+
+def _limits(tokens: int | None, money: str | None) -> str:
+    parts = [f"{tokens:,} tokens"] if tokens is not None else []
+    return ", ".join([*parts, *([f"${money}"] if money is not None else [])])
+
+
+def _in_words(sums: Sums) -> str:
+    known = dollars(sums.micros)
+    parts = [
+        f"{sums.tokens_in:,} tokens in, {sums.tokens_out:,} out",
+        f"{sums.requests:,} requests",
+        *([f"${known}"] if known is not None else []),
+        *([f"{sums.unpriced_tokens:,} unpriced tokens"] if sums.unpriced_tokens else []),
+    ]
+    for name, tokens, micros in (
+        ("promised", sums.promised_tokens, sums.promised_micros),
+        ("lost", sums.lost_tokens, sums.lost_micros),
+    ):
+        if tokens:
+            parts.append(
+                f"{name} up to {tokens:,} tokens"
+                + (f", ${dollars(micros)}" if micros is not None else " without a price")
+            )
+    return "; ".join(parts)

@@ -1,0 +1,74 @@
+"""Take in a workspace that `export` wrote: all of it or nothing (docs/bundle.md)."""
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+
+from memories.management.arguments import add_json_argument, document
+from memories.management.telling import progress
+from memories.pipeline.bundle.archive import BundleError
+from memories.pipeline.bundle.reading import import_workspace
+
+STOPPED = 130
+
+
+def slug(text: str) -> str:
+    """A name for addresses: letters, digits, - and _."""
+    if not re.fullmatch(r"[-a-zA-Z0-9_]{1,50}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not made of letters, digits, - and _")
+    return text
+
+
+class Command(BaseCommand):
+    help = (
+        "Make a new workspace from a file that `export` wrote, with all versions; it goes on as the"
+        " original would. All of it or nothing. To read a Slack export: import_slack."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", metavar="FILE", type=Path, help="what `export` wrote")
+        parser.add_argument(
+            "--workspace", metavar="SLUG", type=slug, help="its new name; default: the one it had"
+        )
+        add_json_argument(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            done = import_workspace(
+                options["file"], slug=options["workspace"], tell=progress(self.stderr)
+            )
+        except BundleError as error:
+            raise CommandError(f"{error} Nothing was taken in.") from error
+        except KeyboardInterrupt as error:
+            raise CommandError("Stopped. Nothing was taken in.", returncode=STOPPED) from error
+        except DatabaseError as error:
+            raise CommandError(
+                f"The database refused it ({type(error).__name__}); nothing was taken in. Run"
+                " `manage.py migrate` first, or see DATABASE_URL."
+            ) from error
+        report = {
+            "workspace": done.workspace.slug,
+            "counts": dict(done.counts),
+            "accounts_known": done.accounts_known,
+            "accounts_made": done.accounts_made,
+            "left_out": done.left_out,
+        }
+        if options["json"]:
+            self.stdout.write(document(report))
+            return
+        self.stdout.write(f"{options['file'].name} is now workspace {done.workspace.slug}:")
+        for what, count in done.counts.items():
+            self.stdout.write(f"{what:>12}{count:>12,}")
+        self.stdout.write(
+            f"{done.accounts_known:,} logins of these names were here;"
+            f" {done.accounts_made:,} were made, inactive and without a password."
+        )
+        if done.left_out["channels"]:
+            self.stdout.write(
+                f"The export had left out {done.left_out['channels']:,} channels that its reader"
+                " may not read."
+            )

@@ -1,0 +1,215 @@
+"""Jobs as a command shows them: to machines as values, to people as lines.
+
+Facts of operation are for whoever runs the installation; whose memory it is, what an endpoint said
+and what a model answered only for its readers.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from memories.models import Call, Generation
+from memories.pipeline.costs import CapUse
+from memories.pipeline.operate import Health, wait_of
+from memories.rules.faults import MOST_ATTEMPTS
+from memories.rules.invisible import marked
+from memories.rules.tokens import estimate
+from memories.rules.waits import Wait
+
+PRIVATE = "private"
+
+
+def job(generation: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
+    """A row of the list. ``generation`` comes with its memory, base and backfill, and says
+    ``is_readable``."""
+    memory = generation.memory
+    before, after = _sizes(generation)
+    return {
+        "id": generation.pk,
+        "workspace": memory.workspace.slug,
+        "place": place(generation),
+        "scope": memory.scope,
+        "type": memory.memory_type,
+        "state": generation.state,
+        "waits_for": wait_of(generation, now, endpoint_closed=endpoint_closed),
+        "not_before": iso(generation.not_before),
+        "fault": generation.fault,
+        "attempts": generation.attempts,
+        "workers_lost": generation.lost,
+        "backfill": generation.backfill_id,
+        "tokens_before": before,
+        "tokens_after": after,
+        "created_at": iso(generation.created_at),
+        "finished_at": iso(generation.finished_at),
+    }
+
+
+def place(generation: Any) -> str | None:
+    """None: private."""
+    if not generation.is_readable:
+        return None
+    memory = generation.memory
+    if memory.channel is None:
+        return str(memory.workspace.slug)
+    return f"#{memory.channel.name} {memory.thread_ts}".strip()
+
+
+def _sizes(generation: Generation) -> tuple[int | None, int | None]:
+    """Tokens of the text as it is and as it is proposed."""
+    is_proposed = generation.state == Generation.State.PROPOSED
+    reply = generation.saved_reply if is_proposed else None
+    if reply is None:
+        return None, None
+    return estimate(generation.base.content) if generation.base else 0, estimate(reply.text)
+
+
+def whole_job(generation: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
+    """All facts of one, with its calls and what it reads."""
+    reply, is_readable = generation.saved_reply, generation.is_readable
+    reads = generation.read.select_related("version__memory").order_by("version")
+    return job(generation, now, endpoint_closed=endpoint_closed) | {
+        "trigger": generation.trigger,
+        "what_happened": generation.fault_text if is_readable else None,
+        "provisional": generation.provisional,
+        "segment": generation.segment_id,
+        "base": generation.base_id,
+        "way": generation.way,
+        "fence": generation.fence,
+        "lease_until": iso(generation.lease_until),
+        "model": generation.model,
+        "prompt_version": generation.prompt_version,
+        "tokens_in": generation.prompt_tokens,
+        "tokens_out": generation.completion_tokens,
+        "requests": generation.calls,
+        "seconds": round(generation.seconds, 3),
+        "calls": [call(one) for one in generation.claims.order_by("fence")],
+        "inputs": [{"version": one.version_id, "revision": one.revision} for one in reads],
+        "reply": reply.text if reply and is_readable else None,
+    }
+
+
+def call(one: Call) -> dict[str, Any]:
+    """Until it has ended, tokens and dollars are the upper bound that is kept for it."""
+    return {
+        "claim": one.fence,
+        "model": one.model,
+        "began_at": iso(one.began_at),
+        "ended_at": iso(one.ended_at),
+        "tokens": one.tokens,
+        "dollars": dollars(one.micros),
+        "tokens_in": one.prompt_tokens,
+        "tokens_out": one.completion_tokens,
+        "requests": one.requests,
+        "fault": one.fault,
+    }
+
+
+def health_as_json(health: Health) -> dict[str, Any]:
+    why, until = health.refusal or ("", None)
+    return {
+        "worker_at": iso(health.worker_at),
+        "endpoint": str(health.endpoint) if health.endpoint else None,
+        "refuses": str(why),
+        "until": iso(until),
+        "fault": health.endpoint.fault if health.endpoint and health.refusal else "",
+        "caps_reached": [cap(use) for use in health.caps],
+        "states": health.counts,
+    }
+
+
+def cap(use: CapUse) -> dict[str, Any]:
+    limit = use.cap
+    return {
+        "workspace": limit.workspace.slug if limit.workspace else None,
+        "period": limit.period,
+        "since": use.first_day.isoformat(),
+        "until": iso(use.until),
+        "tokens": limit.tokens,
+        "tokens_used": use.tokens,
+        "dollars": dollars(limit.micros),
+        "dollars_used": dollars(use.micros),
+    }
+
+
+def iso(at: datetime | None) -> str | None:
+    return at.isoformat(timespec="seconds") if at else None
+
+
+def dollars(micros: int | None) -> str | None:
+    """Exact, in dollars with six places. None: no price, or no limit."""
+    return None if micros is None else f"{micros // 1_000_000}.{micros % 1_000_000:06}"
+
+
+# -- for people
+
+
+def health_line(health: Health, now: datetime) -> str:
+    """One line: worker, endpoint, caps, jobs."""
+    told = health_as_json(health)
+    seen = health.worker_at
+    worker = f"last sign {ago(now - seen)} ago" if seen else "no sign yet"
+    endpoint = told["endpoint"] or "none called yet"
+    if health.refusal:
+        why = f"{told['refuses']}: {told['fault']}".replace("_", " ").rstrip(": ")
+        until = f"until {told['until']}" if told["until"] else "until `jobs resume` or `jobs retry`"
+        endpoint += f" takes no calls ({why}) {until}"
+    parts = [f"worker: {worker}", f"model: {endpoint}"]
+    if told["caps_reached"]:
+        caps = (f"{c['workspace'] or 'all'} {c['period']}" for c in told["caps_reached"])
+        parts.append(f"caps reached: {', '.join(caps)}")
+    counts = ", ".join(f"{n} {state}" for state, n in sorted(health.counts.items()))
+    return "; ".join([*parts, f"jobs: {counts or 'none open'}"])
+
+
+def ago(passed: Any) -> str:
+    seconds = max(int(passed.total_seconds()), 0)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def why(row: dict[str, Any]) -> str:
+    """What it waits for, in words with its numbers."""
+    words = {
+        None: "",
+        Wait.TURN: "its turn",
+        Wait.RUNNING: "an answer",
+        Wait.NO_WORKER: "another worker: its own is gone",
+        Wait.LATER: f"not before {row['not_before']}",
+        Wait.CAP: f"a cap is reached: not before {row['not_before']}",
+        Wait.ENDPOINT: "the model takes no calls now",
+        Wait.BACKFILL: f"backfill {row['backfill']} does not run",
+        Wait.PERSON: f"accept or reject: {row['tokens_before']} → {row['tokens_after']} tokens",
+        Wait.RETRY: "given up: retry",
+    }[row["waits_for"]]
+    fault = row["fault"].replace("_", " ")
+    used = f"attempt {row['attempts']} of {MOST_ATTEMPTS}" if row["attempts"] else ""
+    return "; ".join(part for part in (words, fault, used) if part)
+
+
+def lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for row in rows:
+        where = marked(row["place"]) if row["place"] is not None else PRIVATE
+        kind = f"{row['scope']} {row['type']}"
+        yield f"{row['id']:>6}  {row['state']:<10}  {kind:<21}  {row['workspace']} {where}  {why(row)}"
+
+
+def whole_lines(row: dict[str, Any]) -> Iterator[str]:
+    """Every fact on a line of its own; calls and inputs below."""
+    yield from lines([row])
+    hidden = {"id", "place", "scope", "type", "state", "workspace", "calls", "inputs", "reply"}
+    for key, value in row.items():
+        if key not in hidden and value not in (None, "", {}):
+            yield f"  {key}: {marked(str(value))}"
+    for one in row["calls"]:
+        amount = f"{one['tokens']} tokens, {'$' + one['dollars'] if one['dollars'] else 'unpriced'}"
+        ended = one["ended_at"] or "not back: this is the most it may use"
+        yield f"  call {one['claim']}: {one['began_at']} – {ended}; {amount}; {one['fault'] or 'ok'}"
+    for one in row["inputs"]:
+        yield f"  reads version {one['version']} (revision {one['revision']})"
+    if row["reply"] is not None:
+        yield "  reply:"
+        yield from (f"    {marked(line)}" for line in row["reply"].splitlines())
+    elif row["place"] is None:
+        yield "  reply: private"

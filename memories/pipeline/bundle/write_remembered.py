@@ -1,0 +1,186 @@
+"""The second half of a bundle: what is remembered, in versions and lines, and by which generations."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import models
+
+from memories.models import (
+    Generation,
+    GenerationInput,
+    Line,
+    Memory,
+    MemoryVersion,
+    Message,
+    Segment,
+)
+from memories.pipeline.bundle.archive import chunks
+from memories.pipeline.bundle.keys import key_today
+from memories.pipeline.bundle.write_said import Given
+from memories.rules import bundle as rules
+from memories.rules import bundle_text
+
+VERSIONS = 100  # held at a time
+State = Generation.State
+ENDED = (State.DONE, State.SUPERSEDED, State.REJECTED)  # nothing is made of their replies any more
+
+# Columns of a generation that are written as they are.
+PLAIN_OF_GENERATION = (
+    *("provisional", "as_of_us", "trigger", "attempts", "lost", "way", "not_before", "fault"),
+    *("fault_text", *rules.FACTS, "calls", "seconds", "created_at", "finished_at"),
+)
+PLAIN_OF_VERSION = (
+    *("number", "origin", "created_at", "updated_at", "revision", "provisional", "merged"),
+    *("until_us", "source_message_count", "source_latest_message_ts"),
+    *("trigger", "put_back", "kept"),
+)
+
+
+def write_memories(given: Given) -> None:
+    _Memories(given).write()
+
+
+class _Memories:
+    def __init__(self, given: Given) -> None:
+        self.given, self.ids = given, given.ids
+        self.wanted = Generation.objects.visible_to(given.reader).of_workspace(given.workspace)
+        keys = self.wanted.order_by("pk").values_list("pk", flat=True)
+        self.lines_of = {pk: line for line, pk in enumerate(keys, 1)}
+
+    def write(self) -> None:
+        memories = self.given.workspace.memories.visible_to(self.given.reader)
+        for memory in memories.with_current().order_by("pk"):
+            self._memory(memory)
+        self.given.objects("generations", rules.GENERATIONS, self._generations())
+
+    def _memory(self, memory: Memory) -> None:
+        channel = memory.channel
+        folder = rules.memory_folder(
+            memory.scope,
+            memory.memory_type,
+            channel.slack_id if channel else "",
+            channel.name if channel else "",
+            memory.thread_ts,
+        )
+        numbers = list(memory.versions.order_by("number").values_list("number", flat=True))
+        row = {
+            **{name: getattr(memory, name) for name in ("scope", "scope_id", "memory_type")},
+            "channel": channel.slack_id if channel else None,
+            "thread_ts": memory.thread_ts,
+            "head": memory.head,
+            "current": memory.current.number if memory.current else None,
+            "versions": numbers,
+        }
+        self.given.bundle.text(f"{folder}/memory.json", bundle_text.as_json(row) + "\n")
+        self.given.done.counts["memories"] += 1
+        for some in chunks(numbers, VERSIONS):
+            self._versions(
+                folder, memory.versions.filter(number__gte=some[0], number__lte=some[-1])
+            )
+
+    def _versions(self, folder: str, found: models.QuerySet[MemoryVersion]) -> None:
+        rows = list(
+            found.select_related(
+                "author", "base", "restored_from", "segment", "generation"
+            ).order_by("number")
+        )
+        lines = self._lines([version.pk for version in rows])
+        for version in self.given.told(folder, rows):
+            made_by = version.generation
+            front = {
+                **{name: getattr(version, name) for name in PLAIN_OF_VERSION},
+                "author": version.author.get_username() if version.author else None,
+                "base": version.base.number if version.base else None,
+                "restored_from": version.restored_from.number if version.restored_from else None,
+                "segment": self._segment(version.segment),
+                "generation": self.lines_of[made_by.pk] if made_by else None,
+                "made_by": {name: getattr(made_by, name) for name in rules.FACTS}
+                if made_by
+                else None,
+                "lines": lines[version.pk],
+            }
+            text = bundle_text.version_text(front, version.content)
+            self.given.bundle.text(rules.version_file(folder, version.number), text)
+            self.given.done.counts["versions"] += 1
+
+    def _lines(self, versions: list[int]) -> dict[int, list[dict[str, Any]]]:
+        through = Line.sources.through.objects.filter(line__version__in=versions).order_by("pk")
+        sources: dict[int, list[tuple[str, str]]] = defaultdict(list)
+        for line_id, channel, ts in through.values_list(
+            "line_id", "message__channel_id", "message__ts"
+        ):
+            if channel in self.ids:
+                sources[line_id].append((self.ids[channel], ts))
+            else:
+                self.given.done.references += 1
+        lines: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        names = [name for name in rules.LINE.keys if name != "sources"]
+        for row in Line.objects.filter(version__in=versions).order_by("version", "position"):
+            line = {name: getattr(row, name) for name in names} | {"sources": sources[row.pk]}
+            lines[row.version_id].append(line)
+        return lines
+
+    def _segment(self, segment: Segment | None) -> tuple[str, str, int] | None:
+        if segment is None or segment.channel_id not in self.ids:
+            return None
+        return self.ids[segment.channel_id], segment.thread_ts, segment.number
+
+    # -- generations
+
+    def _generations(self) -> Iterator[dict[str, Any]]:
+        rows = self.wanted.select_related("memory", "segment", "base").order_by("pk")
+        for some in chunks(self.given.each(rows, VERSIONS), VERSIONS):
+            read: dict[int, list[GenerationInput]] = defaultdict(list)
+            inputs = GenerationInput.objects.filter(generation__in=some).order_by("pk")
+            for one in inputs.select_related("version__memory"):
+                read[one.generation_id].append(one)
+            for generation in some:
+                yield self._generation(generation, read[generation.pk])
+
+    def _generation(self, generation: Generation, read: list[GenerationInput]) -> dict[str, Any]:
+        memory, base = generation.memory, generation.base
+        readable = [
+            one
+            for one in read
+            if one.version.memory.channel_id is None or one.version.memory.channel_id in self.ids
+        ]
+        self.given.done.references += len(read) - len(readable)
+        holds = len(read) == len(readable) and generation.input_key == key_today(
+            memory,
+            segment=generation.segment,
+            provisional=generation.provisional,
+            base=(base.number, base.revision) if base else None,
+            read=[(one.version_id, one.revision) for one in read],
+        )
+        is_claimed = generation.state == State.CLAIMED
+        has_reply = generation.reply is not None and generation.state not in ENDED
+        return {
+            **{name: getattr(generation, name) for name in PLAIN_OF_GENERATION},
+            "memory": _identity(memory),
+            "segment": self._segment(generation.segment),
+            "base": base.number if base else None,
+            "inputs": [
+                (_identity(one.version.memory), one.version.number, one.revision)
+                for one in readable
+            ],
+            "backfill": self.given.backfills.get(generation.backfill_id or 0),
+            "inputs_hold": holds,
+            # Nobody works on it where the bundle is taken in.
+            "state": State.WAITING if is_claimed else generation.state,
+            "reply": generation.reply if has_reply else None,
+            "cites": self._cites(generation.cites) if has_reply else [],
+        }
+
+    def _cites(self, cites: list[list[int]]) -> list[list[tuple[str, str]]]:
+        keys = {key for some in cites for key in some}
+        found = Message.objects.filter(pk__in=keys, channel__in=self.ids)
+        known = {
+            pk: (self.ids[channel], ts)
+            for pk, channel, ts in found.values_list("pk", "channel_id", "ts")
+        }
+        return [[known[key] for key in some if key in known] for some in cites]
+
+
+def _identity(memory: Memory) -> tuple[str, str, str]:
+    return memory.scope, memory.scope_id, memory.memory_type

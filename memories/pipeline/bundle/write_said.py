@@ -1,0 +1,168 @@
+"""The first half of a bundle: the workspace, its people and channels, and what was said there."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from memories.models import (
+    BackfillChannel,
+    Cap,
+    ChannelMember,
+    Message,
+    Reader,
+    Segment,
+    Workspace,
+)
+from memories.pipeline.bundle.archive import BundleWriter, Tell
+from memories.rules import bundle as rules
+from memories.rules import bundle_text
+
+CHUNK = 2000  # rows held at a time
+TELL_EVERY = 500
+_T = TypeVar("_T")
+
+
+@dataclass
+class Exported:
+    """What went into the file, and what the reader may not read and so stayed out of it."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    hidden_channels: int = 0
+    references: int = 0  # to messages or texts of those channels
+    size: int = 0
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        return {"channels": self.hidden_channels, "references": self.references}
+
+
+class Given:
+    """The rows of a workspace that one reader may read, and the bundle they go to."""
+
+    def __init__(
+        self, workspace: Workspace, reader: Reader, bundle: BundleWriter, tell: Tell
+    ) -> None:
+        self.workspace, self.reader, self.bundle, self.tell = workspace, reader, bundle, tell
+        self.done = Exported()
+        self.channels = list(workspace.channels.visible_to(reader).order_by("pk"))
+        self.ids = {channel.pk: channel.slack_id for channel in self.channels}
+        self.done.hidden_channels = workspace.channels.count() - len(self.channels)
+        self.backfills: dict[int, int] = {}  # line by row id
+        self.opened: list[Any] = []
+        self.seen = 0
+
+    def write(self) -> None:
+        self.bundle.text(rules.WORKSPACE, bundle_text.as_json(self._workspace()) + "\n")
+        self.objects("people", rules.PEOPLE, self._people())
+        self.objects("channels", rules.CHANNELS, self._channels())
+        self.objects("segments", rules.SEGMENTS, self._segments())
+        for pk, slack_id in self.ids.items():
+            self.objects("messages", rules.messages_file(slack_id), self._messages(pk))
+        self.objects("backfills", rules.BACKFILLS, self._backfills())
+        self.objects("notes", rules.NOTES, self._notes())
+
+    def objects(self, what: str, name: str, rows: Iterable[dict[str, Any]]) -> None:
+        self.done.counts[what] += self.bundle.objects(name, self.told(name, rows))
+
+    def each(self, found: Any, size: int = CHUNK) -> Iterator[Any]:
+        """The rows of a query, some at a time."""
+        rows = found.iterator(size)
+        self.opened.append(rows)
+        return iter(rows)
+
+    def stop(self) -> None:
+        """Let go of the queries that were not read to their end, while their transaction lasts."""
+        for rows in self.opened:
+            rows.close()
+
+    def told(self, name: str, rows: Iterable[_T]) -> Iterator[_T]:
+        for row in rows:
+            self.seen += 1
+            if self.seen % TELL_EVERY == 0:
+                self.tell(name, self.seen)
+            yield row
+
+    # -- the workspace, its people and channels
+
+    def _workspace(self) -> dict[str, Any]:
+        own = self.workspace
+        names = ("slug", "name", "team_id", "domain", "settings")
+        times = ("created_at", "connected_at", "synced_at")
+        members = own.members.order_by("pk").values_list("user__username", "role")
+        caps = Cap.objects.filter(workspace=own).order_by("pk")
+        return {
+            **{name: getattr(own, name) for name in (*names, *times)},
+            "members": [{"user": user, "role": role} for user, role in members],
+            "caps": list(caps.values("period", "tokens", "money")),
+        }
+
+    def _people(self) -> Iterator[dict[str, Any]]:
+        names = [name for name in rules.PERSON.keys if name != "user"]
+        rows = self.workspace.people.visible_to(self.reader).order_by("pk")
+        for row in self.each(rows.values(*names, "user__username")):
+            row["user"] = row.pop("user__username")
+            if not self.reader.is_operator:
+                row["email"] = ""  # no page shows it either
+            yield row
+
+    def _channels(self) -> Iterator[dict[str, Any]]:
+        names = [name for name in rules.CHANNEL.keys if name != "members"]
+        for channel in self.channels:
+            members = ChannelMember.objects.filter(channel=channel).order_by("pk")
+            row = {name: getattr(channel, name) for name in names}
+            yield row | {"members": list(members.values_list("person__slack_id", flat=True))}
+
+    def _segments(self) -> Iterator[dict[str, Any]]:
+        names = [name for name in rules.SEGMENT.keys if name != "channel"]
+        rows = Segment.objects.filter(channel__in=self.ids).order_by("channel_id", "pk")
+        for row in self.each(rows.values(*names, "channel_id")):
+            yield {"channel": self.ids[row.pop("channel_id")], **row}
+
+    def _messages(self, channel: int) -> Iterator[dict[str, Any]]:
+        joined = {
+            "author": "author__slack_id",
+            "segment": "segment__number",
+            "thread": "thread_segment__thread_ts",
+            "thread_segment": "thread_segment__number",
+        }
+        names = [name for name in rules.MESSAGE.keys if name not in joined]
+        rows = Message.objects.filter(channel=channel).in_order()
+        columns = [*names, *joined.values()]
+        for values in self.each(rows.values_list(*columns)):
+            row = dict(zip([*names, *joined], values, strict=True))
+            thread, number = row.pop("thread"), row["thread_segment"]
+            row["thread_segment"] = None if number is None else (thread, number)
+            yield row
+
+    def _backfills(self) -> Iterator[dict[str, Any]]:
+        """Of each its readable channels. An unfinished one is written as paused: who takes the
+        bundle over decides whether to pay for the rest."""
+        parts: dict[int, list[BackfillChannel]] = defaultdict(list)
+        for part in BackfillChannel.objects.filter(channel__in=self.ids).order_by("pk"):
+            parts[part.backfill_id].append(part)
+        own = self.workspace.backfills.order_by("pk").select_related("author")
+        for backfill in own.filter(pk__in=parts):
+            self.backfills[backfill.pk] = len(self.backfills) + 1
+            mine = parts[backfill.pk]
+            is_whole = backfill.parts.count() == len(mine)
+            yield {
+                **{
+                    name: getattr(backfill, name)
+                    for name in rules.BACKFILL.keys
+                    if name not in ("channels", "author", "state", "quote")
+                },
+                "channels": [(self.ids[part.channel_id], part.start_us_before) for part in mine],
+                "author": backfill.author.get_username() if backfill.author else None,
+                "state": "paused" if backfill.state in backfill.UNFINISHED else backfill.state,
+                "quote": backfill.quote if is_whole else {},
+            }
+
+    def _notes(self) -> Iterator[dict[str, Any]]:
+        """Also while notes are switched off: they are kept, and stay switched off."""
+        names = [name for name in rules.NOTE.keys if name not in ("channel", "author")]
+        rows = self.workspace.notes.visible_to(self.reader).order_by("pk")
+        for row in self.each(rows.values(*names, "channel__slack_id", "author__username")):
+            row["channel"] = row.pop("channel__slack_id")
+            row["author"] = row.pop("author__username")
+            yield row

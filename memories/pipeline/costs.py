@@ -1,0 +1,177 @@
+"""calls → sums: what was used, what is promised, what may be lost, and how much of each cap that is.
+
+Money is in millionths of a dollar throughout, so that sums are exact. Days are UTC's.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import Any
+
+from django.db.models import Count, F, Q, Sum
+
+from memories.models import Call, Cap, Channel, Generation, Reader, Workspace
+
+PRIVATE = "private"  # channels that the reader may not see are one row
+
+
+class By(StrEnum):
+    """What sums are told apart by."""
+
+    DAY = "day"
+    MODEL = "model"
+    WORKSPACE = "workspace"
+    CHANNEL = "channel"
+
+
+_COLUMNS = {
+    By.DAY: "day",
+    By.MODEL: "model",
+    By.WORKSPACE: "workspace__slug",
+    By.CHANNEL: "generation__memory__channel",
+}
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Of some calls. ``micros`` is what is known of the price of ``tokens_in`` and ``tokens_out``,
+    of which ``unpriced_tokens`` have none. Promised: calls that are under way, at their upper
+    bound. Lost: calls whose answer never came, at their upper bound; they may have been charged.
+
+    Micros are None where nothing has a price, never 0.
+    """
+
+    calls: int = 0
+    requests: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    unpriced_tokens: int = 0
+    promised_tokens: int = 0
+    lost_tokens: int = 0
+    micros: int | None = None
+    promised_micros: int | None = None
+    lost_micros: int | None = None
+
+    def __add__(self, other: "Sums") -> "Sums":
+        pairs = ((getattr(self, name), getattr(other, name)) for name in NAMES)
+        return Sums(*(b if a is None else a if b is None else a + b for a, b in pairs))
+
+
+NAMES = tuple(field.name for field in fields(Sums))
+MONEY = tuple(name for name in NAMES if name.endswith("micros"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """``key`` is a day in ISO 8601, a model, a slug, or the id of a channel ("" for memories of a
+    whole workspace, PRIVATE for what the reader may not see); ``name`` is for people."""
+
+    key: str
+    name: str
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class CapUse:
+    """A cap, and what counts against it since its first day: used, promised and lost."""
+
+    cap: Cap
+    first_day: date
+    tokens: int
+    micros: int
+    until: datetime
+
+    @property
+    def is_reached(self) -> bool:
+        """Nothing more fits. A call that is too long for the rest is refused before that."""
+        limit = self.cap.micros
+        return (self.cap.tokens is not None and self.tokens >= self.cap.tokens) or (
+            limit is not None and self.micros >= limit
+        )
+
+
+def costs(
+    reader: Reader, workspace: Workspace | None, first: date, last: date, by: By
+) -> list[Row]:
+    """Sums from the first to the last day: days in order, all else by tokens, most first."""
+    calls = Call.objects.visible_to(reader).filter(day__gte=first, day__lte=last)
+    if workspace is not None:
+        calls = calls.filter(workspace=workspace)
+    groups = calls.values(key=F(_COLUMNS[by])).order_by("key")
+    found: Any = groups.annotate(**_sums())
+    sums = [
+        (group["key"], Sums(**{name: _sum(name, group[f"sum_{name}"]) for name in NAMES}))
+        for group in found
+    ]
+    if by is By.DAY:
+        return [Row(day.isoformat(), day.isoformat(), one) for day, one in sums]
+    rows = _of_channels(reader, sums) if by is By.CHANNEL else (Row(k, k, s) for k, s in sums)
+    return sorted(rows, key=lambda row: -(row.sums.tokens_in + row.sums.tokens_out))
+
+
+def total(rows: Iterable[Row]) -> Sums:
+    return sum((row.sums for row in rows), Sums())
+
+
+def cap_uses(reader: Reader, workspace: Workspace | None, now: datetime) -> list[CapUse]:
+    """All caps that the reader may know of, or those that bind a workspace."""
+    caps = Cap.objects.that_bind(workspace) if workspace else Cap.objects.order_by("pk")
+    if not reader.is_operator:
+        visible = Workspace.objects.visible_to(reader).values("pk")
+        caps = caps.filter(Q(workspace=None) | Q(workspace__in=visible))
+    return [cap_use(cap, now) for cap in caps.select_related("workspace")]
+
+
+def cap_use(cap: Cap, now: datetime) -> CapUse:
+    today = now.astimezone(UTC).date()
+    first = cap.first_day(today)
+    calls = Call.objects.since(first)
+    if cap.workspace_id is not None:
+        calls = calls.filter(workspace=cap.workspace_id)
+    return CapUse(cap, first, *calls.committed(), cap.ends(today))
+
+
+def _sum(name: str, value: int | None) -> Any:
+    """SQL's sum of nothing is null; of money that is what it is."""
+    return value if name in MONEY else value or 0
+
+
+def _sums() -> dict[str, Any]:
+    """The columns of `Sums`, as SQL."""
+    is_open = Q(ended_at=None)
+    under_way = is_open & Q(
+        generation__fence=F("fence"), generation__state=Generation.State.CLAIMED
+    )
+    # An end without an answer leaves the whole bound counted.
+    is_lost = (is_open & ~under_way) | Q(
+        ended_at__isnull=False, tokens__gt=F("prompt_tokens") + F("completion_tokens")
+    )
+    is_known = Q(ended_at__isnull=False) & ~is_lost
+    return {
+        "sum_calls": Count("pk"),
+        "sum_requests": Sum("requests"),
+        "sum_tokens_in": Sum("prompt_tokens"),
+        "sum_tokens_out": Sum("completion_tokens"),
+        "sum_micros": Sum("micros", filter=is_known),
+        "sum_unpriced_tokens": Sum("tokens", filter=is_known & Q(micros=None)),
+        "sum_promised_tokens": Sum("tokens", filter=under_way),
+        "sum_promised_micros": Sum("micros", filter=under_way),
+        "sum_lost_tokens": Sum("tokens", filter=is_lost),
+        "sum_lost_micros": Sum("micros", filter=is_lost),
+    }
+
+
+def _of_channels(reader: Reader, sums: Iterable[tuple[int | None, Sums]]) -> Iterator[Row]:
+    """Channels by name; those that the reader may not see are one row."""
+    channels = Channel.objects.visible_to(reader).in_bulk()
+    hidden, is_hidden = Sums(), False
+    for pk, one in sums:
+        if pk is None:
+            yield Row("", "whole workspace", one)
+        elif pk in channels:
+            yield Row(channels[pk].slack_id, f"#{channels[pk].name}", one)
+        else:
+            hidden, is_hidden = hidden + one, True
+    if is_hidden:
+        yield Row(PRIVATE, PRIVATE, hidden)

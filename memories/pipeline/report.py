@@ -1,0 +1,42 @@
+"""What a pass did, counted."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass
+class Report:
+    """What a pass closed, made and skipped, with reasons; tokens and seconds of its calls."""
+
+    workspace: str
+    now: datetime
+    closed: Counter[str] = field(default_factory=Counter)  # segments by trigger
+    made: Counter[str] = field(default_factory=Counter)  # versions by scope and type
+    skipped: Counter[str] = field(default_factory=Counter)  # outcomes without a version
+    waiting: list[dict[str, Any]] = field(default_factory=list)  # channels, and why not yet
+    errors: list[str] = field(default_factory=list)
+    left: int = 0  # generations that will go on later
+    held: list[dict[str, Any]] = field(default_factory=list)  # why no call may begin, until when
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "workspace": self.workspace,
+            "now": self.now.isoformat(),
+            "closed": dict(self.closed),
+            "made": dict(self.made),
+            "skipped": dict(self.skipped),
+            "waiting": self.waiting,
+            "errors": self.errors,
+            "left": self.left,
+            "held": self.held,
+            "calls": self.calls,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "seconds": round(self.seconds, 3),
+        }

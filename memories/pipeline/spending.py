@@ -1,0 +1,194 @@
+"""question → call: whether it may be asked now, what it may cost, and what it did cost.
+
+Everything is counted before it is spent. A reservation is one transaction that holds the endpoint's
+row and the caps' rows, so parallel workers cannot overshoot; what never comes back stays counted.
+"""
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from memories.models import Backfill, Call, Cap, Endpoint, Generation, Price, Workspace
+from memories.rules.breaker import Breaker
+from memories.rules.money import Asked, Limit, refusal
+from memories.rules.summary import Bound, Summariser, SummariserError, Usage
+
+SAFETY = 1.3  # at least so many times our estimate of the tokens that go in
+WORST = 10.0  # at most: one absurd count must not make every later call look too dear
+
+
+@dataclass(frozen=True)
+class Refused:
+    """No call now. ``of_all``: no other call of this pass may begin either."""
+
+    why: str
+    text: str
+    until: datetime | None = None
+    of_all: bool = False
+
+
+@dataclass
+class Till:
+    """The calls of one pass: one workspace, one summariser."""
+
+    workspace: Workspace
+    summariser: Summariser
+
+    def __post_init__(self) -> None:
+        self.lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
+        self.pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
+        self.endpoint = (
+            Endpoint.objects.known_as(self.summariser.endpoint, self.summariser.endpoint_name)
+            if self.summariser.endpoint
+            else None  # the offline summariser: no call, no money
+        )
+
+    def closed(self, now: datetime) -> Refused | None:
+        """Whether the endpoint takes no call at all now. Only a look: `reserve` decides."""
+        if self.endpoint is None:
+            return None
+        self.endpoint.refresh_from_db()
+        return _refused_by(self.endpoint.breaker, now)
+
+    @transaction.atomic
+    def reserve(self, generation: Generation, bound: Bound, now: datetime) -> Call | Refused | None:
+        """Count the most it can cost and let it begin, or say why not and put it back, in the same
+        transaction: a cap that is raised meanwhile finds it. None: nothing to count."""
+        if self.endpoint is None:
+            return None
+        call = self._reserve(self._locked(), generation, bound, now)
+        if isinstance(call, Refused):
+            soon = now + self.pause
+            # What holds back all calls may end sooner than it says: a probe may be answered.
+            until = min(call.until or soon, soon) if call.of_all else call.until or soon
+            generation.put_back(call.why, call.text, until)
+        return call
+
+    def _reserve(
+        self, endpoint: Endpoint, generation: Generation, bound: Bound, now: datetime
+    ) -> Call | Refused:
+        breaker = endpoint.breaker
+        if refused := _refused_by(breaker, now):
+            return refused
+        price = Price.objects.of_model(self.summariser.name)
+        tokens_in = math.ceil(bound.prompt_tokens * max(SAFETY, endpoint.worst_ratio))
+        asked = Asked(
+            tokens_in + bound.completion_tokens,
+            price.micros(tokens_in, bound.completion_tokens) if price else None,
+        )
+        for why, limit in self._limits(generation, now):
+            if text := refusal(asked, limit):
+                return Refused(why, text, limit.until)
+        if not generation.renew(now, self.lease):
+            return Refused("lost", "Another worker has it.")
+        began = breaker.began(now, self.lease)
+        if began != breaker:
+            endpoint.becomes(began)
+        return Call.objects.create(
+            generation=generation,
+            fence=generation.fence,
+            workspace=self.workspace,
+            backfill_id=generation.backfill_id,
+            model=self.summariser.name,
+            day=_day(now),
+            began_at=now,
+            tokens=asked.tokens,
+            micros=asked.micros,
+        )
+
+    def _limits(self, generation: Generation, now: datetime) -> Iterator[tuple[str, Limit]]:
+        today = _day(now)
+        for cap in Cap.objects.that_bind(self.workspace).select_for_update(of=("self",)):
+            calls = Call.objects.since(cap.first_day(today))
+            if cap.workspace_id is not None:
+                calls = calls.filter(workspace=cap.workspace_id)
+            used = calls.committed()
+            yield "over_cap", Limit(str(cap), cap.tokens, cap.micros, *used, cap.ends(today))
+        if generation.backfill_id is not None:
+            backfill = Backfill.objects.select_for_update().get(pk=generation.backfill_id)
+            used = backfill.calls.all().committed()
+            limit = Limit(str(backfill), backfill.cap_tokens, backfill.cap_micros, *used, None)
+            yield "over_backfill_cap", limit
+
+    def settle(self, call: Call | None, usage: Usage, bound: Bound, now: datetime) -> None:
+        """What it used, in place of what it was allowed to. Call it in the reply's transaction."""
+        if call is None:
+            return
+        self._settle(call, usage, now)
+        self._heard(usage.prompt_tokens / max(bound.prompt_tokens, 1))
+
+    @transaction.atomic
+    def failed(self, call: Call | None, error: SummariserError, now: datetime) -> None:
+        """It ended without an answer: what it surely did not use is given back, and the endpoint's
+        breaker hears of it."""
+        if call is None:
+            return
+        endpoint = self._locked()  # first, as in `reserve`
+        if error.unknown:  # perhaps paid: the whole bound stays counted
+            call.settle(now, fault=error.code, requests=error.spent.calls + 1)
+        else:
+            self._settle(call, error.spent, now, error.code)
+        if call.generation is not None:
+            call.generation.spent(error.spent)
+        breaker = endpoint.breaker.failed(
+            error.code,
+            str(error),
+            now,
+            retry_after=error.retry_after,
+            pause=self.pause,
+            luck=random.random(),  # noqa: S311  # spreads retries, guards nothing
+        )
+        if breaker != endpoint.breaker:
+            endpoint.becomes(breaker)
+
+    def _settle(self, call: Call, usage: Usage, now: datetime, fault: str = "") -> None:
+        tokens = usage.prompt_tokens + usage.completion_tokens
+        price = Price.objects.of_model(call.model)
+        micros = price.micros(usage.prompt_tokens, usage.completion_tokens) if price else None
+        if call.micros is not None and tokens <= call.tokens:
+            # Its price went or rose since: what was promised then is the most it counts.
+            micros = call.micros if micros is None else min(micros, call.micros)
+        call.settle(
+            now,
+            tokens=tokens,
+            micros=micros,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            requests=usage.calls,
+            fault=fault,
+        )
+
+    def _heard(self, ratio: float) -> None:
+        """The endpoint answered: it is well, and told how it counts tokens."""
+        known = Endpoint.objects.get(pk=self._pk)
+        if known.breaker == known.breaker.answered() and min(ratio, WORST) <= known.worst_ratio:
+            return  # as always: nothing to write, nobody to wait for
+        endpoint = self._locked()
+        worst = min(max(ratio, endpoint.worst_ratio), WORST)
+        endpoint.becomes(endpoint.breaker.answered(), worst_ratio=worst)
+
+    def _locked(self) -> Endpoint:
+        return Endpoint.objects.select_for_update().get(pk=self._pk)
+
+    @property
+    def _pk(self) -> int:
+        if self.endpoint is None:
+            raise ValueError("no endpoint was called")
+        return self.endpoint.pk
+
+
+def _refused_by(breaker: Breaker, now: datetime) -> Refused | None:
+    refused = breaker.refusal(now)
+    if refused is None:
+        return None
+    why, until = refused
+    return Refused(why.value, breaker.fault_text, until, of_all=True)
+
+
+def _day(now: datetime) -> date:
+    return now.astimezone(UTC).date()

@@ -1,0 +1,294 @@
+"""generation → reply → version: the worker of one pass.
+
+All rows are read and written by the calling thread; other threads only wait for the summariser.
+So there is one database connection, and never a transaction around a call.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
+
+from memories import llm
+from memories.models import Call, Generation, Workspace
+from memories.pipeline import owe
+from memories.pipeline.ask import Asker, Question
+from memories.pipeline.close import (
+    Closed,
+    bury,
+    close,
+    close_without_call,
+    fail,
+    fail_closing,
+    supersede,
+)
+from memories.pipeline.report import Report
+from memories.pipeline.spending import Refused, Till
+from memories.rules.summary import Bound, Reply, Summariser, SummariserError, Usage, Way
+from memoryhub.failpoints import fail_point
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = (0.1, 1.0, 5.0)  # seconds between tries to save what was paid for
+WORTH_WAITING = 5.0  # seconds: for a shorter pause a pass does not end
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A generation that a thread waits for."""
+
+    generation: Generation
+    question: Question
+    bound: Bound
+    call: Call | None
+
+
+@dataclass
+class Worker:
+    """Claims, asks side by side, saves each reply before using it, and closes in order."""
+
+    workspace: Workspace
+    summariser: Summariser
+    report: Report
+    alive: Callable[[], None]
+    running: dict["Future[Reply]", _Asked] = field(default_factory=dict)
+    questions: dict[int, Question] = field(default_factory=dict)
+    is_closed: bool = False  # the endpoint refused: no other call of this round
+
+    def __post_init__(self) -> None:
+        self.asker = Asker(self.workspace)
+        self.till = Till(self.workspace, self.summariser)
+        self.generations = Generation.objects.of_workspace(self.workspace)
+        self.lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
+        self.renew_every = settings.MEMORYHUB_LEASE / 3
+        self.renewed = time.monotonic()
+        self.side_by_side = settings.MEMORYHUB_LLM_CONCURRENCY
+
+    def work(self, until: float | None) -> int:
+        """Until nothing is left to do now; how many replies were closed."""
+        with ThreadPoolExecutor(self.side_by_side) as pool:
+            try:
+                return self._work(pool, until)
+            finally:
+                self._bring_home()
+
+    def _work(self, pool: ThreadPoolExecutor, until: float | None) -> int:
+        closed = 0
+        while True:
+            self.alive()
+            claimed = 0
+            if until is None or time.monotonic() < until:
+                for generation in self._claim(self.side_by_side - len(self.running)):
+                    claimed += 1
+                    with self._alone(generation):
+                        self._ask(pool, generation)
+            closed_now = self._close_replied()
+            closed += closed_now
+            if closed_now or (claimed and not self.running):
+                continue  # what follows from it may be claimed at once
+            if not self.running:
+                if not self._waited_for_the_next(until):
+                    return closed
+                continue
+            for asked in self.running.values():
+                fail_point("in_call", asked.generation.pk)
+            patience = min(self.renew_every, settings.MEMORYHUB_HEARTBEAT / 2)
+            done, _ = wait(self.running, patience, return_when=FIRST_COMPLETED)
+            for future in done:
+                self._take(future)
+            self._renew()
+
+    def _bring_home(self) -> None:
+        """The pass breaks off, but these calls are made: what they answer is kept."""
+        wait(self.running)
+        for future in list(self.running):
+            try:
+                self._take(future)
+            except Exception:  # the one that ended the pass says more
+                logger.warning("a reply could not be kept")
+
+    def _renew(self) -> None:
+        """One call is shorter than a lease; the calls that a long input takes may not be."""
+        if time.monotonic() - self.renewed < self.renew_every:
+            return
+        self.renewed = time.monotonic()
+        for asked in self.running.values():
+            asked.generation.renew(timezone.now(), self.lease)
+
+    def _claim(self, slots: int) -> Iterator[Generation]:
+        """What may be asked now. One that lost a worker before is asked with nothing beside it, so
+        that it takes nobody with it."""
+        now = timezone.now()
+        for generation in self.generations.exhausted(now).with_memory():
+            self._count_error(generation, "gave_no_answer")
+            bury(generation, now)
+        self.is_closed = False
+        if slots <= 0 or any(asked.generation.lost for asked in self.running.values()):
+            return
+        if refused := self.till.closed(now):
+            self._hold(refused)
+            return
+        for generation in self.generations.claimable(now).with_memory()[:slots]:
+            is_suspect = generation.lost or generation.state == Generation.State.CLAIMED
+            if (is_suspect and self.running) or self.is_closed:
+                return
+            fail_point("before_claim", generation.pk)
+            if generation.claim(timezone.now(), self.lease):
+                yield generation
+                if is_suspect:
+                    return
+
+    def _hold(self, refused: Refused) -> None:
+        held = {
+            "why": refused.why,
+            "text": refused.text,
+            "until": refused.until.isoformat() if refused.until else None,
+        }
+        if held not in self.report.held:
+            self.report.held.append(held)
+            logger.warning("workspace %s: no call now: %s", self.workspace.pk, refused.why)
+
+    def _waited_for_the_next(self, until: float | None) -> bool:
+        """Whether something will be due within a moment, and the moment is over."""
+        now = timezone.now()
+        refused = self.till.closed(now)
+        due = now if self.generations.claimable(now).exists() else self.generations.soonest(now)
+        if refused is not None and due is not None:
+            due = max(due, refused.until) if refused.until else None
+        if due is None:
+            return False
+        pause = (due - now).total_seconds() + 0.001
+        if pause > WORTH_WAITING or (until is not None and time.monotonic() + pause >= until):
+            return False
+        time.sleep(pause)
+        return True
+
+    @contextmanager
+    def _alone(self, generation: Generation) -> Iterator[None]:
+        """Whatever goes wrong with this generation is its own fault and stops no other."""
+        try:
+            yield
+        except SummariserError as error:
+            self._fail(generation, error)
+        except Exception as error:
+            logger.exception("generation %s", generation.pk)
+            self._fail(generation, SummariserError("unexpected", type(error).__name__))
+
+    def _ask(self, pool: ThreadPoolExecutor, generation: Generation) -> None:
+        if not owe.is_as_owed(generation):
+            self._count(supersede(generation, timezone.now()), generation)
+            return
+        question = self.asker.question(generation)
+        if question.request.is_empty:
+            self._count(close_without_call(generation, timezone.now()), generation)
+            return
+        way = Way(generation.way)
+        bound = self.summariser.bound(question.request, way)
+        call = self.till.reserve(generation, bound, timezone.now())
+        if isinstance(call, Refused):
+            self._refuse(generation, call)
+            return
+        future = pool.submit(llm.summarise, question.request, self.summariser, way)
+        self.running[future] = _Asked(generation, question, bound, call)
+
+    def _refuse(self, generation: Generation, refused: Refused) -> None:
+        """A cap holds back this one; a smaller one may still fit."""
+        self._hold(refused)
+        self.is_closed = refused.of_all
+        backfill = generation.backfill
+        # What is under way may use less than was promised, and leave room.
+        if refused.why == "over_backfill_cap" and backfill is not None and not self.running:
+            backfill.hold("over_cap")
+
+    def _take(self, future: "Future[Reply]") -> None:
+        asked = self.running.pop(future)
+        with self._alone(asked.generation):
+            try:
+                self._keep(asked, future.result())
+            except SummariserError as error:
+                self.till.failed(asked.call, error, timezone.now())
+                self._count_usage(error.spent)
+                raise
+
+    def _keep(self, asked: _Asked, reply: Reply) -> None:
+        usage = Usage(reply.prompt_tokens, reply.completion_tokens, reply.calls)
+        self._count_usage(usage)
+        for patience in PATIENCE:
+            try:
+                if self._save(asked, reply, usage):
+                    self.questions[asked.generation.pk] = asked.question
+                break
+            except DatabaseError:  # a deadlock, no lock in time, a server that restarts
+                if not connection.in_atomic_block:
+                    connection.close_if_unusable_or_obsolete()
+                time.sleep(patience)
+        else:
+            self._save(asked, reply, usage)
+        fail_point("reply_saved", asked.generation.pk)
+
+    @transaction.atomic
+    def _save(self, asked: _Asked, reply: Reply, usage: Usage) -> bool:
+        self.till.settle(asked.call, usage, asked.bound, timezone.now())
+        saved = asked.generation.save_reply(reply, asked.question.cites)
+        if not saved:  # another worker has it by now: what this one paid is still told
+            asked.generation.spent(usage)
+        return saved
+
+    def _count_usage(self, usage: Usage) -> None:
+        self.report.calls += usage.calls
+        self.report.prompt_tokens += usage.prompt_tokens
+        self.report.completion_tokens += usage.completion_tokens
+
+    def _count_error(self, generation: Generation, code: str) -> None:
+        self.report.errors.append(f"generation {generation.pk}: {code}")
+        logger.warning("generation %s failed: %s", generation.pk, code)
+
+    def _fail(self, generation: Generation, error: SummariserError) -> None:
+        fail(generation, error, timezone.now())
+        self._count_error(generation, error.code)
+
+    def _close_replied(self) -> int:
+        """Close every saved reply whose turn it is; also those of a worker that was killed."""
+        closed = 0
+        while replied := self._replied():
+            for generation in replied:
+                self._close(generation)
+                self._renew()
+                closed += 1
+        return closed
+
+    def _replied(self) -> list[Generation]:
+        now = timezone.now()
+        rows = self.generations.filter(state=Generation.State.REPLIED).not_held(now)
+        return list(rows.in_turn(now).with_memory().order_by("memory", "pk"))
+
+    def _close(self, generation: Generation) -> None:
+        now = timezone.now()
+        if not generation.begin_closing():
+            self._count_error(generation, "not_closed")
+            bury(generation, now)
+            return
+        try:
+            question = self.questions.pop(generation.pk, None) or self.asker.question(generation)
+            self._count(close(generation, question, now), generation)
+        except Exception as error:  # one reply's failure stops no other; it is paid, and stays
+            if not isinstance(error, DatabaseError):  # a deadlock, or no lock in time: no news
+                logger.exception("generation %s could not be saved", generation.pk)
+            fail_closing(generation, error, now)
+            self._count_error(generation, f"not saved yet ({type(error).__name__})")
+
+    def _count(self, closed: Closed, generation: Generation) -> None:
+        memory = generation.memory
+        if closed.version is not None:
+            self.report.made[f"{memory.scope} {memory.memory_type}"] += 1
+        else:
+            self.report.skipped[closed.outcome] += 1
+            if closed.outcome.startswith("fault: "):
+                self._count_error(generation, closed.outcome.removeprefix("fault: "))

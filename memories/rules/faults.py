@@ -1,0 +1,98 @@
+"""What becomes of a generation whose call failed or whose answer was no good: the whole policy.
+
+docs/rules.md shows the same table in words.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memories.rules.summary import Way
+from memories.rules.tokens import estimate
+
+MOST_ATTEMPTS = 5
+SHRUNK_TO = 0.3  # of what it was: less is held for a person
+WORTH_ASKING = 60  # tokens: a shorter text may shrink as it likes
+
+
+class Then(StrEnum):
+    """What to do next with the row."""
+
+    WAIT = "wait"  # the endpoint's fault: no attempt used, it waits as long as the endpoint does
+    AGAIN_LATER = "again_later"  # after a back-off
+    AGAIN = "again"  # at once
+    GIVE_UP = "give_up"
+
+
+@dataclass(frozen=True)
+class Next:
+    then: Then
+    way: Way = Way.WHOLE
+
+
+@dataclass(frozen=True)
+class Policy:
+    """``ways``: how the attempts after the first ask, the last one for all that follow."""
+
+    then: Then
+    ways: tuple[Way, ...] = (Way.WHOLE,)
+    gives_up_after: Way | None = None  # asked so, or further, in vain: nothing else would help
+
+
+_ENDPOINT = Policy(Then.WAIT)
+_LATER = Policy(Then.AGAIN_LATER)
+_BAD_ANSWER = Policy(Then.AGAIN)
+_REFUSED = Policy(Then.AGAIN, (Way.WHOLE, Way.ISOLATE), Way.ISOLATE)
+
+POLICIES: dict[str, Policy] = {
+    # The endpoint will not have any call: rules.breaker says until when.
+    "rate_limited": _ENDPOINT,
+    "out_of_credit": _ENDPOINT,
+    "unauthorised": _ENDPOINT,
+    "forbidden": _ENDPOINT,
+    "not_found": _ENDPOINT,
+    # It could not answer.
+    "server_error": _LATER,
+    "connection": _LATER,
+    "timeout": _LATER,
+    "malformed": _LATER,
+    # This request cannot be answered as it is.
+    "bad_request": Policy(Then.GIVE_UP),
+    "context_too_long": Policy(Then.AGAIN, (Way.SPLIT,), Way.SPLIT),
+    "length": Policy(Then.AGAIN, (Way.WHOLE, Way.SPLIT), Way.SPLIT),
+    "content_filter": _REFUSED,
+    "refusal": _REFUSED,
+    # An answer that is none: the next one may be better.
+    "empty": _BAD_ANSWER,
+    "blank": _BAD_ANSWER,
+    "unknown_finish": _BAD_ANSWER,
+    "prompt_echoed": _BAD_ANSWER,
+    "too_long": _BAD_ANSWER,
+    "too_short": _BAD_ANSWER,
+    "wrong_language": _BAD_ANSWER,
+    # Ours.
+    "unexpected": _LATER,
+}
+
+
+def what_next(code: str, attempt: int, way: Way) -> Next:
+    """After the nth attempt, asked in this way, ended with this fault."""
+    policy = POLICIES.get(code, _LATER)
+    if policy.then in (Then.WAIT, Then.GIVE_UP):
+        return Next(policy.then, way)
+    last = policy.gives_up_after
+    in_vain = last is not None and _further(way, last) is way and attempt > len(policy.ways)
+    if attempt >= MOST_ATTEMPTS or in_vain:
+        return Next(Then.GIVE_UP, way)
+    asked = policy.ways[min(attempt, len(policy.ways)) - 1]
+    return Next(policy.then, _further(way, asked))
+
+
+def _further(one: Way, other: Way) -> Way:
+    """The one of two ways that comes later: a row never goes back to an earlier one."""
+    return max(one, other, key=list(Way).index)
+
+
+def is_sudden_shrink(before: str, after: str) -> bool:
+    """Whether a long-term text lost so much that a person should see it first (rule 8)."""
+    size = estimate(before)
+    return size >= WORTH_ASKING and estimate(after) < SHRUNK_TO * size

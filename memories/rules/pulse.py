@@ -1,0 +1,26 @@
+"""When a cluster of workers hangs: it lives, was asked, and nobody in it has moved since."""
+
+from datetime import datetime, timedelta
+
+YOUNG = timedelta(seconds=30)
+"""A cluster may need so long from its start to its first sign of life."""
+
+
+def hangs(
+    now: datetime,
+    *,
+    born: datetime,
+    last_sign: datetime | None,
+    asked_at: datetime | None,
+    heartbeat: timedelta,
+) -> bool:
+    """Whether it gave no sign for two heartbeats, though a question has been open for one.
+
+    ``asked_at``: the oldest question that is not answered, None when all are. Without an open
+    question silence says nothing: nobody was asked while the machine slept.
+    """
+    if asked_at is None or now - asked_at <= heartbeat:
+        return False
+    if last_sign is None or last_sign < born:
+        return now - born > max(YOUNG, 2 * heartbeat)
+    return now - last_sign > 2 * heartbeat

@@ -1,0 +1,218 @@
+"""What a value from outside must look like: small checks that say what is wrong, and where.
+
+A check takes a value that came out of JSON and returns it as our columns want it, or raises
+`Wrong`. Nothing passes that a database would refuse: no NUL, no half of a surrogate pair, no
+number that its column cannot hold.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from math import isfinite
+from typing import Any
+
+from memories.rules.slacktime import micros
+
+Check = Callable[[Any], Any]
+
+SMALL = 32_767
+LARGE = 2**31 - 1
+HUGE = 2**63 - 1
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class Wrong(ValueError):
+    """A value that is not what was promised; the text names it."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An object with exactly these keys."""
+
+    checks: Mapping[str, Check]
+
+    @property
+    def keys(self) -> list[str]:
+        return list(self.checks)
+
+    def __call__(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise Wrong("is no object")
+        for key in self.checks:
+            if key not in value:
+                raise Wrong(f"has no {key!r}")
+        for key in value:
+            if key not in self.checks:
+                raise Wrong(f"has an unknown key {key[:60]!r}")
+        read = {}
+        for key, check in self.checks.items():
+            try:
+                read[key] = check(value[key])
+            except Wrong as error:
+                raise Wrong(f"{key}: {error}") from error
+        return read
+
+
+def text(most: int | None = None, *, least: int = 0) -> Check:
+    """A text of so many characters."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str):
+            raise Wrong("is no text")
+        if len(value) < least or (most is not None and len(value) > most):
+            raise Wrong(f"has {len(value)} characters, not {least} to {most or 'any number of'}")
+        if _UNSTORABLE.search(value):
+            raise Wrong("holds a character that cannot be stored")
+        return value
+
+    return check
+
+
+def pattern(expression: str) -> Check:
+    """A text that is wholly like this."""
+    wanted = re.compile(expression)
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or not wanted.fullmatch(value):
+            raise Wrong(f"is not like {expression}")
+        return value
+
+    return check
+
+
+def one_of(words: Iterable[str]) -> Check:
+    known = tuple(str(word) for word in words)
+
+    def check(value: Any) -> str:
+        if value not in known:
+            raise Wrong(f"is none of {', '.join(word or '(empty)' for word in known)}")
+        return str(value)
+
+    return check
+
+
+def whole(least: int = 0, most: int = LARGE) -> Check:
+    def check(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise Wrong(f"is no whole number from {least} to {most}")
+        return value
+
+    return check
+
+
+def flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Wrong("is neither true nor false")
+    return value
+
+
+def number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Wrong("is no number")
+    try:
+        read = float(value)
+    except OverflowError as error:
+        raise Wrong("is out of range") from error
+    if not isfinite(read):
+        raise Wrong("is out of range")
+    return read
+
+
+def maybe(inner: Check) -> Check:
+    """Or null."""
+    return lambda value: None if value is None else inner(value)
+
+
+def many(inner: Check, most: int | None = None) -> Check:
+    """A list of them."""
+
+    def check(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise Wrong("is no list")
+        if most is not None and len(value) > most:
+            raise Wrong(f"has more than {most} items")
+        read = []
+        for i, item in enumerate(value):
+            try:
+                read.append(inner(item))
+            except Wrong as error:
+                raise Wrong(f"item {i}: {error}") from error
+        return read
+
+    return check
+
+
+def row(*inner: Check) -> Check:
+    """A list of so many items, each of its own kind."""
+
+    def check(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) != len(inner):
+            raise Wrong(f"is no list of {len(inner)}")
+        return tuple(one(item) for one, item in zip(inner, value, strict=True))
+
+    return check
+
+
+def ts(value: Any) -> str:
+    """A Slack ts of at most twenty characters."""
+    try:
+        micros(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise Wrong("is no Slack ts") from error
+    return str(value)
+
+
+def ts_or_none(value: Any) -> str:
+    return "" if value == "" else ts(value)
+
+
+def moment(value: Any) -> datetime:
+    """ISO 8601 with its offset."""
+    try:
+        read = datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise Wrong("is no moment in ISO 8601") from error
+    if read.tzinfo is None:
+        raise Wrong("is a moment without an offset")
+    try:
+        return read.astimezone(UTC)
+    except OverflowError as error:
+        raise Wrong("is out of range") from error
+
+
+def day(value: Any) -> date:
+    try:
+        return date.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise Wrong("is no date like 2026-01-05") from error
+
+
+def money(value: Any) -> Decimal:
+    """Dollars and cents as text."""
+    try:
+        read = Decimal(value if isinstance(value, str) else "")
+    except InvalidOperation as error:
+        raise Wrong("is no amount such as 12.50") from error
+    if not read.is_finite() or not 0 <= read < Decimal(10) ** 10 or read != round(read, 2):
+        raise Wrong("is no amount such as 12.50")
+    return read
+
+
+def anything(value: Any) -> Any:
+    """Any JSON whose texts can be stored."""
+    if isinstance(value, str):
+        return text()(value)
+    if isinstance(value, list):
+        return [anything(item) for item in value]
+    if isinstance(value, dict):
+        return {text()(key): anything(inner) for key, inner in value.items()}
+    return number(value) if isinstance(value, float) else value
+
+
+def an_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Wrong("is no object")
+    read: dict[str, Any] = anything(value)
+    return read

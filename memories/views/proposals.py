@@ -1,0 +1,104 @@
+"""A shorter long-term text that waits for a person's word: looked at, accepted or rejected."""
+
+from contextlib import suppress
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from memories.models import Generation, Memory, StaleBase
+from memories.pipeline import proposals
+from memories.rules.compare import changes
+from memories.rules.compare import compare as compare_texts
+from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
+from memories.views.pages import render_page
+from memories.views.paths import card_path
+from memories.views.shown import Proposal, proposal_to, show_one
+
+
+@login_required
+@require_safe
+def detail(request: UserRequest, pk: int) -> HttpResponse:
+    """The current text beside the one that waits. 404 when none does."""
+    place, memory = open_memory(request, pk)
+    proposal = _waiting(memory)
+    if proposal is None:
+        raise Http404
+    return _page(request, place, memory, proposal)
+
+
+@login_required
+@require_POST
+def accept(request: UserRequest, pk: int) -> HttpResponse:
+    """Make the text that was looked at (``generation``) the current one; 409 when the memory moved
+    on, or another text waits by now."""
+    place, memory = open_memory(request, pk)
+    must_edit(place)
+    generation = _seen(request, memory)
+    version = None
+    with suppress(StaleBase):
+        version = proposals.accept(generation, by=request.user) if generation else None
+    if version is None:
+        return _moved_on(request, place, memory)
+    toasts.success(request, _("Accepted: it is version %(number)s.") % {"number": version.number})
+    return redirect(card_path(memory))
+
+
+@login_required
+@require_POST
+def reject(request: UserRequest, pk: int) -> HttpResponse:
+    """The text stays as it is. 409 like `accept`."""
+    place, memory = open_memory(request, pk)
+    must_edit(place)
+    generation = _seen(request, memory)
+    if generation is None or not proposals.reject(generation, by=request.user):
+        return _moved_on(request, place, memory)
+    toasts.success(request, _("Rejected: the text stays as it is."))
+    return redirect(card_path(memory))
+
+
+def _waiting(memory: Memory) -> Proposal | None:
+    return proposal_to(memory.current) if memory.current else None
+
+
+def _seen(request: UserRequest, memory: Memory) -> Generation | None:
+    """The proposal that was on screen, over the text (``based_on``) that was; None when another
+    waits by now, or none."""
+    generation = proposals.of(memory)
+    if generation is None or generation.base is None:
+        return None
+    seen = tuple(number_or_none(request.POST.get(name, "")) for name in ("generation", "based_on"))
+    return generation if seen == (generation.pk, generation.base.number) else None
+
+
+def _moved_on(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
+    memory.refresh_from_db()
+    return _page(request, place, memory, _waiting(memory), moved_on=True)
+
+
+def _page(
+    request: UserRequest,
+    place: Place,
+    memory: Memory,
+    proposal: Proposal | None,
+    *,
+    moved_on: bool = False,
+) -> HttpResponse:
+    rows = compare_texts(proposal.base.content, proposal.text) if proposal else []
+    return render_page(
+        request,
+        "memories/proposal.html",
+        {
+            "place": place,
+            "memory": memory,
+            "proposal": proposal,
+            "old": show_one(proposal.base, place) if proposal else None,
+            "rows": rows,
+            "changes": changes(rows),
+            "moved_on": moved_on,
+        },
+        status=409 if moved_on else 200,
+    )

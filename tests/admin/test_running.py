@@ -1,0 +1,381 @@
+"""Prices, caps, calls, endpoints, jobs and the record of who did what, in the admin."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.urls import reverse
+from django.utils import timezone
+
+from memories.models import (
+    AuditEvent,
+    Backfill,
+    Call,
+    Cap,
+    Endpoint,
+    Generation,
+    Member,
+    Memory,
+    Price,
+    Workspace,
+)
+from memories.rules.memory import MemoryType
+from memories.rules.summary import Reply
+from tests.factories import (
+    ChannelFactory,
+    MemberFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_version,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(client):
+    user = UserFactory(username="boss", is_staff=True, is_superuser=True)
+    client.force_login(user)
+    return user
+
+
+def staff(client, *permissions, workspace=None):
+    """A member of the workspace with these permissions, signed in."""
+    user = UserFactory(username="ada", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    if workspace:
+        MemberFactory(workspace=workspace, user=user, role="admin")
+    client.force_login(user)
+    return user
+
+
+def listed(name):
+    return reverse(f"admin:memories_{name}_changelist")
+
+
+def page(name, row):
+    return reverse(f"admin:memories_{name}_change", args=[row.pk])
+
+
+def act(client, name, action, *rows):
+    keys = [row.pk for row in rows]
+    answer = client.post(listed(name), {"action": action, "_selected_action": keys}, follow=True)
+    return [str(message) for message in answer.context["messages"]]
+
+
+def told():
+    """What was recorded, without logins, oldest first."""
+    rows = AuditEvent.objects.exclude(action="login").order_by("pk")
+    return [(e.actor, e.action, e.workspace, e.subject, e.details) for e in rows]
+
+
+class TestPrices:
+    def test_added_changed_and_deleted(self, client, operator):
+        add = reverse("admin:memories_price_add")
+        client.post(add, {"model": "tiny", "input_price": "0.25", "output_price": "2"})
+        price = Price.objects.get()
+        changes = {"model": "other", "input_price": "0.3", "output_price": "2"}
+        assert client.post(page("price", price), changes).status_code == 302
+        price.refresh_from_db()
+        assert (price.model, price.input_price) == ("tiny", Decimal("0.3"))
+        delete = reverse("admin:memories_price_delete", args=[price.pk])
+        assert client.post(delete, {"post": "yes"}).status_code == 302
+        assert not Price.objects.exists()
+        first, second = ["0.250000", "2.000000"], ["0.300000", "2.000000"]
+        assert told() == [
+            ("boss", "price", "", "tiny", {"before": None, "after": first}),
+            ("boss", "price", "", "tiny", {"before": first, "after": second}),
+            ("boss", "price", "", "tiny", {"before": second, "after": None}),
+        ]
+
+    def test_several_deleted_at_once(self, client, operator):
+        for name in ("tiny", "big"):
+            Price.objects.change(name, Decimal(1), Decimal(1), by=None)
+        data = {
+            "action": "delete_selected",
+            "_selected_action": [p.pk for p in Price.objects.all()],
+        }
+        client.post(listed("price"), data | {"post": "yes"})
+        assert not Price.objects.exists()
+        assert [event[0] for event in told()] == ["", "", "boss", "boss"]
+
+    def test_a_wrong_one_is_refused(self, client, operator):
+        add = reverse("admin:memories_price_add")
+        data = {"model": "tiny", "input_price": "-1", "output_price": "2"}
+        assert client.post(add, data).status_code == 200
+        assert not Price.objects.exists()
+
+
+class TestCaps:
+    def test_set_raised_and_deleted(self, client, operator):
+        workspace = WorkspaceFactory(slug="team")
+        memory = Memory.objects.of_channel(
+            ChannelFactory(workspace=workspace), MemoryType.SHORT_TERM
+        )
+        waits = Generation.objects.create(
+            memory=memory,
+            as_of_us=0,
+            input_key="k",
+            fault="over_cap",
+            not_before=timezone.now() + timedelta(hours=3),
+        )
+        add = reverse("admin:memories_cap_add")
+        data = {"workspace": workspace.pk, "period": "day", "tokens": "1000", "money": ""}
+        assert client.post(add, data).status_code == 302
+        cap = Cap.objects.get()
+        Generation.objects.update(not_before=timezone.now() + timedelta(hours=3))
+        changes = {"tokens": "2000", "money": "1.5", "period": "month"}
+        assert client.post(page("cap", cap), changes).status_code == 302
+        waits.refresh_from_db()
+        assert waits.not_before is None
+        delete = reverse("admin:memories_cap_delete", args=[cap.pk])
+        assert client.post(delete, {"post": "yes"}).status_code == 302
+        assert not Cap.objects.exists()
+        none = {"tokens": None, "money": None}
+        first, second = {"tokens": 1000, "money": None}, {"tokens": 2000, "money": "1.50"}
+        assert told() == [
+            ("boss", "cap", "team", "day", {"before": none, "after": first}),
+            ("boss", "cap", "team", "day", {"before": first, "after": second}),
+            ("boss", "cap", "team", "day", {"before": second, "after": none}),
+        ]
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            {"period": "day"},
+            {"period": "day", "tokens": "-1"},
+            {"period": "day", "tokens": "5"},  # there is one
+            {"period": "week", "tokens": "5"},
+        ],
+    )
+    def test_a_wrong_one_is_refused(self, client, operator, data):
+        Cap.objects.change(None, "day", tokens=10, by=None)
+        before = told()
+        assert client.post(reverse("admin:memories_cap_add"), data).status_code == 200
+        assert (Cap.objects.count(), told()) == (1, before)
+
+    def test_staff_of_a_workspace_set_its_own_only(self, client):
+        workspace, other = WorkspaceFactory(), WorkspaceFactory()
+        of_all = Cap.objects.change(None, "day", tokens=10, by=None)
+        staff(client, "view_cap", "add_cap", "change_cap", "delete_cap", workspace=workspace)
+        add = reverse("admin:memories_cap_add")
+        for given, status in ((workspace.pk, 302), (other.pk, 200), ("", 200)):
+            data = {"workspace": given, "period": "month", "tokens": "5"}
+            assert client.post(add, data).status_code == status
+        assert client.post(page("cap", of_all), {"tokens": "99"}).status_code == 302
+        of_all.refresh_from_db()
+        assert of_all.tokens == 10
+        assert Cap.objects.exclude(workspace=None).get().workspace == workspace
+
+
+class TestEndpoints:
+    def test_calls_may_go_again(self, client, operator):
+        closed = Endpoint.objects.create(
+            fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit"
+        )
+        assert b"waits for a person" in client.get(listed("endpoint")).content
+        assert act(client, "endpoint", "resume", closed) == ["1 endpoint is called again."]
+        closed.refresh_from_db()
+        assert not closed.needs_person
+        assert act(client, "endpoint", "resume", closed) == ["0 endpoints are called again."]
+        details = {"fault": "out_of_credit"}
+        assert told() == [("boss", "endpoint_resume", "", "tiny", details)]
+
+    def test_only_operators_see_them(self, client):
+        closed = Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True)
+        staff(client, "view_endpoint", "change_endpoint", workspace=WorkspaceFactory())
+        assert b"tiny" not in client.get(listed("endpoint")).content
+        act(client, "endpoint", "resume", closed)
+        closed.refresh_from_db()
+        assert closed.needs_person
+
+
+class TestJobs:
+    def job(self, channel, state, **given):
+        memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+        key = f"{Generation.objects.count()}"
+        values = {"memory": memory, "as_of_us": 0, "input_key": key, "state": state}
+        return Generation.objects.create(**values | given)
+
+    def states(self):
+        return list(Generation.objects.order_by("pk").values_list("state", flat=True))
+
+    def test_cancelled_and_retried(self, client, operator):
+        waits = self.job(ChannelFactory(), "waiting")
+        assert act(client, "generation", "cancel", waits) == ["1 generation was cancelled."]
+        assert self.states() == ["cancelled"]
+        act(client, "generation", "retry", waits)
+        assert self.states() == ["waiting"]
+        assert [event[:2] for event in told()] == [("boss", "job_cancel"), ("boss", "job_retry")]
+
+    def test_proposals_are_judged_by_those_who_read_them(self, client, operator):
+        person = PersonFactory()
+        private = ChannelFactory(workspace=person.workspace, kind="private", members=[person])
+        memory = Memory.objects.of_channel(private, MemoryType.LONG_TERM)
+        base = make_version(memory=memory, text="- " + "x" * 398)
+        reply = Reply("- " + "y" * 38, "stop", "tiny", "p").as_json()
+        made = self.job(private, "proposed", base=base, reply=reply)
+        assert "100 → 10" in client.get(listed("generation")).content.decode()
+        for action in ("accept", "reject"):
+            act(client, "generation", action, made)
+        assert self.states() == ["proposed"]
+        person.user = operator
+        person.save()
+        assert act(client, "generation", "reject", made) == ["1 proposal was rejected."]
+        assert self.states() == ["rejected"]
+
+    def test_accepting_over_a_newer_text_says_so(self, client, operator):
+        channel = ChannelFactory()
+        memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+        base = make_version(memory=memory, text="- old")
+        reply = Reply("- new", "stop", "tiny", "p").as_json()
+        made = self.job(channel, "proposed", base=base, reply=reply)
+        memory.revise("- by hand", by=None, based_on=1)
+        said = act(client, "generation", "accept", made)
+        assert any("has changed since" in text for text in said)
+        memory.refresh_from_db()
+        assert memory.current.content == "- by hand"
+
+    def test_calls_are_shown_with_their_job_and_alone(self, client, operator):
+        made = self.job(ChannelFactory(), "done")
+        Call.objects.create(
+            generation=made,
+            fence=1,
+            workspace=made.memory.workspace,
+            model="tiny",
+            day=timezone.now().date(),
+            began_at=timezone.now(),
+            tokens=54321,
+        )
+        assert b"54321" in client.get(page("generation", made)).content
+        alone = client.get(listed("call")).content.decode()
+        assert "54321" in alone and "unpriced" in alone
+
+
+class TestBackfills:
+    @pytest.mark.parametrize(
+        ("actions", "state"),
+        [
+            (["pause"], "paused"),
+            (["pause", "resume"], "running"),
+            (["cancel"], "cancelled"),
+            (["cancel", "resume"], "cancelled"),
+        ],
+    )
+    def test_a_persons_word(self, client, operator, actions, state):
+        backfill = Backfill.objects.create(workspace=WorkspaceFactory(), since_us=0, until_us=1)
+        for action in actions:
+            act(client, "backfill", action, backfill)
+        backfill.refresh_from_db()
+        assert backfill.state == state
+        assert {event[0] for event in told()} == {"boss"}
+
+    def test_not_by_who_may_only_look(self, client):
+        workspace = WorkspaceFactory()
+        backfill = Backfill.objects.create(workspace=workspace, since_us=0, until_us=1)
+        staff(client, "view_backfill", workspace=workspace)
+        assert client.get(page("backfill", backfill)).status_code == 200
+        act(client, "backfill", "cancel", backfill)
+        backfill.refresh_from_db()
+        assert backfill.state == "running"
+
+
+class TestRecord:
+    def test_not_even_an_operator_changes_it(self, client, operator):
+        event = AuditEvent.objects.record("settings", by=operator, subject="here")
+        assert "here" in client.get(listed("auditevent")).content.decode()
+        assert client.get(reverse("admin:memories_auditevent_add")).status_code == 403
+        assert client.post(page("auditevent", event), {"subject": "x"}).status_code == 403
+        delete = reverse("admin:memories_auditevent_delete", args=[event.pk])
+        assert client.post(delete, {"post": "yes"}).status_code == 403
+        data = {"action": "delete_selected", "_selected_action": [event.pk], "post": "yes"}
+        client.post(listed("auditevent"), data)
+        assert b"delete_selected" not in client.get(listed("auditevent")).content
+        assert AuditEvent.objects.get(pk=event.pk).subject == "here"
+
+    def test_an_admin_of_a_workspace_sees_what_concerns_it(self, client):
+        workspace = WorkspaceFactory()
+        staff(client, "view_auditevent", workspace=workspace)
+        for name, where in (("ours", workspace), ("theirs", WorkspaceFactory()), ("all", None)):
+            AuditEvent.objects.record("settings", by=None, workspace=where, subject=f"{name}-x")
+        shown = client.get(listed("auditevent")).content.decode()
+        assert "ours-x" in shown
+        assert "theirs-x" not in shown and "all-x" not in shown
+
+    def test_settings_changed_in_the_admin(self, client, operator):
+        workspace = WorkspaceFactory(slug="team")
+        form = client.get(page("workspace", workspace)).context["adminform"].form
+        data = {name: form[name].value() for name in form.fields}
+        data |= {"members-TOTAL_FORMS": "0", "members-INITIAL_FORMS": "0", "message_threshold": 20}
+        data = {name: value for name, value in data.items() if value not in (None, False)}
+        assert client.post(page("workspace", workspace), data).status_code == 302
+        changed = {"message_threshold": [50, 20]}
+        assert told() == [("boss", "settings", "team", "", {"changed": changed})]
+        assert Workspace.objects.get().memory_settings.message_threshold == 20
+
+    def test_roles_given_changed_and_taken(self, client, operator):
+        workspace, user = WorkspaceFactory(slug="team"), UserFactory(username="mika")
+        data = {"workspace": workspace.pk, "user": user.pk, "role": "member"}
+        client.post(reverse("admin:memories_member_add"), data)
+        member = Member.objects.get()
+        client.post(page("member", member), data)
+        client.post(page("member", member), data | {"role": "admin"})
+        client.post(page("member", member), data | {"role": "admin", "user": operator.pk})
+        delete = reverse("admin:memories_member_delete", args=[member.pk])
+        client.post(delete, {"post": "yes"})
+        steps = [(e[3], e[4]["before"], e[4]["after"]) for e in told()]
+        assert steps == [
+            ("mika", None, "member"),
+            ("mika", "member", "admin"),
+            ("mika", "admin", None),
+            ("boss", None, "admin"),
+            ("boss", "admin", None),
+        ]
+        assert {event[:3] for event in told()} == {("boss", "role", "team")}
+
+    def test_roles_changed_beside_a_workspace(self, client, operator):
+        workspace = WorkspaceFactory(slug="team")
+        stays = MemberFactory(workspace=workspace, user=UserFactory(username="stays"))
+        goes = MemberFactory(workspace=workspace, user=UserFactory(username="goes"))
+        comes = UserFactory(username="comes")
+        address = page("workspace", workspace)
+        form = client.get(address).context["adminform"].form
+        data = {name: form[name].value() for name in form.fields}
+        data = {name: value for name, value in data.items() if value not in (None, False)}
+        data |= {"members-TOTAL_FORMS": 3, "members-INITIAL_FORMS": 2}
+        rows = [
+            (stays.pk, stays.user, "editor"),
+            (goes.pk, goes.user, "member"),
+            ("", comes, "guest"),
+        ]
+        for i, (pk, user, role) in enumerate(rows):
+            data |= {
+                f"members-{i}-id": pk,
+                f"members-{i}-workspace": workspace.pk,
+                f"members-{i}-user": user.pk,
+                f"members-{i}-role": role,
+            }
+        data["members-1-DELETE"] = "on"
+        assert client.post(address, data).status_code == 302
+        assert sorted((e[3], e[4]["before"], e[4]["after"]) for e in told()) == [
+            ("comes", None, "guest"),
+            ("goes", "member", None),
+            ("stays", "member", "editor"),
+        ]
+
+    def test_who_an_account_is_and_what_it_may(self, client, operator):
+        person, user = PersonFactory(slack_id="U1"), UserFactory(username="mika")
+        client.post(page("person", person), {"user": user.pk})
+        form = client.get(page("user", user)).context["adminform"].form
+        data = {name: form[name].value() for name in form.fields}
+        data = {name: value for name, value in data.items() if value not in (None, False)}
+        data |= {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0", "is_staff": "on"}
+        data |= {"date_joined_0": "2026-01-01", "date_joined_1": "10:00:00"}
+        answer = client.post(page("user", user), data)
+        assert answer.status_code == 302
+        assert [(e[1], e[3], e[4]) for e in told()] == [
+            ("person_link", "U1", {"account": "mika"}),
+            ("account", "mika", {"is_staff": True}),
+        ]

@@ -1,0 +1,66 @@
+"""A line is pinned where it stands; a shorter text that waits is looked at and decided."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from memories.models import Generation
+from memories.pipeline import proposals
+from memories.rules.summary import Reply
+from tests.browser.conftest import sign_in
+from tests.browser.story import Story
+from tests.browser.test_pages import look_at
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_line_is_pinned_and_the_keyboard_stays_where_it_was(
+    page: Page, story: Story, complaints: list[str]
+) -> None:
+    sign_in(page, story)
+    page.goto(story.channel)
+    pin = page.locator("#memory-pin-1")
+    expect(pin).to_have_attribute("aria-pressed", "false")
+    pin.focus()
+    page.keyboard.press("Enter")
+    expect(pin).to_have_attribute("aria-pressed", "true")
+    expect(pin).to_have_text("pinned")
+    expect(pin).to_be_focused()
+    assert [line.position for line in story.memory.current.lines.filter(pinned=True)] == [1]
+    assert look_at(page, "pinned", "light") == []
+    page.keyboard.press("Enter")
+    expect(pin).to_have_attribute("aria-pressed", "false")
+    assert not story.memory.current.lines.filter(pinned=True).exists()
+
+
+@pytest.mark.parametrize("look", ["light", "narrow"])
+def test_a_shorter_text_is_compared_and_rejected(
+    page: Page, story: Story, complaints: list[str], look: str
+) -> None:
+    if look == "narrow":
+        page.set_viewport_size({"width": 320, "height": 640})
+    reply = Reply(
+        text="- Little is left [1]", finish_reason="stop", model="tiny", prompt_version="p"
+    )
+    Generation.objects.create(
+        memory=story.memory,
+        base=story.memory.current,
+        as_of_us=0,
+        input_key="proposed",
+        state=Generation.State.PROPOSED,
+        reply=reply.as_json(),
+        cites=[[]],
+        finished_at=timezone.now() - timedelta(minutes=5),
+    )
+    sign_in(page, story)
+    page.goto(story.channel)
+    expect(page.locator(".proposal")).to_contain_text("A shorter text waits for you.")
+    assert look_at(page, "proposal-card", look) == []
+    page.locator(".proposal a.button").click()
+    expect(page.locator("h1")).to_have_text("A shorter text waits for you")
+    assert look_at(page, "proposal", look) == []
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator(".toast")).to_contain_text("Rejected: the text stays as it is.")
+    assert proposals.of(story.memory) is None

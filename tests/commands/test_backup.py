@@ -1,0 +1,117 @@
+"""`manage.py backup` and `manage.py restore`: words, exit status, files. What they do is in
+tests/pipeline/test_backup.py."""
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from memories.models import AuditEvent, Heartbeat, Note, Workspace
+from tests.factories import NoteFactory
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "of today.zip"
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*words: object) -> str:
+        capsys.readouterr()
+        call_command(*map(str, words))
+        return capsys.readouterr().out
+
+    return run
+
+
+def refused(*words: object) -> str:
+    with pytest.raises(CommandError) as error:
+        call_command(*map(str, words))
+    assert error.value.returncode == 1
+    return str(error.value)
+
+
+def test_what_a_backup_says(run: Run, path: Path) -> None:
+    NoteFactory(content="a private thing")
+    said = run("backup", path)
+    assert said.startswith(f"{path}: ")
+    assert "SECRET_KEY and .env are not in it" in said
+    assert "a private thing" not in said
+
+
+def test_only_its_owner_may_read_the_file(run: Run, path: Path) -> None:
+    before = os.umask(0)
+    try:
+        run("backup", path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in path.parent.iterdir()] == [path.name], "and nothing beside it"
+
+
+def test_a_file_is_overwritten_only_when_told(run: Run, path: Path) -> None:
+    path.write_text("something else")
+    assert "--force overwrites it" in refused("backup", path)
+    assert path.read_text() == "something else"
+    run("backup", path, "--force")
+    assert path.read_bytes()[:2] == b"PK"
+
+
+def test_a_folder_that_is_not_there(path: Path) -> None:
+    said = refused("backup", path / "deeper" / "b.zip")
+    assert os.strerror(errno.ENOENT) in said or os.strerror(errno.ENOTDIR) in said
+    assert not path.exists()
+
+
+def test_a_check_and_a_restore_in_words(run: Run, path: Path) -> None:
+    NoteFactory(content="kept")
+    run("backup", path)
+    assert "can be restored" in run("restore", path, "--check")
+    assert "--replace" in refused("restore", path)
+    Note.objects.all().delete()
+    assert "Restored. Everybody has to log in again." in run("restore", path, "--replace")
+    assert Note.objects.get().content == "kept"
+
+
+def test_a_worker_at_work(run: Run, path: Path) -> None:
+    Workspace.objects.create(slug="before")
+    run("backup", path)
+    Heartbeat.objects.beat("worker", timezone.now() + timedelta(minutes=1))
+    assert "A worker has been at work" in refused("restore", path, "--replace")
+    run("restore", path, "--replace", "--force")
+    assert AuditEvent.objects.filter(action="restore").count() == 1
+
+
+def test_a_bad_file_is_named_with_what_is_wrong(path: Path) -> None:
+    path.write_text("hello")
+    for words in (["--check"], ["--replace"], []):
+        said = refused("restore", path, *words)
+        assert said.startswith(f"{path}: This is not a backup of Memory Hub")
+        assert said.endswith("Nothing was changed.")
+
+
+def test_json(run: Run, path: Path) -> None:
+    NoteFactory()
+    made = json.loads(run("backup", path, "--json"))
+    assert made["file"] == path.name
+    assert made["bytes"] == path.stat().st_size
+    counts: dict[str, Any] = {each["table"]: each["rows"] for each in made["tables"]}
+    assert (counts["memories_note"], sum(counts.values())) == (1, made["rows"])
+    assert not set(counts) & set(made["left_out"])
+    same = ("file", "bytes", "database", "version", "created_at", "rows", "tables", "left_out")
+    for words, restored in ((["--check"], False), (["--replace"], True)):
+        read = json.loads(run("restore", path, *words, "--json"))
+        assert {key: read[key] for key in same} == {key: made[key] for key in same}
+        assert (read["restored"], read["migrated"], read["warnings"]) == (restored, 0, [])

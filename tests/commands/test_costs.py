@@ -1,0 +1,322 @@
+"""`manage.py costs`: exact sums, what is unpriced, promised or lost, and the caps."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from django.core.management import CommandError, call_command
+from time_machine import travel
+
+from memories.models import AuditEvent, Call, Cap, Generation, Memory, Price
+from memories.rules.memory import MemoryType
+from tests.factories import (
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    UserFactory,
+    WorkspaceFactory,
+)
+from tests.llm.endpoint import Endpoint
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 3, 15, 23, 30, tzinfo=UTC)
+TODAY = NOW.date()
+
+
+@pytest.fixture(autouse=True)
+def clock():
+    with travel(NOW, tick=False):
+        yield
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        call_command("costs", *words)
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def report(run):
+    return lambda *words: json.loads(run("--json", *words))
+
+
+@pytest.fixture
+def workspace():
+    return WorkspaceFactory(slug="team")
+
+
+@pytest.fixture
+def channel(workspace):
+    return ChannelFactory(workspace=workspace, slack_id="C1", name="general")
+
+
+def call(channel, used=(100, 20), micros=40, day=TODAY, model="tiny", **given):
+    """A call that has ended, with what it used."""
+    memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    key = f"{Call.objects.count()}"
+    generation = Generation.objects.create(
+        memory=memory, as_of_us=0, input_key=key, state="done", fence=1
+    )
+    values = {
+        "tokens": sum(used),
+        "micros": micros,
+        "prompt_tokens": used[0],
+        "completion_tokens": used[1],
+        "requests": 1,
+        "ended_at": NOW,
+    }
+    return Call.objects.create(
+        **values | given,
+        generation=generation,
+        fence=1,
+        workspace=channel.workspace,
+        model=model,
+        day=day,
+        began_at=NOW,
+    )
+
+
+def bound(channel, state, tokens=1000, micros=300, **given):
+    """A call at its upper bound: not back, or ended without an answer."""
+    values = {"ended_at": None, "requests": 0} | given
+    one = call(channel, (0, 0), micros, tokens=tokens, **values)
+    Generation.objects.filter(pk=one.generation_id).update(state=state)
+    return one
+
+
+def sums(row):
+    """What is not nothing."""
+    return {key: value for key, value in row.items() if value not in (0, None)}
+
+
+class TestSums:
+    def test_they_are_exact(self, report, channel):
+        for _ in range(3):
+            call(channel, micros=333_333)
+        call(channel, micros=1)
+        assert sums(report()["total"]) == {
+            "calls": 4,
+            "requests": 4,
+            "tokens_in": 400,
+            "tokens_out": 80,
+            "dollars": "1.000000",
+        }
+
+    def test_without_a_price_nothing_is_said_of_money(self, run, report, channel):
+        call(channel, micros=None)
+        total = report()["total"]
+        assert (total["dollars"], total["unpriced_tokens"]) == (None, 120)
+        assert "$" not in run() and "120 unpriced tokens" in run()
+        call(channel, micros=40)
+        total = report()["total"]
+        assert (total["dollars"], total["unpriced_tokens"]) == ("0.000040", 120)
+
+    def test_what_is_promised_and_what_is_lost(self, run, report, channel):
+        bound(channel, "claimed")
+        bound(channel, "waiting", tokens=2000)  # taken up again: its worker is gone
+        bound(channel, "waiting", tokens=4000, ended_at=NOW, fault="timeout", requests=1)
+        newer = bound(channel, "claimed", tokens=8000, micros=None)
+        Generation.objects.filter(pk=newer.generation_id).update(fence=2)
+        assert sums(report()["total"]) == {
+            "calls": 4,
+            "requests": 1,
+            "promised_tokens": 1000,
+            "promised_dollars": "0.000300",
+            "lost_tokens": 14000,
+            "lost_dollars": "0.000600",
+        }
+        assert "promised up to 1,000 tokens, $0.000300" in run()
+
+    def test_a_refused_call_costs_nothing(self, report, channel):
+        call(channel, (0, 0), 0, fault="rate_limited")
+        assert sums(report()["total"]) == {"calls": 1, "requests": 1, "dollars": "0.000000"}
+
+
+class TestBy:
+    def rows(self, report, *words):
+        return [(row["key"], row["calls"]) for row in report(*words)["rows"]]
+
+    def test_days_in_order(self, report, channel):
+        for day in (TODAY, date(2026, 3, 2), TODAY):
+            call(channel, day=day)
+        assert self.rows(report) == [("2026-03-02", 1), ("2026-03-15", 2)]
+
+    def test_models_workspaces_and_channels_most_first(self, report, workspace, channel):
+        beside = ChannelFactory(workspace=workspace, slack_id="C2", name="beside")
+        elsewhere = ChannelFactory(workspace=WorkspaceFactory(slug="other"), slack_id="C3")
+        call(channel, (1, 0))
+        call(beside, (2, 0), model="big")
+        call(elsewhere, (4, 0))
+        memory = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
+        Generation.objects.filter(claims=call(channel, (8, 0))).update(memory=memory)
+        assert self.rows(report, "--by", "model") == [("tiny", 3), ("big", 1)]
+        assert self.rows(report, "--by", "workspace") == [("team", 3), ("other", 1)]
+        assert self.rows(report, "--by", "channel") == [("", 1), ("C3", 1), ("C2", 1), ("C1", 1)]
+        words = ("--by", "channel", "--workspace", "team")
+        assert self.rows(report, *words) == [("", 1), ("C2", 1), ("C1", 1)]
+
+    def test_private_channels_are_one_row_without_a_name(self, run, report, workspace):
+        for name in ("canaryyellow", "canarygreen"):
+            call(ChannelFactory(workspace=workspace, name=name, slack_id=name, kind="private"))
+        assert self.rows(report, "--by", "channel") == [("private", 2)]
+        assert "canary" not in run("--by", "channel")
+
+    def test_who_reads_no_workspace_sees_no_sums(self, report, channel):
+        call(channel)
+        Cap.objects.change(channel.workspace, "day", tokens=10, by=None)
+        MemberFactory(workspace=channel.workspace, user=UserFactory(username="mo"))
+        UserFactory(username="out")
+        assert [report("--as", who)["total"]["calls"] for who in ("mo", "out")] == [1, 0]
+        assert [len(report("--as", who)["caps"]) for who in ("mo", "out")] == [1, 0]
+
+
+class TestDays:
+    @pytest.fixture(autouse=True)
+    def calls(self, channel):
+        for day in ("2026-02-28", "2026-03-01", "2026-03-14", "2026-03-15"):
+            call(channel, day=date.fromisoformat(day))
+
+    @pytest.mark.parametrize(
+        ("words", "first", "last", "count"),
+        [
+            ((), "2026-03-01", "2026-03-15", 3),
+            (("--month", "2026-02"), "2026-02-01", "2026-02-28", 1),
+            (("--month", "2026-12"), "2026-12-01", "2026-12-31", 0),
+            (("--days", "1"), "2026-03-15", "2026-03-15", 1),
+            (("--days", "2"), "2026-03-14", "2026-03-15", 2),
+            (("--days", "16"), "2026-02-28", "2026-03-15", 4),
+        ],
+    )
+    def test_which_days(self, report, words, first, last, count):
+        told = report(*words)
+        assert (told["from"], told["to"], told["total"]["calls"]) == (first, last, count)
+
+    @pytest.mark.parametrize(
+        "words",
+        [("--month", "2026-13"), ("--month", "March"), ("--days", "0"), ("--days", "99999999")],
+    )
+    def test_which_are_none(self, run, words):
+        with pytest.raises(CommandError):
+            run(*words)
+
+
+class TestCaps:
+    def test_how_much_is_used(self, run, report, channel):
+        Cap.objects.change(channel.workspace, "day", tokens=1000, by=None)
+        Cap.objects.change(None, "month", money=Decimal("0.01"), by=None)
+        call(channel, (60, 0), 100)
+        bound(channel, "claimed", tokens=40, micros=5)
+        call(channel, (500, 0), 900, day=date(2026, 3, 1))
+        call(ChannelFactory(), (7, 0), 20)
+        day, month = report()["caps"]
+        assert day == {
+            "workspace": "team",
+            "period": "day",
+            "since": "2026-03-15",
+            "until": "2026-03-16T00:00:00+00:00",
+            "tokens": 1000,
+            "tokens_used": 100,
+            "dollars": None,
+            "dollars_used": "0.000105",
+        }
+        assert month["workspace"] is None
+        assert (month["dollars"], month["dollars_used"]) == ("0.010000", "0.001025")
+        assert (month["since"], month["until"]) == ("2026-03-01", "2026-04-01T00:00:00+00:00")
+        assert "cap of team, day: 1,000 tokens; used 100 tokens, $0.000105" in run()
+
+    def test_setting_one(self, run, workspace):
+        said = run("cap", "day", "--workspace", "team", "--tokens", "1_000", "--money", "2.5")
+        assert said == "A day of team: 1,000 tokens, $2.500000.\n"
+        assert run("cap", "month", "--money", "50") == (
+            "A month of the whole installation: $50.000000.\n"
+        )
+        # What stands before the action counts too, or a cap of all would be set in its place.
+        run("--workspace", "team", "cap", "day", "--tokens", "none")
+        assert [(cap.workspace, cap.limits) for cap in Cap.objects.order_by("pk")] == [
+            (workspace, {"tokens": None, "money": "2.50"}),
+            (None, {"tokens": None, "money": "50.00"}),
+        ]
+        said = run("cap", "day", "--workspace", "team", "--money", "none")
+        assert said == "A day of team: no cap.\n"
+        assert Cap.objects.get().workspace is None
+        assert AuditEvent.objects.filter(action="cap", actor="").count() == 4
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("day",),
+            ("day", "--tokens", "many"),
+            ("day", "--tokens", "-1"),
+            ("day", "--money", "cheap"),
+            ("day", "--money", "NaN"),
+            ("day", "--money", "-1"),
+            ("day", "--money", "0.001"),
+            ("week", "--tokens", "1"),
+            ("day", "--tokens", "1", "--workspace", "nowhere"),
+        ],
+    )
+    def test_a_wrong_one_is_refused(self, run, words):
+        with pytest.raises(CommandError):
+            run("cap", *words)
+        assert not Cap.objects.exists()
+
+
+class TestPrices:
+    def test_setting_and_forgetting_one(self, run, report):
+        said = run("price", "tiny", "0.25", "2")
+        assert said == "tiny: $0.250000 in, $2.000000 out per million tokens.\n"
+        assert report()["prices"] == [{"model": "tiny", "in": "0.250000", "out": "2.000000"}]
+        assert "unpriced" in run("price", "tiny", "none")
+        assert report()["prices"] == []
+        with pytest.raises(CommandError, match="no price"):
+            run("price", "tiny", "none")
+
+    @pytest.mark.parametrize(
+        "words", [("tiny", "0.25"), ("tiny", "x", "2"), ("tiny", "-1", "2"), ("", "1", "2")]
+    )
+    def test_a_wrong_one_is_refused(self, run, words):
+        with pytest.raises(CommandError):
+            run("price", *words)
+        assert not Price.objects.exists()
+
+    def test_only_operators_on_somebodys_behalf(self, run, workspace):
+        MemberFactory(workspace=workspace, user=UserFactory(username="ada"), role="admin")
+        UserFactory(username="boss", is_superuser=True)
+        for words in (("price", "tiny", "1", "2"), ("cap", "day", "--tokens", "5")):
+            with pytest.raises(CommandError, match="operator"):
+                run(*words, "--as", "ada")
+            run(*words, "--as", "boss")
+        assert {event.actor for event in AuditEvent.objects.all()} == {"boss"}
+
+
+def test_what_a_cap_held_back_goes_on_when_it_is_raised(run, channel, settings, httpserver, client):
+    """The whole way: a message, a cap, the banner, a higher cap, the memory and its cost."""
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
+    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    Endpoint(httpserver).answers("- The launch is on Friday [1]")
+    client.force_login(UserFactory(username="boss", is_superuser=True))
+    MessageFactory(channel=channel, at=NOW - timedelta(hours=3), text="We launch on Friday.")
+    run("price", "tiny", "1", "2")
+    run("cap", "day", "--workspace", "team", "--tokens", "5")
+
+    call_command("run_pass", "--workspace", "team")
+    held = Generation.objects.get()
+    assert (held.state, held.fault, held.attempts) == ("waiting", "over_cap", 0)
+    assert held.not_before == datetime(2026, 3, 16, tzinfo=UTC)
+    assert (Call.objects.count(), len(httpserver.log)) == (0, 0)
+    assert "is spent for now" in client.get("/w/team/").content.decode()
+
+    run("cap", "day", "--workspace", "team", "--tokens", "none", "--money", "1")
+    assert "is spent for now" not in client.get("/w/team/").content.decode()
+    call_command("run_pass", "--workspace", "team")
+    assert not Generation.objects.exclude(state="done").exists()
+    told = json.loads(run("--json"))
+    used = sum(one.tokens for one in Call.objects.all())
+    assert told["total"]["tokens_in"] + told["total"]["tokens_out"] == used > 0
+    assert told["caps"][0]["dollars_used"] == told["total"]["dollars"] != "0.000000"
+    assert told["total"]["requests"] == len(httpserver.log) == Call.objects.count()

@@ -1,0 +1,332 @@
+"""`manage.py jobs`: what waits and why, and a person's word on it."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from memories.models import (
+    AuditEvent,
+    Backfill,
+    Call,
+    Endpoint,
+    Generation,
+    Heartbeat,
+    Memory,
+)
+from memories.rules.memory import MemoryType
+from memories.rules.summary import Reply
+from tests.factories import (
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_segment,
+    make_version,
+)
+
+pytestmark = pytest.mark.django_db
+SECRET = "canaryyellow"
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        call_command("jobs", *words)
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def workspace():
+    return WorkspaceFactory(slug="team")
+
+
+@pytest.fixture
+def channel(workspace):
+    return ChannelFactory(workspace=workspace, slack_id="C1", name="general")
+
+
+@pytest.fixture
+def private(workspace):
+    return ChannelFactory(workspace=workspace, slack_id="G1", name=SECRET, kind="private")
+
+
+def job(channel, state="waiting", memory_type=MemoryType.SHORT_TERM, **given):
+    memory = Memory.objects.of_channel(channel, memory_type)
+    key = f"{Generation.objects.count()}"
+    return Generation.objects.create(
+        **{"memory": memory, "as_of_us": 0, "input_key": key, "state": state, **given}
+    )
+
+
+def reply(text):
+    return Reply(text, "stop", "tiny", "p1", 100, 20, calls=1).as_json()
+
+
+def backfill(workspace, state):
+    return Backfill.objects.create(workspace=workspace, since_us=0, until_us=1, state=state)
+
+
+def listed(run, *words):
+    return json.loads(run("list", "--json", *words))["jobs"]
+
+
+def state_of(generation):
+    return Generation.objects.get(pk=generation.pk).state
+
+
+class TestList:
+    def test_what_a_person_must_see_comes_first(self, run, channel):
+        states = ("done", "waiting", "superseded", "claimed", "proposed", "waiting", "dead")
+        made = [job(channel, state) for state in states]
+        order = [made[i].pk for i in (6, 4, 1, 3, 5, 2, 0)]
+        assert [row["id"] for row in listed(run)] == order
+        assert [row["id"] for row in listed(run, "--limit", "2")] == order[:2]
+        assert [row["id"] for row in listed(run, "--state", "waiting")] == [made[5].pk, made[1].pk]
+        told = json.loads(run("list", "--json", "--limit", "2"))
+        assert told["left_out"] == 5
+        assert told["health"]["states"] == {"claimed": 1, "dead": 1, "proposed": 1, "waiting": 2}
+
+    def test_of_one_workspace_or_channel(self, run, workspace, channel):
+        here = job(channel)
+        beside = job(ChannelFactory(workspace=workspace, name="beside"))
+        other = job(ChannelFactory())
+        assert {row["id"] for row in listed(run)} == {here.pk, beside.pk, other.pk}
+        assert {row["id"] for row in listed(run, "--workspace", "team")} == {here.pk, beside.pk}
+        words = ("--workspace", "team", "--channel", "general")
+        assert {row["id"] for row in listed(run, *words)} == {here.pk}
+        with pytest.raises(CommandError, match="no channel"):
+            run("list", "--workspace", "team", "--channel", "nowhere")
+
+    def test_why_each_waits(self, run, workspace, channel):
+        later = timezone.now() + timedelta(hours=1)
+        gone = timezone.now() - timedelta(minutes=1)
+        paused = backfill(workspace, "paused")
+        expected = {
+            job(channel).pk: "turn",
+            job(channel, not_before=later, fault="timeout", attempts=2).pk: "later",
+            job(channel, not_before=later, fault="over_cap").pk: "cap",
+            job(channel, not_before=gone, fault="over_cap").pk: "turn",
+            job(channel, backfill=paused).pk: "backfill",
+            job(channel, "claimed", lease_until=later).pk: "running",
+            job(channel, "claimed", lease_until=gone).pk: "worker_gone",
+            job(channel, "replied").pk: "turn",
+            job(channel, "proposed").pk: "person",
+            job(channel, "dead").pk: "retry",
+            job(channel, "done").pk: None,
+            job(channel, "cancelled", not_before=later).pk: None,
+        }
+        assert {row["id"]: row["waits_for"] for row in listed(run)} == expected
+        text = run()
+        assert "not before" in text and "timeout; attempt 2 of 5" in text
+        assert f"backfill {paused.pk} does not run" in text
+        Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True)
+        assert {row["waits_for"] for row in listed(run, "--state", "waiting")} == {
+            *("endpoint", "later", "cap", "backfill")
+        }
+
+    def test_a_proposal_tells_both_sizes(self, run, channel):
+        memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+        base = make_version(memory=memory, text="- " + "x" * 398)
+        job(channel, "proposed", MemoryType.LONG_TERM, base=base, reply=reply("- " + "y" * 38))
+        [row] = listed(run)
+        assert (row["tokens_before"], row["tokens_after"]) == (100, 10)
+        assert "accept or reject: 100 → 10 tokens" in run()
+
+    def test_the_line_of_health(self, run, channel):
+        assert run() == "worker: no sign yet; model: none called yet; jobs: none open\n"
+        Heartbeat.objects.beat("worker", timezone.now() - timedelta(minutes=3))
+        Endpoint.objects.create(
+            fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit"
+        )
+        job(channel, "dead")
+        line = run().splitlines()[0]
+        assert "last sign 3 min ago" in line
+        assert "tiny takes no calls (needs person: out of credit)" in line
+        assert line.endswith("jobs: 1 dead")
+
+    def test_private_ones_are_there_without_their_name(self, run, workspace, private):
+        made = job(private, "dead", fault_text=f"{SECRET} fault")
+        [row] = listed(run)
+        assert (row["id"], row["place"]) == (made.pk, None)
+        assert SECRET not in run() + run("list", "--json") + run("show", str(made.pk))
+        UserFactory(username="boss", is_superuser=True)
+        assert SECRET not in run("list", "--as", "boss")
+        MemberFactory(workspace=workspace, user=UserFactory(username="member"))
+        assert listed(run, "--as", "member") == []
+
+
+class TestShow:
+    def test_all_facts_of_one(self, run, channel):
+        message = MessageFactory(channel=channel)
+        made = job(
+            channel,
+            "dead",
+            segment=make_segment(messages=[message]),
+            attempts=5,
+            fault="timeout",
+            fault_text="The model did not answer in time.",
+            trigger={"reason": "idle", "new": 12},
+            reply=reply("- it was decided"),
+        )
+        version = make_version(memory=made.memory)
+        made.take_inputs([version])
+        Call.objects.create(
+            generation=made,
+            fence=3,
+            workspace=channel.workspace,
+            model="tiny",
+            day=timezone.now().date(),
+            began_at=timezone.now(),
+            tokens=1234,
+            micros=2_500_000,
+            fault="timeout",
+        )
+        row = json.loads(run("show", str(made.pk), "--json"))
+        assert row["what_happened"] == "The model did not answer in time."
+        assert row["reply"] == "- it was decided"
+        assert row["inputs"] == [{"version": version.pk, "revision": 0}]
+        [call] = row["calls"]
+        assert (call["claim"], call["tokens"], call["dollars"]) == (3, 1234, "2.500000")
+        text = run("show", str(made.pk))
+        for words in ("#general", "1234 tokens, $2.500000", "- it was decided", "attempt 5 of 5"):
+            assert words in text
+
+    def test_an_unknown_one(self, run):
+        with pytest.raises(CommandError, match="no job 7"):
+            run("show", "7")
+
+
+class TestRetry:
+    def test_by_id_and_whoever_asked_is_recorded(self, run, channel):
+        UserFactory(username="boss", is_superuser=True)
+        dead, other, done = job(channel, "dead"), job(channel, "dead"), job(channel, "done")
+        said = run("retry", str(dead.pk), str(done.pk), "--as", "boss")
+        assert said == "1 of 2 will be tried again.\n"
+        assert [state_of(one) for one in (dead, other, done)] == ["waiting", "dead", "done"]
+        assert AuditEvent.objects.get().actor == "boss"
+
+    def test_all_that_were_given_up_of_a_workspace(self, run, channel):
+        mine, theirs = job(channel, "dead"), job(ChannelFactory(), "dead")
+        assert run("retry", "--dead", "--workspace", "team") == "1 of 1 will be tried again.\n"
+        assert [state_of(one) for one in (mine, theirs)] == ["waiting", "dead"]
+        assert run("retry", "--dead") == "1 of 1 will be tried again.\n"
+
+    def test_it_is_a_word_that_calls_may_go_again(self, run, channel):
+        endpoint = Endpoint.objects.create(
+            fingerprint="f", name="tiny", needs_person=True, fault="unauthorised"
+        )
+        job(channel, "dead")
+        run("retry", "--dead")
+        endpoint.refresh_from_db()
+        assert not endpoint.needs_person
+        assert AuditEvent.objects.filter(action="endpoint_resume").exists()
+
+    @pytest.mark.parametrize("words", [(), ("--dead", "1"), ("99",)])
+    def test_not_without_saying_which(self, run, channel, words):
+        made = job(channel, "dead")
+        with pytest.raises(CommandError):
+            run("retry", *words)
+        assert state_of(made) == "dead"
+
+    def test_not_on_behalf_of_who_may_not(self, run, workspace, channel):
+        MemberFactory(workspace=workspace, user=UserFactory(username="ed"), role="editor")
+        MemberFactory(workspace=workspace, user=UserFactory(username="ada"), role="admin")
+        made = job(channel, "dead")
+        with pytest.raises(CommandError, match="may not do that"):
+            run("retry", str(made.pk), "--as", "ed")
+        assert state_of(made) == "dead"
+        run("retry", str(made.pk), "--as", "ada")
+        assert state_of(made) == "waiting"
+
+
+class TestCancel:
+    def test_what_waits_only(self, run, channel):
+        segment = make_segment(messages=[MessageFactory(channel=channel)])
+        waits, runs = job(channel, segment=segment), job(channel, "claimed")
+        said = run("cancel", str(waits.pk), str(runs.pk))
+        assert said.startswith("1 of 2 cancelled")
+        assert [state_of(one) for one in (waits, runs)] == ["cancelled", "claimed"]
+        segment.refresh_from_db()
+        assert segment.outcome == "cancelled"
+        assert run("retry", str(waits.pk)) == "1 of 1 will be tried again.\n"
+        segment.refresh_from_db()
+        assert (state_of(waits), segment.outcome) == ("waiting", "waiting")
+
+
+class TestProposals:
+    @pytest.fixture
+    def proposed(self, channel):
+        """A merge whose answer is much shorter than the text it follows."""
+        message = MessageFactory(channel=channel)
+        short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+        segment = make_segment(messages=[message], outcome="remembered")
+        added = make_version(memory=short, text="- new", sources=[message], segment=segment)
+        memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+        base = make_version(memory=memory, text="- one\n- two\n- three", sources=[message])
+        made = job(
+            channel,
+            "proposed",
+            MemoryType.LONG_TERM,
+            base=base,
+            reply=reply("- only this [4]"),
+            cites=[[message.pk]] * 4,
+        )
+        made.take_inputs([added])
+        return made
+
+    def test_accepted_it_is_the_next_version(self, run, proposed):
+        assert run("accept", str(proposed.pk)) == "Version 2 was made of it.\n"
+        memory = Memory.objects.get(pk=proposed.memory_id)
+        assert memory.current.content == "- only this"
+        assert state_of(proposed) == "done"
+        with pytest.raises(CommandError, match="waits for nobody's word"):
+            run("accept", str(proposed.pk))
+
+    def test_rejected_the_memory_stays(self, run, proposed):
+        run("reject", str(proposed.pk))
+        assert state_of(proposed) == "rejected"
+        assert Memory.objects.get(pk=proposed.memory_id).head == 1
+
+    def test_not_over_a_newer_text(self, run, proposed):
+        proposed.memory.refresh_from_db()
+        proposed.memory.revise("- by hand", by=None, based_on=1)
+        with pytest.raises(CommandError, match="changed since"):
+            run("accept", str(proposed.pk))
+        assert Memory.objects.get(pk=proposed.memory_id).current.content == "- by hand"
+
+    def test_nobody_judges_what_they_may_not_read(self, run, private):
+        made = job(private, "proposed", MemoryType.LONG_TERM, reply=reply("- x"))
+        for action in ("accept", "reject"):
+            with pytest.raises(CommandError, match="private"):
+                run(action, str(made.pk))
+        assert state_of(made) == "proposed"
+
+    def test_an_editor_may_a_member_may_not(self, run, workspace, proposed):
+        MemberFactory(workspace=workspace, user=UserFactory(username="mo"))
+        MemberFactory(workspace=workspace, user=UserFactory(username="ed"), role="editor")
+        with pytest.raises(CommandError, match="may not do that"):
+            run("reject", str(proposed.pk), "--as", "mo")
+        run("reject", str(proposed.pk), "--as", "ed")
+        assert state_of(proposed) == "rejected"
+
+
+class TestResume:
+    def test_calls_may_go_again(self, run):
+        assert run("resume") == "Nothing held the calls back.\n"
+        soon = timezone.now() + timedelta(minutes=5)
+        endpoint = Endpoint.objects.create(fingerprint="f", name="tiny", open_until=soon)
+        assert run("resume") == "Calls may go again.\n"
+        endpoint.refresh_from_db()
+        assert endpoint.open_until is None
+
+    def test_not_on_behalf_of_a_member(self, run, workspace):
+        MemberFactory(workspace=workspace, user=UserFactory(username="mo"))
+        with pytest.raises(CommandError, match="operators and workspace admins"):
+            run("resume", "--as", "mo")

@@ -1,0 +1,86 @@
+"""`python -m tests.hard [BAR …]`: every bar on SQLite and on PostgreSQL, and what they found.
+
+FULL=1 is the whole number (a fifth of it on SQLite), else a fiftieth; SEED chooses another run of
+chance; DATABASES=sqlite or postgresql only one of them. PostgreSQL comes from TEST_DATABASE_URL,
+else from a server of its own. Prints one line of JSON a bar and database, and `PASS n/n`; the exit
+status is 1 when one misses. What went wrong can be read in the folder that is kept then, or with
+KEEP=1.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tests.hard.frame import Job, bars, databases, run_job, stop_all
+
+POOLS: list[ThreadPoolExecutor] = []
+
+
+def main() -> int:
+    wanted = sys.argv[1:]
+    full = os.environ.get("FULL", "") not in ("", "0")
+    seed = int(os.environ.get("SEED", "") or 1)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    work = Path(tempfile.mkdtemp(prefix="memoryhub-hard-"))
+    results: list[dict[str, Any]] = []
+    began = time.monotonic()
+    with ExitStack() as stack:
+        places = stack.enter_context(databases(work))
+        chosen = [bar for bar in bars() if not wanted or bar.matches(wanted)]
+        jobs = [
+            Job(bar, place, full=full, seed=seed, work=work / f"{bar.stem}-{place.name}")
+            for bar in chosen
+            for place in places
+            if place.name in (bar.databases if full else bar.small_databases)
+        ]
+        # What measures time has the machine for itself; at full size everything has.
+        together = [] if full else [job for job in jobs if not job.bar.alone]
+        with ThreadPoolExecutor(2) as pool:
+            POOLS.append(pool)
+            for result in pool.map(run_job, together):
+                results.append(told(result))
+        for job in jobs:
+            if job not in together:
+                results.append(told(run_job(job)))
+    for result in results:
+        if "not_run" in result:
+            say(f"!!! COULD NOT RUN {result['bar']} on {result['database']}: {result['not_run']}")
+    passed = sum(result["pass"] for result in results)
+    say(f"{'PASS' if passed == len(results) else 'MISSED'} {passed}/{len(results)}"
+        f" in {time.monotonic() - began:.0f} s")  # fmt: skip
+    if results and passed == len(results) and not os.environ.get("KEEP"):
+        shutil.rmtree(work, ignore_errors=True)
+        return 0
+    say(f"Logs and databases: {work}")
+    return 1
+
+
+def stop(number: int, frame: object) -> None:
+    """What waits is left out, what runs is ended."""
+    for pool in POOLS:
+        pool.shutdown(wait=False, cancel_futures=True)
+    stop_all()
+    sys.exit(128 + number)
+
+
+def told(result: dict[str, Any]) -> dict[str, Any]:
+    say(json.dumps(result))
+    return result
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""Bar 4: every fault a model can have, at random and from 16 workers at once, under a cap in steps.
+
+No bad text is saved, no head is lost, the ledger never shows more than the cap, and after the fifth
+failure in a row no call begins.
+"""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from django.utils import timezone
+
+from memories.models import Cap, Channel, Endpoint, Generation
+from memories.pipeline import proposals
+from memories.rules.breaker import MOST_FAILURES
+from tests.hard import oracle, world
+from tests.hard.fake_model import FAULTS
+from tests.hard.model_client import Asked, FakeModel, fake_model
+from tests.hard.trees import Trees, trees
+
+NAME = "4 faults"
+ENVIRONMENT = {"MEMORYHUB_HEARTBEAT": "15"}  # sixteen workers begin slowly on two cores
+
+WORKERS = 16
+SHARE = 0.01  # of all calls, for each kind
+STEPS = 4  # in which the cap is raised
+HARMLESS = ("", "malformed_refs")  # these texts are good, whatever their references say
+PATIENCE = 180.0  # seconds in which something must move
+SLOW_BACK_OFF = "3"  # seconds: the breaker's pause, long enough to be seen
+REACTION = 0.5  # seconds between the server's answer and the client's note of it
+
+
+def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
+    calls = 10_000 if full else 200
+    if full and database_url.startswith("sqlite"):
+        calls //= 5
+    with fake_model(work, seed=seed, latency=(0.02, 0.1), retry_after=0.05) as model:
+        made = world.World()
+        spaces = WORKERS if full else 8
+        channels = [
+            channel
+            for number in range(spaces)
+            for channel in made.add_workspace(f"w{number}", channels=4 if full else 1)
+        ]
+        random.Random(seed).shuffle(channels)
+        model.configure(faults=dict.fromkeys(FAULTS, SHARE))
+        with trees(work, environment(work, model)) as running:
+            running.start("worker")
+            capped = spend_in_steps(made, model, channels, calls)
+            model.configure(faults={})
+            for channel in channels:  # what a rejected text would have taken in goes into the next
+                made.feed(channel)
+            operate(channels, lambda: world.is_at_rest(channels), "everything to come to rest")
+            left = running.stop()
+        wrong = verdict(made, model.rows())
+        kinds = {row.fault for row in model.rows()} - {""}
+        faults = sum(row.fault != "" for row in model.rows())
+        reckless = breaker(work, model, made, channels)
+        return {
+            "n": len(model.rows()) - reckless["calls"],
+            "faults": faults,
+            "kinds": len(kinds),
+            "caps": capped,
+            "overshot": max(used - cap for cap, used in capped),
+            "breaker": reckless,
+            "left_alive": left,
+            **wrong,
+            "pass": oracle.is_clean(wrong)
+            and all(used <= cap for cap, used in capped)
+            and len(kinds) >= (14 if full else 8)
+            and reckless["late"] == 0
+            and reckless["calls"] <= MOST_FAILURES + WORKERS - 1,
+        }
+
+
+def environment(work: Path, model: FakeModel, **variables: str) -> dict[str, str]:
+    own = {"MEMORYHUB_LLM_CONCURRENCY": "1", "MEMORYHUB_WORKERS": str(WORKERS)}
+    return world.environment(model, work / "orders", **own, **variables)
+
+
+def spend_in_steps(
+    made: world.World, model: FakeModel, channels: Sequence[Channel], calls: int
+) -> list[tuple[int, int]]:
+    """Work for about so many calls, under a cap that is raised whenever it stops everything;
+    (cap, used) at each stop, as the ledger has it."""
+    segments = calls // 2 // len(channels)
+    for channel in channels:
+        made.feed(channel, segments)
+    stops: list[tuple[int, int]] = []
+    step = calls // 2 * 300 // (STEPS + 1)
+    for number in range(1, STEPS + 1):
+        cap = number * step
+        Cap.objects.change(None, "month", by=None, tokens=cap)
+        world.offer(channels)
+        operate(channels, lambda: is_held(model), f"the cap of {cap} to hold, or all to be done")
+        stops.append((cap, spent(model)))
+    Cap.objects.change(None, "month", by=None, tokens=None)
+    world.offer(channels)
+    operate(channels, lambda: world.is_at_rest(channels), "everything to come to rest")
+    return stops
+
+
+def spent(model: FakeModel) -> int:
+    stats = model.stats()
+    return int(stats["prompt_tokens"]) + int(stats["completion_tokens"])
+
+
+def is_held(model: FakeModel) -> bool:
+    """Nobody asks, and whoever would is refused by the cap; or nothing is left."""
+    if model.stats()["in_flight"] or Generation.objects.filter(state="claimed").exists():
+        return False
+    unfinished = Generation.objects.unfinished()
+    claimable = Generation.objects.claimable(timezone.now())
+    return not claimable.exists() and (
+        unfinished.over_cap().exists() or not unfinished.filter(state="waiting").exists()
+    )
+
+
+def operate(channels: Sequence[Channel], holds: Callable[[], bool], what: str) -> None:
+    """What an operator does meanwhile: says go on after a wrong key, retries dead letters, rejects
+    texts that would lose most of what was known."""
+    deadline = time.monotonic() + PATIENCE
+    looked = 0.0
+    left = None
+    while not holds():
+        for endpoint in Endpoint.objects.filter(needs_person=True):
+            endpoint.resume(None)
+        if time.monotonic() - looked > 1:
+            looked = time.monotonic()
+            world.retry_the_dead()
+            for proposal in Generation.objects.proposed().with_memory():
+                proposals.reject(proposal, by=None)
+            world.offer(channels)
+        if (now_left := Generation.objects.unfinished().count()) != left:
+            left, deadline = now_left, time.monotonic() + PATIENCE
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {PATIENCE:.0f} s in vain: {what}")
+        time.sleep(0.05)
+
+
+def verdict(made: world.World, ledger: Sequence[Asked]) -> dict[str, Any]:
+    """The oracle's, with faults that leave a text good taken for none."""
+    told = [row if row.fault not in HARMLESS else replace(row, fault="") for row in ledger]
+    return oracle.verdict(made.words, told)
+
+
+def breaker(
+    work: Path, model: FakeModel, made: world.World, channels: Sequence[Channel]
+) -> dict[str, Any]:
+    """From now on everything fails: the calls that reach the server, and those that begin after
+    the fifth failure was answered."""
+    Endpoint.objects.update(failures=0, open_until=None, openings=0)
+    model.configure(faults={"server_error": 1.0})
+    before = len(model.rows())
+    for channel in channels:
+        made.feed(channel, 2)
+    slow = environment(work, model, MEMORYHUB_BACK_OFF=SLOW_BACK_OFF)
+    with trees(work, slow) as running:
+        running.start("worker")
+        world.offer(channels)
+        wait_for_the_breaker(running)
+        rows = model.rows()[before:]
+        running.stop()
+    answers = sorted(row.answered_at for row in rows if row.answered_at is not None)
+    fifth = answers[MOST_FAILURES - 1]
+    return {"calls": len(rows), "late": sum(row.at > fifth + REACTION for row in rows)}
+
+
+def wait_for_the_breaker(running: Trees) -> None:
+    """Until it is open, and for two thirds of its pause."""
+    deadline = time.monotonic() + PATIENCE
+    while not Endpoint.objects.filter(failures__gte=MOST_FAILURES).exists():
+        if time.monotonic() > deadline:
+            raise AssertionError("the breaker never opened")
+        time.sleep(0.02)
+    time.sleep(float(SLOW_BACK_OFF) * 2 / 3)

@@ -1,0 +1,163 @@
+"""Bar 2: two clusters alive at once, and a worker frozen past its lease that comes back.
+
+Whoever is frozen stands still until others have finished everything, its own generation included.
+Then all texts are noted, it goes on, and once it is idle again they must read the same.
+"""
+
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from memories.models import MemoryVersion
+from tests.hard import oracle, world
+from tests.hard.model_client import FakeModel, fake_model
+from tests.hard.trees import Trees, kill, trees
+from tests.processes import wait_until
+
+NAME = "2 freeze"
+LEASE = 1.0
+ENVIRONMENT = {"MEMORYHUB_LEASE": "1", "MEMORYHUB_LLM_TIMEOUT": "0.9"}
+
+# In the commit it holds the rows (on SQLite the database): nobody can overtake it there, so it is
+# only frozen for longer than its lease. (There it can hold up others for so long that they lose their own
+# leases: then more answers are refused than workers were frozen in a call.)
+POINTS = ("in_call", "in_call", "in_call", "reply_saved", "before_claim", "in_commit")
+PATIENCE = 90.0
+
+Text = tuple[int, int, str]
+
+
+def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
+    times = 200 if full else 6
+    if full and database_url.startswith("sqlite"):
+        times //= 5
+    chance = random.Random(seed)
+    plan = [POINTS[number % len(POINTS)] for number in range(times)]
+    chance.shuffle(plan)
+    with fake_model(work, seed=seed, latency=(0.01, 0.05)) as model:
+        made = world.World()
+        for number in range(2):
+            made.add_workspace(f"w{number}", channels=5)
+        orders = work / "orders"
+        variables = world.environment(model, orders, MEMORYHUB_LLM_CONCURRENCY="1")
+        with trees(work, variables) as running:
+            running.start("worker")
+            running.start("worker")
+            wait_until(lambda: len(workers(running)) >= 4, "two clusters", PATIENCE)
+            resumed: Counter[str] = Counter()
+            stale = gone = 0
+            for number, point in enumerate(plan):
+                channels = [made.channels[number % 5], made.channels[5 + number % 5]]
+                came_back, changed = freeze(point, number, channels, made, running, orders)
+                resumed[point] += came_back
+                gone += not came_back
+                stale += changed
+            world.offer(made.channels)
+            wait_until(world.is_at_rest, "everything at rest", PATIENCE)
+            left = running.stop()
+        wrong = oracle.verdict(made.words, model.rows())
+        rejected = answers_refused(model)
+        return {
+            "n": times,
+            "resumed": dict(resumed),
+            "killed_while_frozen": gone,
+            "stale_writes": stale,
+            "answers_refused": rejected,
+            "left_alive": left,
+            **wrong,
+            "pass": not stale
+            and oracle.is_clean(wrong)
+            and resumed.total() == times
+            and rejected >= resumed["in_call"],
+        }
+
+
+def workers(running: Trees) -> list[int]:
+    return [process.pid for process in running.processes() if process.role == "worker"]
+
+
+def freeze(
+    point: str,
+    number: int,
+    channels: list[Any],
+    made: world.World,
+    running: Trees,
+    orders: Path,
+) -> tuple[bool, int]:
+    """One worker stands still at this point, and goes on when it is too late: whether it came back,
+    and how many texts it changed then."""
+    world.order(orders, point, f".{number}", "stop")
+    for channel in channels:
+        made.feed(channel, 2)
+    world.offer(channels)
+
+    def taken() -> list[Path]:
+        return list(orders.glob(f"{point}.{number}.*.taken"))
+
+    wait_until(with_offers(taken, channels), f"somebody at {point}", PATIENCE)
+    pid = int(taken()[0].suffixes[-2].removeprefix("."))
+    stood_still = time.monotonic()
+    if point != "in_commit":
+        wait_until(with_offers(world.is_at_rest, channels), "the others to do its work", PATIENCE)
+    wait_until(lambda: time.monotonic() - stood_still > 1.5 * LEASE, "its lease to end", PATIENCE)
+    before = texts()
+    if not kill(pid, signal.SIGCONT):
+        return False, 0
+    came_back = wait_until_idle(pid)
+    after = texts()
+    if point == "in_commit":  # its own text is new; none that was there is another
+        changed = sum(after.get(pk) != text for pk, text in before.items())
+    else:
+        changed = len(set(before.items()) ^ set(after.items()))
+    wait_until(with_offers(world.is_at_rest, channels), "everything at rest", PATIENCE)
+    return came_back, changed
+
+
+def with_offers(holds: Callable[[], object], channels: list[Any]) -> Callable[[], object]:
+    """The condition, and a pass offered each second that it does not hold."""
+    offered = time.monotonic()
+
+    def asked() -> object:
+        nonlocal offered
+        if (found := holds()) or time.monotonic() - offered < 1:
+            return found
+        offered = time.monotonic()
+        world.offer(channels)
+        return False
+
+    return asked
+
+
+def wait_until_idle(pid: int) -> bool:
+    """Until it has gone through what it was at; False when it is gone."""
+
+    def is_idle() -> bool:
+        try:
+            return " ".join(psutil.Process(pid).cmdline()).rstrip().endswith("idle")
+        except psutil.Error:
+            return True
+
+    wait_until(is_idle, "what was frozen to be idle", PATIENCE)
+    return psutil.pid_exists(pid)
+
+
+def texts() -> dict[int, Text]:
+    """Every version as it stands, by its row."""
+    rows = MemoryVersion.objects.values_list("pk", "number", "revision", "content")
+    return {pk: (number, revision, content) for pk, number, revision, content in rows}
+
+
+def answers_refused(model: FakeModel) -> int:
+    """Good answers to what was asked, and answered, before or after: one of them made the text."""
+    asked = Counter(
+        (row.words, row.existing, row.messages)
+        for row in model.rows()
+        if row.answered_at and not row.fault
+    )
+    return sum(count - 1 for count in asked.values())

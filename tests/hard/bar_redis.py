@@ -1,0 +1,128 @@
+"""Bar 9: with Redis as its broker it passes bars 1 and 3 as with the database, and a cluster that
+hangs is started anew within two heartbeats."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+
+from memories.models import Heartbeat
+from tests.hard import world
+from tests.hard.frame import run_apart
+from tests.hard.model_client import fake_model
+from tests.hard.trees import Trees, kill, trees
+from tests.processes import wait_until
+
+NAME = "9 redis"
+SMALL_DATABASES = ("postgresql",)  # the broker is what differs; the others run on both
+
+HEARTBEAT = 2.0  # seconds
+LOOK = HEARTBEAT / 4  # how often a supervisor looks
+BUSY = 1.0  # seconds that a busy machine may take to do what was decided
+PATIENCE = 120.0
+
+
+def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
+    """Both bars in processes of their own, on this database emptied between them."""
+    if shutil.which("redis-server") is None:
+        return {"n": 0, "not_run": "no redis-server in PATH"}
+    with redis(work) as url:
+        broker = {"MEMORYHUB_BROKER": url}
+        found = {}
+        for stem in ("bar_kill", "bar_poison"):
+            place = work / stem
+            place.mkdir()
+            found[stem] = run_apart(
+                stem, database_url, place, full=full, seed=seed, environment=broker, var=work.parent
+            )
+            call_command("flush", interactive=False, verbosity=0)
+        hangs = {"frozen": hang(work, "frozen", {}), "deaf": hang(work, "deaf", broker)}
+    return {
+        "n": sum(figures.get("n", 0) for figures in found.values()),
+        "kill": found["bar_kill"],
+        "poison": found["bar_poison"],
+        "hangs": hangs,
+        "pass": all(figures["pass"] for figures in [*found.values(), *hangs.values()]),
+    }
+
+
+@contextlib.contextmanager
+def redis(work: Path) -> Iterator[str]:
+    """A server on loopback that keeps nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with (work / "redis.log").open("wb") as log:
+        process = subprocess.Popen(
+            ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+            + ["--appendonly", "no", "--dir", os.fspath(work)],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+    def answers() -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return True
+        return False
+
+    try:
+        wait_until(answers, "the Redis server", PATIENCE)
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def hang(work: Path, how: str, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Make a cluster live without working, and see how soon it is replaced and works again.
+
+    ``frozen``: all its processes stand still. ``deaf``: its idle workers are killed, and one of them
+    takes the lock of the queue along: those who follow wait for ever.
+    """
+    place = work / how
+    place.mkdir()
+    with fake_model(place) as model:
+        own = {**variables, "MEMORYHUB_HEARTBEAT": str(HEARTBEAT)}
+        environment = world.environment(model, place / "orders", **own)
+        with trees(place, environment) as running:
+            root = running.start("worker")
+            first_signs = last_sign()
+            wait_until(lambda: last_sign() != first_signs, "a sign of life", PATIENCE)
+            [main] = pids(running, "main")
+            if how == "frozen":
+                for process in running.processes():
+                    if process.pid != root and process.role != "watcher":
+                        kill(process.pid, signal.SIGSTOP)
+            else:
+                for pid in pids(running, "worker"):
+                    kill(pid)
+            began = time.monotonic()
+            wait_until(lambda: set(pids(running, "main")) - {main}, "a new cluster", PATIENCE)
+            back = time.monotonic() - began
+            signs = last_sign()
+            wait_until(lambda: last_sign() != signs, "a new sign of life", PATIENCE)
+            works = time.monotonic() - began
+            left = running.stop()
+    return {
+        "started_again_after": round(back, 2),
+        "works_again_after": round(works, 2),
+        "heartbeat": HEARTBEAT,
+        "left_alive": left,
+        "pass": back <= 2 * HEARTBEAT + LOOK + BUSY,
+    }
+
+
+def pids(running: Trees, role: str) -> list[int]:
+    return [process.pid for process in running.processes() if process.role == role]
+
+
+def last_sign() -> Any:
+    return Heartbeat.objects.last_beat()

@@ -1,0 +1,286 @@
+"""Which bars there are, a fresh database for each, and a process for each to run in."""
+
+import ast
+import contextlib
+import importlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+import environ
+import psycopg
+
+from tests.hard.model_client import ROOT
+from tests.postgres import temporary_server
+from tests.processes import descendants
+
+BARS = Path(__file__).parent
+OURS = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY", "PORT", "Q_CLUSTER_NAME")
+PATIENCE = {False: 600, True: 4 * 3600}  # seconds for one bar, small and full
+# What the bars have in common; a bar's own ENVIRONMENT comes on top.
+ENVIRONMENT = {
+    "MEMORYHUB_LEASE": "2",
+    "MEMORYHUB_HEARTBEAT": "1",
+    "MEMORYHUB_LLM_TIMEOUT": "1",
+    "MEMORYHUB_BACK_OFF": "0.2",
+    "MEMORYHUB_WORKERS": "2",
+    "MEMORYHUB_LOG_FORMAT": "plain",
+    "MEMORYHUB_LOG_LEVEL": "WARNING",
+    "SECRET_KEY": "not a secret: loopback only, and gone after the run",
+}
+
+
+RUNNING: set[subprocess.Popen[bytes]] = set()
+COLLECT = """
+import os, django
+os.environ["DJANGO_SETTINGS_MODULE"] = "memoryhub.settings"
+django.setup()
+from memoryhub.static import collect_static_when_changed
+collect_static_when_changed()
+"""
+
+
+@dataclass(frozen=True)
+class Bar:
+    stem: str
+    name: str
+    databases: tuple[str, ...]
+    small_databases: tuple[str, ...]  # where a small run is made
+    alone: bool  # measures time
+    environment: dict[str, str]
+
+    def matches(self, wanted: list[str]) -> bool:
+        """By its file's name, its word or its number."""
+        names = {self.stem, self.stem.removeprefix("bar_"), *self.name.split()}
+        return bool(names & set(wanted))
+
+
+def bars() -> list[Bar]:
+    found = []
+    for path in sorted(BARS.glob("bar_*.py")):
+        found.append(_bar(path.stem))
+    return sorted(found, key=lambda bar: (len(bar.name.split()[0]), bar.name))
+
+
+def _bar(stem: str) -> Bar:
+    constants = _constants(BARS / f"{stem}.py")
+    databases = tuple(constants.get("DATABASES", ("sqlite", "postgresql")))
+    return Bar(
+        stem=stem,
+        name=str(constants.get("NAME", stem)),
+        databases=databases,
+        small_databases=tuple(constants.get("SMALL_DATABASES", databases)),
+        alone=bool(constants.get("ALONE", False)),
+        environment=constants.get("ENVIRONMENT", {}),
+    )
+
+
+def _constants(path: Path) -> dict[str, Any]:
+    """A bar's literals, read without Django, which each process sets up for one database."""
+    found = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            with contextlib.suppress(ValueError):
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+    return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """A kind of database, with a migrated template to copy."""
+
+    name: str
+    template: str  # a file, or the URL of the server
+
+    def fresh(self, work: Path, name: str) -> str:
+        """The DATABASE_URL of a new migrated database."""
+        if self.name == "sqlite":
+            shutil.copy(self.template, work / "db.sqlite3")
+            return f"sqlite:///{work / 'db.sqlite3'}"
+        name = f"hard_{os.getpid()}_{name}"
+        _sql(self.template, f'CREATE DATABASE "{name}" TEMPLATE "{_template_name()}"')
+        return _with_name(self.template, name)
+
+    def drop(self, url: str) -> None:
+        if self.name != "sqlite":
+            name = urlsplit(url).path.lstrip("/")
+            _sql(self.template, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@contextlib.contextmanager
+def databases(work: Path) -> Iterator[list[Place]]:
+    """SQLite and PostgreSQL, or the one that DATABASES names."""
+    only = os.environ.get("DATABASES", "sqlite,postgresql").split(",")
+    _run("-c", COLLECT, url="sqlite:///:memory:", work=work)  # once, in place of once for each bar
+    with contextlib.ExitStack() as stack:
+        places = []
+        if "sqlite" in only:
+            file = work / "template.sqlite3"
+            _migrate(f"sqlite:///{file}", work)
+            with contextlib.closing(sqlite3.connect(file)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            places.append(Place("sqlite", str(file)))
+        if "postgresql" in only:
+            url = os.environ.get("TEST_DATABASE_URL") or stack.enter_context(temporary_server())
+            _sql(url, f'CREATE DATABASE "{_template_name()}"')
+            stack.callback(_sql, url, f'DROP DATABASE IF EXISTS "{_template_name()}" WITH (FORCE)')
+            _migrate(_with_name(url, _template_name()), work)
+            places.append(Place("postgresql", url))
+        yield places
+
+
+def _template_name() -> str:
+    return f"hard_{os.getpid()}_template"
+
+
+def _with_name(url: str, name: str) -> str:
+    return urlsplit(url)._replace(path=f"/{name}").geturl()
+
+
+def _sql(url: str, statement: str) -> None:
+    parts = environ.Env.db_url_config(url)
+    with psycopg.connect(
+        host=parts["HOST"] or parts.get("OPTIONS", {}).get("host"),
+        port=parts["PORT"] or None,
+        user=parts["USER"] or None,
+        password=parts["PASSWORD"] or None,
+        dbname=parts["NAME"],
+        autocommit=True,
+    ) as connection:
+        connection.execute(statement.encode())
+
+
+def _environment(url: str, work: Path, **more: str) -> dict[str, str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(OURS)}
+    own = {"DATABASE_URL": url, "MEMORYHUB_VAR": str(work / "var")}
+    return clean | ENVIRONMENT | own | more
+
+
+def _migrate(url: str, work: Path) -> None:
+    _run("manage.py", "migrate", "--verbosity", "0", url=url, work=work)
+
+
+def _run(*arguments: str, url: str, work: Path) -> None:
+    command = [sys.executable, *arguments]
+    subprocess.run(command, cwd=ROOT, env=_environment(url, work), check=True)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One bar on one database."""
+
+    bar: Bar
+    place: Place
+    full: bool
+    seed: int
+    work: Path
+
+
+def run_job(job: Job) -> dict[str, Any]:
+    """Run the bar in a process of its own; its figures, or why there are none."""
+    job.work.mkdir(parents=True)
+    url = job.place.fresh(job.work, job.bar.stem)
+    began = time.monotonic()
+    try:
+        figures = run_apart(job.bar.stem, url, job.work, full=job.full, seed=job.seed,
+                            environment={})  # fmt: skip
+    finally:
+        job.place.drop(url)
+    if "not_run" in figures:
+        figures["pass"] = os.environ.get("CI", "").lower() not in ("1", "true", "yes")
+    head = {"bar": job.bar.name, "database": job.place.name, "pass": False, "seed": job.seed}
+    return head | figures | {"seconds": round(time.monotonic() - began, 1)}
+
+
+def run_apart(
+    stem: str,
+    url: str,
+    work: Path,
+    *,
+    full: bool,
+    seed: int,
+    environment: dict[str, str],
+    var: Path | None = None,
+) -> dict[str, Any]:
+    """``run`` of a bar's module, in a process with Django set up on that database."""
+    environment = {**_bar(stem).environment, **environment}
+    answer = work / "answer.json"
+    file = BARS / f"{stem}.py"
+    command = [sys.executable, "-m", "tests.hard.frame", file, work, str(seed), str(int(full))]
+    with (work / "output.log").open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=_environment(url, var or work.parent, **environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        RUNNING.add(process)
+        try:
+            process.wait(timeout=PATIENCE[full])
+        except subprocess.TimeoutExpired:
+            return {"pass": False, "error": f"no end after {PATIENCE[full]} s"}
+        finally:
+            _end(process)
+            RUNNING.discard(process)
+    if not answer.exists():
+        return {"pass": False, "error": _last_line(work / "output.log")}
+    figures: dict[str, Any] = json.loads(answer.read_text())
+    return figures
+
+
+def stop_all() -> None:
+    """Ask every bar that runs to end; each takes its own trees down."""
+    for process in list(RUNNING):
+        process.terminate()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With SIGTERM it takes its trees down; then whatever is left below it is killed."""
+    below = descendants(process.pid)
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=30)
+    for child in below:
+        with contextlib.suppress(Exception):  # psutil knows a pid that was given to another
+            child.kill()
+    process.kill()
+    process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "no output"
+
+
+def run_here(file: Path, work: Path, *, full: bool, seed: int) -> None:
+    """In the bar's own process."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
+    import django
+
+    django.setup()
+    package = "tests.hard."
+    if file.parent != BARS:
+        sys.path.append(os.fspath(file.parent))
+        package = ""
+    bar: ModuleType = importlib.import_module(f"{package}{file.stem}")
+    figures = bar.run(full=full, seed=seed, work=work, database_url=os.environ["DATABASE_URL"])
+    (work / "answer.json").write_text(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    run_here(Path(sys.argv[1]), Path(sys.argv[2]), seed=int(sys.argv[3]), full=sys.argv[4] == "1")

@@ -1,0 +1,89 @@
+"""What must hold once everything is at rest, told from the rows and the ledger alone."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db import connection
+
+from memories.models import Memory, MemoryVersion
+from tests.hard.fake_model import WORD
+from tests.hard.model_client import Asked
+
+MARK = re.compile(r"\ban(\d{6})x")
+
+
+def verdict(words: Mapping[int, Iterable[str]], ledger: Iterable[Asked]) -> dict[str, Any]:
+    """Counts of everything that must not be; all are 0 when nothing is wrong.
+
+    ``words``: of each channel (row id), the words of its messages.
+    """
+    rows = {row.n: row for row in ledger}
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    long_term: dict[int, set[str]] = defaultdict(set)
+    marks: Counter[int] = Counter()
+    foreign = 0
+    versions = MemoryVersion.objects.select_related("memory").order_by("pk")
+    for version in versions.iterator():
+        memory = version.memory
+        if memory.scope != "channel" or memory.channel_id not in words:
+            continue
+        said = WORD.findall(version.content)
+        calls = [int(n) for n in MARK.findall(version.content)]
+        foreign += not _is_answer_of(calls, said, rows)
+        if memory.memory_type == "short_term":
+            found[memory.channel_id].update(said)
+            marks.update(calls)
+        elif memory.current_id == version.pk:
+            long_term[memory.channel_id].update(said)
+    wanted = {(channel, word) for channel, its in words.items() for word in its}
+    return {
+        "lost": sum(not found[channel][word] for channel, word in wanted),
+        "duplicate": sum(found[channel][word] > 1 for channel, word in wanted),
+        "astray": sum((c, w) not in wanted for c in found for w in found[c]),
+        "not_in_long_term": sum(word not in long_term[channel] for channel, word in wanted),
+        "answers_used_twice": sum(count > 1 for count in marks.values()),
+        "not_an_answer": foreign,
+        **numbers(),
+        "integrity": integrity(),
+    }
+
+
+def _is_answer_of(calls: list[int], said: list[str], rows: Mapping[int, Asked]) -> bool:
+    """A text comes of one good answer, and says what that call was asked about."""
+    if len(calls) != 1 or calls[0] not in rows:
+        return False
+    call = rows[calls[0]]
+    return not call.fault and set(said) <= set(call.words)
+
+
+def numbers() -> dict[str, int]:
+    """Memories whose versions do not count from 1 without a gap, or whose head is not the last."""
+    seen: dict[int, list[int]] = defaultdict(list)
+    newest: dict[int, int] = {}
+    for memory_id, number, pk in MemoryVersion.objects.order_by("number").values_list(
+        "memory", "number", "pk"
+    ):
+        seen[memory_id].append(number)
+        newest[memory_id] = pk
+    gaps = heads = 0
+    for memory in Memory.objects.all():
+        of_it = seen[memory.pk]
+        gaps += of_it != list(range(1, len(of_it) + 1))
+        heads += memory.head != len(of_it) or memory.current_id != newest.get(memory.pk)
+    return {"gaps": gaps, "wrong_heads": heads}
+
+
+def integrity() -> int:
+    """Lines of complaint of the database about itself."""
+    if connection.vendor != "sqlite":
+        return 0
+    with connection.cursor() as cursor:
+        checked = [row[0] for row in cursor.execute("PRAGMA integrity_check").fetchall()]
+        foreign = cursor.execute("PRAGMA foreign_key_check").fetchall()
+    return len(foreign) + (checked != ["ok"])
+
+
+def is_clean(figures: Mapping[str, Any]) -> bool:
+    return not any(figures.values())

@@ -1,0 +1,47 @@
+"""The frame finds every bar, and a bar that breaks is a bar that misses."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.hard import frame
+from tests.hard.frame import Bar, Job, Place, bars, run_job
+
+
+def test_every_bar_has_a_number_of_its_own() -> None:
+    numbers = [bar.name.split()[0] for bar in bars()]
+    assert {"1", "2", "3", "9"} <= set(numbers)
+    assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.parametrize("word", ["1", "kill", "bar_kill"])
+def test_a_bar_is_called_by_number_word_or_file(word: str) -> None:
+    assert [bar.stem for bar in bars() if bar.matches([word])] == ["bar_kill"]
+
+
+BROKEN = """
+NAME = "0 broken"
+def run(**given):
+    {}
+"""
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("body", "figures"),
+    [
+        ('raise ValueError("no such luck")', {"pass": False, "error": "ValueError: no such luck"}),
+        ('return {"pass": True, "n": given["seed"]}', {"pass": True, "n": 7}),
+    ],
+)
+def test_what_becomes_of_a_bar(
+    body: str, figures: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bar_planted.py").write_text(BROKEN.format(body))
+    monkeypatch.setattr(frame, "BARS", tmp_path)
+    template = tmp_path / "template.sqlite3"
+    template.touch()
+    bar = Bar("bar_planted", "0 broken", ("sqlite",), ("sqlite",), alone=False, environment={})
+    place = Place("sqlite", str(template))
+    result = run_job(Job(bar, place, full=False, seed=7, work=tmp_path / "work"))
+    assert result.items() >= figures.items()

@@ -1,0 +1,120 @@
+"""The oracle sees what it is there to see: each planted wrong is counted, and nothing else."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memories.models import Channel, Memory, MemoryVersion
+from memories.rules.memory import MemoryType
+from tests.factories import ChannelFactory, make_version
+from tests.hard import oracle
+from tests.hard.model_client import Asked
+
+pytestmark = pytest.mark.django_db
+
+FIRST, SECOND = "uq000001x", "uq000002x"
+
+
+def asked(n: int, *words: str, fault: str = "") -> Asked:
+    return Asked(n, 0.0, "", words, 0, messages=True, fault=fault, prompt_tokens=1,
+                 completion_tokens=1)  # fmt: skip
+
+
+LEDGER = [
+    asked(1, FIRST),
+    asked(2, SECOND),
+    asked(3, FIRST, SECOND),
+    asked(4, SECOND, fault="length"),
+    asked(5, SECOND),
+]
+
+
+@pytest.fixture
+def channel() -> Channel:
+    """Two segments' texts and the long-term memory of both, as they must be."""
+    channel: Channel = ChannelFactory()
+    short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    make_version(memory=short, text=f"- an000001x {FIRST} is settled")
+    make_version(memory=short, text=f"- an000002x {SECOND} is settled")
+    long = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    make_version(memory=long, text=f"- an000003x {FIRST} {SECOND}")
+    return channel
+
+
+def verdict(channel: Channel) -> dict[str, Any]:
+    found = oracle.verdict({channel.pk: [FIRST, SECOND]}, LEDGER)
+    return {key: count for key, count in found.items() if count}
+
+
+def test_nothing_is_wrong_where_nothing_is(channel: Channel) -> None:
+    assert verdict(channel) == {}
+
+
+def short_term(channel: Channel) -> Memory:
+    return Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+
+
+def reword(channel: Channel, memory_type: MemoryType, number: int, text: str) -> None:
+    MemoryVersion.objects.filter(
+        memory__channel=channel, memory__memory_type=memory_type, number=number
+    ).update(content=text)
+
+
+def lose(channel: Channel) -> None:
+    reword(channel, MemoryType.SHORT_TERM, 2, "- an000002x nothing of note")
+
+
+def double(channel: Channel) -> None:
+    make_version(memory=short_term(channel), text=f"- an000005x {SECOND} again")
+
+
+def use_twice(channel: Channel) -> None:
+    make_version(memory=short_term(channel), text="- an000002x once more")
+
+
+def stray(channel: Channel) -> None:
+    reword(channel, MemoryType.SHORT_TERM, 2, f"- an000002x {SECOND} and uq000777x")
+
+
+def forget(channel: Channel) -> None:
+    reword(channel, MemoryType.LONG_TERM, 1, f"- an000003x {FIRST}")
+
+
+def spoil(channel: Channel) -> None:
+    reword(channel, MemoryType.SHORT_TERM, 2, f"- an000004x {SECOND} is sett")
+
+
+def skip_a_number(channel: Channel) -> None:
+    MemoryVersion.objects.filter(memory=short_term(channel), number=2).update(number=3)
+
+
+def lag_behind(channel: Channel) -> None:
+    Memory.objects.filter(pk=short_term(channel).pk).update(head=1)
+
+
+def point_back(channel: Channel) -> None:
+    memory = short_term(channel)
+    first = memory.versions.get(number=1)
+    Memory.objects.filter(pk=memory.pk).update(current=first)
+
+
+@pytest.mark.parametrize(
+    ("plant", "wrong"),
+    [
+        (lose, {"lost": 1}),
+        (double, {"duplicate": 1}),
+        (use_twice, {"answers_used_twice": 1}),
+        (stray, {"astray": 1, "not_an_answer": 1}),
+        (forget, {"not_in_long_term": 1}),
+        (spoil, {"not_an_answer": 1}),
+        (skip_a_number, {"gaps": 1}),
+        (lag_behind, {"wrong_heads": 1}),
+        (point_back, {"wrong_heads": 1}),
+    ],
+)
+def test_what_is_wrong_is_seen(
+    channel: Channel, plant: Callable[[Channel], None], wrong: dict[str, int]
+) -> None:
+    plant(channel)
+    assert verdict(channel) == wrong

@@ -1,0 +1,61 @@
+"""A chat-completions endpoint on loopback that counts what it is asked and what it answers."""
+
+import json
+import math
+import threading
+from collections.abc import Callable
+
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from memories.rules.tokens import estimate
+
+
+class Metered:
+    """Answers with lines of what it is shown, a quarter as long; usage is estimated alike.
+
+    ``before(user)`` is called ahead of each answer.
+    """
+
+    def __init__(self, server: HTTPServer) -> None:
+        self.asked: list[str] = []
+        self.tokens = 0
+        self.before: Callable[[str], None] = lambda user: None
+        self.url = server.url_for("/v1")
+        self._lock = threading.Lock()
+        server.expect_request("/v1/chat/completions", method="POST").respond_with_handler(
+            self._answer
+        )
+
+    def _answer(self, request: Request) -> Response:
+        body = request.get_json()
+        system, user = (message["content"] for message in body["messages"])
+        self.before(user)
+        most = min(body["max_tokens"], int(0.25 * estimate(user)) + 30)
+        text = self._summary(user, most)
+        used = {
+            "prompt_tokens": estimate(system) + estimate(user) + 8,
+            "completion_tokens": math.ceil(estimate(text)),
+        }
+        used["total_tokens"] = sum(used.values())
+        with self._lock:
+            self.asked.append(user)
+            self.tokens += used["total_tokens"]
+        message = {"role": "assistant", "content": text}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        answer = {"id": "x", "object": "chat.completion", "created": 0, "model": body["model"]}
+        return Response(
+            json.dumps(answer | {"choices": [choice], "usage": used}), mimetype="application/json"
+        )
+
+    @staticmethod
+    def _summary(user: str, most: int) -> str:
+        rows = [row for row in user.splitlines() if row and not row.startswith("<<")]
+        lines: list[str] = []
+        for row in rows[:: max(1, len(rows) // max(1, most // 25))]:
+            ref, _, said = row.partition(" ")
+            line = f"- {said[:160]} [{ref}]"
+            if lines and estimate("\n".join([*lines, line])) > most:
+                break
+            lines.append(line)
+        return "\n".join(lines)

@@ -1,0 +1,445 @@
+"""A workspace as one file: it comes back as it was and goes on as the original would."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from memories.llm.offline import OfflineSummariser
+from memories.models import (
+    AuditEvent,
+    Backfill,
+    Channel,
+    Generation,
+    Line,
+    Memory,
+    MemoryVersion,
+    Message,
+    Note,
+    Person,
+    Segment,
+    User,
+    Workspace,
+)
+from memories.pipeline.bundle.reading import import_workspace
+from memories.pipeline.bundle.writing import NotAReader
+from memories.pipeline.passes import run_pass
+from memories.rules import bundle as rules
+from memories.rules.memory import MemoryType
+from memories.rules.shapes import Wrong, ts, ts_or_none
+from memories.rules.summary import Way
+from tests.bundles import (
+    MODELS,
+    NOW,
+    ODD,
+    contents,
+    exported,
+    make_generation,
+    make_odd_workspace,
+    owner_of,
+)
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MessageFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def moved(workspace, path, user):
+    """Exported, deleted and taken in again."""
+    exported(workspace, path, user)
+    workspace.delete()
+    return import_workspace(path).workspace
+
+
+class Forbidden(OfflineSummariser):
+    """A summariser that nobody may ask."""
+
+    def summarise(self, request, way=Way.WHOLE):
+        raise AssertionError("asked again for what is remembered already")
+
+
+# -- the round trip
+
+
+def test_it_comes_back_byte_for_byte(tmp_path):
+    workspace = make_odd_workspace(team_id="T1")
+    user = owner_of(workspace)
+    first, second = tmp_path / "1.zip", tmp_path / "2.zip"
+    again = moved(workspace, first, user)
+    exported(again, second, user)
+    one, two = contents(first), contents(second)
+    assert list(one) == list(two)
+    assert [name for name in one if one[name] != two[name]] == []
+    assert first.read_bytes() == second.read_bytes()
+    counts = json.loads(one["manifest.json"])["counts"]
+    assert all(counts.values()), "there was something of every kind"
+
+
+def test_the_demo_comes_back_byte_for_byte_and_nothing_is_owed(tmp_path):
+    call_command("demo")
+    workspace = Workspace.objects.get(slug="demo")
+    user = owner_of(workspace)
+    first, second = tmp_path / "1.zip", tmp_path / "2.zip"
+    again = moved(workspace, first, user)
+    exported(again, second, user)
+    assert contents(first) == contents(second)
+    before = Generation.objects.count()
+    report = run_pass(again, again.created_at, Forbidden())
+    assert (report.calls, report.made.total(), report.errors) == (0, 0, [])
+    assert Generation.objects.count() == before
+
+
+def test_another_name_changes_the_name_only(tmp_path):
+    workspace = make_odd_workspace()
+    user = owner_of(workspace)
+    first, second = tmp_path / "1.zip", tmp_path / "2.zip"
+    exported(workspace, first, user)
+    import_workspace(first, slug="copy")
+    exported(Workspace.objects.get(slug="copy"), second, user)
+    one, two = contents(first), contents(second)
+    assert {name for name in one if one[name] != two[name]} == {"workspace.json", "manifest.json"}
+    told = json.loads(two["workspace.json"])
+    assert told | {"slug": workspace.slug} == json.loads(one["workspace.json"])
+
+
+def test_people_can_read_it(tmp_path):
+    """Each text stands in a file of its own, in a folder with the channel's name."""
+    workspace = WorkspaceFactory()
+    channel = ChannelFactory(workspace=workspace, slack_id="C1", name="launch")
+    make_channel_memory(channel=channel, texts=["- one", "- two\n- 三"])
+    exported(workspace, tmp_path / "b.zip")
+    file = contents(tmp_path / "b.zip")["memories/channels/C1-launch/long_term/v0002.md"].decode()
+    assert file.endswith("\n---\n- two\n- 三\n")
+    assert "\nnumber: 2\n" in file
+
+
+# -- going on
+
+
+def test_it_goes_on_as_the_original_would(tmp_path):
+    """The same new messages lead to the same texts; nothing remembered is asked for again."""
+    original = make_odd_workspace()
+    user = owner_of(original)
+    exported(original, tmp_path / "b.zip", user)
+    copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
+    assert run_pass(copy, NOW, Forbidden()).errors == []
+    texts = {}
+    for workspace in (original, copy):
+        channel = workspace.channels.get(slack_id="C1")
+        for i in range(6):
+            author = workspace.people.get(slack_id="B1")
+            at = NOW + timedelta(minutes=i)
+            MessageFactory(channel=channel, at=at, author=author, text=f"Part {i} is late. {ODD}")
+        report = run_pass(workspace, NOW + timedelta(hours=5))
+        assert report.made and not report.errors
+        texts[workspace.slug] = (
+            report.made,
+            report.closed,
+            list(
+                MemoryVersion.objects.filter(memory__workspace=workspace)
+                .order_by("memory__pk", "number")
+                .values_list(
+                    "memory__scope_id",
+                    *("number", "content", "put_back", "kept", "merged", "revision"),
+                    *("source_message_count", "source_latest_message_ts"),
+                )
+            ),
+        )
+    assert texts[original.slug] == texts["copy"]
+
+
+def test_every_wish_of_today_finds_its_row(tmp_path):
+    """Input keys are made anew over the new rows: whatever held, holds."""
+    workspace = make_odd_workspace()
+    exported(workspace, tmp_path / "b.zip", owner_of(workspace))
+    rows = [
+        json.loads(line) for line in contents(tmp_path / "b.zip")["generations.jsonl"].splitlines()
+    ]
+    holding = {(*row["memory"][::2], row["provisional"]) for row in rows if row["inputs_hold"]}
+    assert holding >= {
+        ("channel", "short_term", False),
+        ("channel", "long_term", False),
+        ("workspace", "long_term", False),
+        ("workspace", "short_term", False),
+    }
+
+
+def test_a_thread_that_was_given_up_is_not_asked_again_by_itself(tmp_path):
+    channel = ChannelFactory()
+    root = MessageFactory(channel=channel, at=MONDAY, text="root")
+    for minute in range(1, 7):
+        at = MONDAY + timedelta(minutes=minute)
+        MessageFactory(channel=channel, at=at, thread_ts=root.ts, text="We ship.")
+    channel.remember_from(root.micros)
+    from memories.pipeline.plan import plan_channel
+
+    plan_channel(channel.pk, NOW)
+    wish = Generation.objects.get(memory__scope="thread")
+    Generation.objects.update(state="dead", fault="refused")
+    assert json.loads(exported_lines(channel.workspace, tmp_path)[-1])["inputs_hold"]
+    channel.workspace.delete()
+    copy = import_workspace(tmp_path / "b.zip").workspace
+    run_pass(copy, NOW, Forbidden())
+    again = Generation.objects.of_workspace(copy)
+    assert again.filter(memory__scope="thread").get().pk != wish.pk
+    assert set(again.values_list("state", flat=True)) == {"dead"}
+    assert again.filter(memory__scope="thread").get().retry()
+
+
+def exported_lines(workspace, tmp_path):
+    exported(workspace, tmp_path / "b.zip")
+    return contents(tmp_path / "b.zip")["generations.jsonl"].splitlines()
+
+
+@pytest.mark.parametrize("state", ["waiting", "claimed"])
+def test_what_is_owed_stays_owed(tmp_path, state):
+    """A claimed one waits again: nobody works on it where it goes to."""
+    channel = ChannelFactory()
+    make_generation(channel, state=state, attempts=2, fence=7, lease_until=NOW)
+    exported(channel.workspace, tmp_path / "b.zip")
+    channel.workspace.delete()
+    copy = import_workspace(tmp_path / "b.zip").workspace
+    owed = Generation.objects.of_workspace(copy).get()
+    assert (owed.state, owed.attempts, owed.lease_until) == ("waiting", 2, None)
+    run_pass(copy, NOW)
+    owed.refresh_from_db()
+    assert owed.state == "done"
+    assert owed.segment.outcome == "remembered"
+    assert owed.versions.get().content
+
+
+@pytest.mark.parametrize("state", ["replied", "proposed", "dead"])
+def test_what_was_paid_for_is_not_paid_again(tmp_path, state):
+    """Replies that nothing was made of yet travel, with the messages they cite."""
+    channel = ChannelFactory()
+    reply = {
+        "text": "- We ship on Friday. [1]",
+        "finish_reason": "stop",
+        "model": "tiny",
+        "prompt_version": "p",
+        "prompt_tokens": 5,
+    }
+    generation = make_generation(channel, state=state, reply=reply, fault="unexpected")
+    source = generation.segment.messages.get()
+    generation.cites = [[source.pk]]
+    generation.save()
+    exported(channel.workspace, tmp_path / "b.zip")
+    channel.workspace.delete()
+    copy = import_workspace(tmp_path / "b.zip").workspace
+    there = Generation.objects.of_workspace(copy).get()
+    assert there.reply == reply
+    assert there.cites == [[Message.objects.get(channel__workspace=copy).pk]]
+    if state == "replied":
+        report = run_pass(copy, NOW)
+        assert (report.errors, report.made["channel short_term"]) == ([], 1)
+        [line] = there.versions.get().lines.all()
+        assert (line.text, line.sources.get().ts) == ("- We ship on Friday.", source.ts)
+
+
+def test_replies_that_became_versions_stay_behind(tmp_path):
+    workspace = make_odd_workspace()
+    lines = exported_lines(workspace, tmp_path)
+    rows = [json.loads(line) for line in lines]
+    assert {row["state"] for row in rows} == {"done"}
+    assert all(row["reply"] is None and row["cites"] == [] for row in rows)
+
+
+def test_an_unfinished_backfill_waits_for_a_word(tmp_path):
+    """Whoever takes the bundle over decides whether to pay for the rest."""
+    workspace = make_odd_workspace()
+    channel = workspace.channels.get(slack_id="C1")
+    make_generation(channel, state="waiting", backfill=workspace.backfills.get())
+    exported(workspace, tmp_path / "b.zip")
+    copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
+    backfill = copy.backfills.get()
+    assert (backfill.state, backfill.generations.count()) == ("paused", 1)
+    assert backfill.parts.get().channel.workspace == copy
+    run_pass(copy, NOW, Forbidden())
+    assert backfill.generations.get().state == "waiting"
+
+
+# -- who may read what
+
+
+def test_a_public_reader_gets_nothing_private(tmp_path):
+    workspace = make_odd_workspace()
+    secrets = [
+        *workspace.channels.filter(kind="private").values_list("name", "slack_id")[0],
+        "secret note",
+    ]
+    done = exported(workspace, tmp_path / "b.zip")
+    assert done.left_out["channels"] == 1
+    everything = "\n".join(
+        name + data.decode() for name, data in contents(tmp_path / "b.zip").items()
+    )
+    assert not [word for word in secrets if word in everything]
+    assert "owner@example.org" not in everything
+    copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
+    assert run_pass(copy, NOW, Forbidden()).errors == []
+    assert not copy.channels.filter(kind="private").exists()
+
+
+def test_an_operator_without_membership_gets_nothing_private(tmp_path):
+    workspace = make_odd_workspace()
+    operator = UserFactory(is_superuser=True)
+    assert exported(workspace, tmp_path / "b.zip", operator).left_out["channels"] == 1
+
+
+def test_a_member_gets_their_private_channels(tmp_path):
+    workspace = make_odd_workspace()
+    user = UserFactory()
+    private = workspace.channels.get(slack_id="G1")
+    private.people.add(PersonFactory(workspace=workspace, user=user, email="me@example.org"))
+    assert exported(workspace, tmp_path / "b.zip", user).left_out["channels"] == 0
+    assert b"me@example.org" not in contents(tmp_path / "b.zip")["people.jsonl"]
+
+
+def test_a_stranger_or_a_guest_gets_nothing(tmp_path):
+    workspace = make_odd_workspace()
+    guest = UserFactory()
+    PersonFactory(workspace=workspace, user=guest, is_guest=True)
+    for user in (guest, UserFactory()):
+        with pytest.raises(NotAReader):
+            exported(workspace, tmp_path / "b.zip", user)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_references_to_what_is_hidden_are_left_out(tmp_path):
+    """A channel that was public when it was merged, and is private by now."""
+    workspace = make_odd_workspace()
+    workspace.channels.filter(slack_id="C1").update(kind="private")
+    done = exported(workspace, tmp_path / "b.zip")
+    assert done.left_out["channels"] == 2
+    assert done.left_out["references"] > 0
+    copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
+    memory = Memory.objects.with_current().of_workspace(copy, MemoryType.LONG_TERM)
+    assert memory.current is not None
+    assert not Line.sources.through.objects.filter(line__version=memory.current).exists()
+
+
+def test_both_are_recorded(tmp_path):
+    workspace = make_odd_workspace()
+    user = owner_of(workspace)
+    exported(workspace, tmp_path / "b.zip", user)
+    import_workspace(tmp_path / "b.zip", slug="copy")
+    into, out = AuditEvent.objects.filter(action__in=("export", "import"))
+    assert (out.action, out.actor, out.workspace) == ("export", "owner", workspace.slug)
+    assert (into.action, into.actor, into.workspace) == ("import", "", "copy")
+    assert out.details["counts"] == into.details["counts"] | {"backfills": 1}
+    assert out.details["left_out"] == {"channels": 0, "references": 0}
+
+
+# -- accounts
+
+
+def test_unknown_authors_keep_their_names_and_cannot_sign_in(tmp_path):
+    workspace = make_odd_workspace()
+    exported(workspace, tmp_path / "b.zip")
+    workspace.delete()
+    User.objects.filter(username="海@example").delete()
+    done = import_workspace(tmp_path / "b.zip")
+    assert (done.accounts_made, done.accounts_known) == (1, 0)
+    author = User.objects.get(username="海@example")
+    assert not author.is_active and not author.has_usable_password()
+    assert not author.is_staff and not author.is_superuser
+    assert MemoryVersion.objects.filter(author=author, origin="person").exists()
+
+
+# -- the file
+
+
+def test_the_file_is_its_owners_and_is_not_replaced(tmp_path):
+    workspace = make_odd_workspace()
+    path = tmp_path / "b.zip"
+    exported(workspace, path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    whole = path.read_bytes()
+    with pytest.raises(FileExistsError):
+        exported(workspace, path)
+    workspace.notes.all().delete()
+    exported(workspace, path, force=True)
+    assert path.read_bytes() != whole
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_stopped_half_way_there_is_no_file(tmp_path):
+    workspace = make_odd_workspace()
+
+    def stop(where, seen):
+        raise KeyboardInterrupt
+
+    MessageFactory.create_batch(500, channel=workspace.channels.get(slack_id="C2"))
+    with pytest.raises(KeyboardInterrupt):
+        exported(workspace, tmp_path / "b.zip", tell=stop)
+    assert list(tmp_path.iterdir()) == []
+    assert not AuditEvent.objects.filter(action="export").exists()
+
+
+# -- nothing is forgotten when a column is added
+
+
+LEFT_OUT = {
+    # Row ids are of one database; files and folders say what belongs to what.
+    *{f"{m.__name__}.{name}" for m in MODELS for name in ("id", "workspace", "memory")},
+    *("Message.channel", "ChannelMember.channel", "Line.version", "BackfillChannel.backfill"),
+    *("GenerationInput.generation", "Line.position", "Backfill.finished", "Cap.period"),
+    "Message.micros",  # the ts as a number
+    "Message.stored_at",  # when this installation stored it
+    "Workspace.offered_at",  # a task of this installation
+    *("Generation.fence", "Generation.lease_until"),  # nobody holds it there
+    "Generation.input_key",  # made anew, see bundle.keys
+    "MemoryVersion.content",  # the text behind the front
+    *("Cap.tokens", "Cap.money", "Member.user", "Member.role"),  # in workspace.json
+    *("ChannelMember.person", "BackfillChannel.channel", "BackfillChannel.start_us_before"),
+    *("GenerationInput.version", "GenerationInput.revision"),
+}
+SHAPES = {
+    Workspace: rules.WORKSPACE_SHAPE,
+    Person: rules.PERSON,
+    Channel: rules.CHANNEL,
+    Message: rules.MESSAGE,
+    Segment: rules.SEGMENT,
+    Backfill: rules.BACKFILL,
+    Memory: rules.MEMORY,
+    MemoryVersion: rules.VERSION_SHAPE,
+    Line: rules.LINE,
+    Generation: rules.GENERATION,
+    Note: rules.NOTE,
+}
+
+
+@pytest.mark.parametrize("model", SHAPES, ids=lambda model: model.__name__)
+def test_every_column_travels_or_is_left_out_on_purpose(model):
+    columns = {field.name for field in model._meta.concrete_fields}
+    named = {name for name in columns if f"{model.__name__}.{name}" in LEFT_OUT}
+    assert columns - named <= set(SHAPES[model].keys)
+
+
+@pytest.mark.parametrize("model", SHAPES, ids=lambda model: model.__name__)
+def test_shapes_take_no_more_than_columns_do(model):
+    for field in model._meta.concrete_fields:
+        check = SHAPES[model].checks.get(field.name)
+        if check is None or field.is_relation or field.name == "state":
+            continue
+        if field.choices:
+            for word, _ in field.choices:
+                assert check(word) == word
+            refused = "no such word"
+        elif "Integer" in field.get_internal_type():
+            _, most = connection.ops.integer_field_range(field.get_internal_type())
+            refused = most + 1
+        elif field.max_length and check not in (ts, ts_or_none):
+            refused = "a" * (field.max_length + 1)
+        else:
+            continue
+        with pytest.raises(Wrong):
+            check(refused)

@@ -1,0 +1,145 @@
+"""What people wrote or pinned stays through every kind of pass, also when it came in its midst."""
+
+import pytest
+
+from memories.models import Generation
+from memories.pipeline.passes import run_pass
+from memories.rules.memory import MemoryType
+from memories.rules.summary import Way
+from tests.factories import MONDAY, WorkspaceFactory
+from tests.pipeline import current
+from tests.pipeline.test_corners import Scribe, hours, remembering, talk
+
+pytestmark = pytest.mark.django_db
+
+
+class Sieve(Scribe):
+    """Forgets whatever it knew before: of a merge only what is new is left."""
+
+    def summarise(self, request, way=Way.WHOLE):
+        from dataclasses import replace
+
+        reply = super().summarise(request, way)
+        known = {f"[{line.ref}]" for line in request.existing}
+        lines = [line for line in reply.text.split("\n") if line.split()[-1] not in known]
+        return replace(reply, text="\n".join(lines))
+
+
+@pytest.fixture
+def channel():
+    workspace = WorkspaceFactory(settings={"thread_memories": False})
+    return remembering(workspace, name="launch")
+
+
+def pin(memory, position, pinned=True):
+    version = memory.current
+    return memory.pin(
+        position, by=None, based_on=version.number, revision=version.revision, pinned=pinned
+    )
+
+
+def pinned_of(memory):
+    return [line.text for line in memory.current.lines.filter(pinned=True)]
+
+
+def test_a_pinned_line_that_a_merge_lost_comes_back_and_one_it_left_is_kept(channel):
+    talk(channel, 3)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    memory = current.long(channel)
+    text = memory.current.lines.get(position=1).text
+    sources = memory.current.line_values()[1].sources
+    assert pin(memory, 1) and sources
+    talk(channel, 3, MONDAY + hours(24))
+    run_pass(channel.workspace, MONDAY + hours(27), Sieve())
+    memory = current.long(channel)
+    assert (memory.head, pinned_of(memory)) == (2, [text])
+    assert (memory.current.put_back, memory.current.kept) == ([text], [])
+    (held,) = memory.current.held_lines()
+    assert (held.sources, held.since) == (sources, 1)
+    talk(channel, 3, MONDAY + hours(48))
+    run_pass(channel.workspace, MONDAY + hours(51), Scribe())
+    memory = current.long(channel)
+    assert (memory.current.put_back, memory.current.kept) == ([], [text])
+    # No longer pinned, it is the model's to drop.
+    pin(memory, [line.text for line in memory.current.lines.all()].index(text), pinned=False)
+    talk(channel, 3, MONDAY + hours(72))
+    run_pass(channel.workspace, MONDAY + hours(75), Sieve())
+    assert text not in current.long(channel).current.content
+
+
+def test_a_pin_set_while_the_model_was_thinking_holds(channel, monkeypatch):
+    talk(channel, 3)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    text = current.long(channel).current.lines.get(position=0).text
+    save_reply = Generation.save_reply
+
+    def then_pin(generation, *arguments):
+        """The reply is there, asked for before the pin; the closing is still to come."""
+        if generation.inputs.exists() and generation.memory.scope == "channel":
+            pin(current.long(channel), 0)
+        return save_reply(generation, *arguments)
+
+    monkeypatch.setattr(Generation, "save_reply", then_pin)
+    talk(channel, 3, MONDAY + hours(24))
+    run_pass(channel.workspace, MONDAY + hours(27), Sieve())
+    memory = current.long(channel)
+    assert (memory.head, pinned_of(memory)) == (2, [text])
+    assert memory.current.put_back == [text]
+
+
+def test_a_segment_made_again_in_its_place_keeps_what_is_pinned(channel):
+    messages = talk(channel, 3)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    memory = current.short(channel)
+    text = memory.current.lines.get(position=0).text
+    pin(memory, 0)
+    from tests.pipeline.test_corners import edit
+
+    edit(messages[0])
+    run_pass(channel.workspace, MONDAY + hours(4), Scribe())
+    memory = current.short(channel)
+    assert (memory.head, memory.current.revision) == (1, 1)
+    assert (pinned_of(memory), memory.current.put_back) == ([text], [text])
+
+
+def test_the_provisional_text_hands_its_pins_to_the_segment_that_takes_its_place(channel):
+    talk(channel, 1)
+    run_pass(channel.workspace, MONDAY + hours(0.2), Scribe())
+    memory = current.short(channel)
+    assert memory.current.provisional
+    text = memory.current.lines.get().text
+    pin(memory, 0)
+    talk(channel, 3, MONDAY + hours(0.5))
+    run_pass(channel.workspace, MONDAY + hours(5), Scribe())
+    memory = current.short(channel)
+    assert not memory.current.provisional
+    assert pinned_of(memory) == [text]
+
+
+def test_without_history_the_one_text_keeps_its_pins(channel):
+    channel.workspace.change_settings({"history_enabled": False, "short_term_window_hours": 1})
+    talk(channel, 3)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    memory = current.short(channel)
+    text = memory.current.lines.get(position=0).text
+    pin(memory, 0)
+    talk(channel, 3, MONDAY + hours(24))
+    run_pass(channel.workspace, MONDAY + hours(27), Scribe())
+    memory = current.short(channel)
+    assert (memory.head, pinned_of(memory)) == (1, [text])
+    assert "05.24" not in text and len(memory.current.line_values()) == 4
+
+
+def test_the_workspaces_short_term_memory_keeps_what_people_hold():
+    workspace = WorkspaceFactory(settings={"thread_memories": False, "workspace_short_term": True})
+    channel = remembering(workspace, name="launch")
+    talk(channel, 3)
+    run_pass(workspace, MONDAY + hours(3), Scribe())
+    memory = current.workspace_memory(channel, MemoryType.SHORT_TERM)
+    memory.revise("- By hand", by=None, based_on=memory.current.number)
+    talk(channel, 3, MONDAY + hours(24))
+    run_pass(workspace, MONDAY + hours(27), Sieve())
+    memory = current.workspace_memory(channel, MemoryType.SHORT_TERM)
+    assert memory.current.origin == "model"
+    assert "- By hand" in memory.current.content
+    assert len(memory.current.line_values()) > 1

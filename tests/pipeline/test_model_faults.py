@@ -1,0 +1,358 @@
+"""Each fault of a model in a whole pass, with the real client against a local endpoint: what becomes
+of the generation, of the text that was there, and of the calls that follow."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from memories.llm import ModelSummariser
+from memories.models import AuditEvent, Call, Channel, Endpoint, Generation, Memory
+from memories.pipeline.passes import run_pass
+from memories.pipeline.report import Report
+from memories.rules.breaker import MOST_FAILURES
+from memories.rules.memory import MemoryType
+from memories.rules.slacktime import to_micros
+from memories.templatetags.reading import reason_words
+from tests.factories import MONDAY, ChannelFactory, MessageFactory, UserFactory
+from tests.pipeline.current import short
+
+pytestmark = pytest.mark.django_db
+
+NOW = MONDAY + timedelta(hours=3)
+GOOD = "- Steps 0 to 9 are done. [1 10]"
+
+
+def answer(text: str | None = GOOD, finish: str = "stop", refusal: str | None = None) -> Response:
+    message = {"role": "assistant", "content": text, "refusal": refusal}
+    body = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "test-1",
+        "choices": [{"index": 0, "finish_reason": finish, "message": message}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107},
+    }
+    return Response(json.dumps(body), 200, mimetype="application/json")
+
+
+def error(status: int, code: str = "", **headers: str) -> Response:
+    body = json.dumps({"error": {"message": "no", "type": "x", "code": code or None}})
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(body, status, named, mimetype="application/json")
+
+
+class Model:
+    """Answers what it is told, one after the other, then well; counts what it was asked."""
+
+    def __init__(self, server: HTTPServer) -> None:
+        self.asked: list[str] = []
+        self.script: list[Response] = []
+        self.always: Callable[[str], Response] = lambda user: answer()
+        server.expect_request("/v1/chat/completions").respond_with_handler(self._answer)
+        self.summariser = ModelSummariser(
+            api_key="k", base_url=server.url_for("/v1"), model="test-1", timeout=5
+        )
+
+    def _answer(self, request: Request) -> Response:
+        user = request.json["messages"][1]["content"]
+        self.asked.append(user)
+        return self.script.pop(0) if self.script else self.always(user)
+
+
+@pytest.fixture
+def model(httpserver: HTTPServer) -> Model:
+    return Model(httpserver)
+
+
+@pytest.fixture
+def channel() -> Channel:
+    channel = ChannelFactory(workspace__settings={"thread_memories": False}, name="launch")
+    channel.remember_from(to_micros(MONDAY))
+    talk(channel)
+    return channel
+
+
+def talk(channel: Channel, at: timedelta = timedelta(0)) -> None:
+    for minute in range(10):
+        MessageFactory(
+            channel=channel,
+            at=MONDAY + at + timedelta(minutes=minute),
+            text=f"Step {minute} is done.",
+        )
+
+
+def one_pass(channel: Channel, model: Model) -> Report:
+    return run_pass(channel.workspace, NOW, model.summariser)
+
+
+def whatever_waits_is_due() -> None:
+    now = timezone.now()
+    Generation.objects.filter(not_before__gt=now).update(not_before=now)
+    Endpoint.objects.filter(not_before__gt=now).update(not_before=now)
+    Endpoint.objects.filter(open_until__gt=now).update(open_until=now)
+
+
+# -- what becomes of the row
+
+OURS = "- It is the team's channel and its people speak here about the launch of it. " * 60
+ECHO = "<<messages 00000000 begin>>\n- Step 0 is done."
+WAITS, HELD, GOES_ON = "waits", "held by the endpoint", "asked again at once"
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault", "becomes", "attempts"),
+    [
+        pytest.param(error(500), "server_error", WAITS, 1, id="500"),
+        pytest.param(error(529), "server_error", WAITS, 1, id="529"),
+        pytest.param(Response("<html>", 200), "malformed", WAITS, 1, id="a proxy's page"),
+        pytest.param(error(429), "rate_limited", HELD, 0, id="429 without a time"),
+        pytest.param(
+            error(429, Retry_After="90"), "rate_limited", HELD, 0, id="429 with Retry-After"
+        ),
+        pytest.param(error(429, "insufficient_quota"), "out_of_credit", HELD, 0, id="no credit"),
+        pytest.param(error(402), "out_of_credit", HELD, 0, id="402"),
+        pytest.param(error(401), "unauthorised", HELD, 0, id="401"),
+        pytest.param(error(403), "forbidden", HELD, 0, id="403"),
+        pytest.param(error(404), "not_found", HELD, 0, id="no such model"),
+        pytest.param(answer(""), "blank", GOES_ON, 1, id="empty"),
+        pytest.param(answer(None), "blank", GOES_ON, 1, id="null"),
+        pytest.param(answer("  \n\n"), "blank", GOES_ON, 1, id="white space"),
+        pytest.param(answer("- half a", "length"), "length", GOES_ON, 1, id="cut off"),
+        pytest.param(answer("", "content_filter"), "content_filter", GOES_ON, 1, id="filter"),
+        pytest.param(answer(None, refusal="No."), "refusal", GOES_ON, 1, id="refusal"),
+        pytest.param(answer("I'm sorry, I can't."), "refusal", GOES_ON, 1, id="said refusal"),
+        pytest.param(answer("- x", "tired"), "unknown_finish", GOES_ON, 1, id="unknown finish"),
+        pytest.param(answer(ECHO), "prompt_echoed", GOES_ON, 1, id="echo"),
+        pytest.param(answer(OURS), "too_long", GOES_ON, 1, id="three times too long"),
+    ],
+)
+def test_one_fault(
+    channel: Channel, model: Model, reply: Response, fault: str, becomes: str, attempts: int
+) -> None:
+    """The first answer is bad: nothing of it is saved, and what follows is the policy's."""
+    model.script = [reply]
+    report = one_pass(channel, model)
+    assert any(fault in told for told in report.errors), report.errors
+    generation = short(channel).generations.get()
+    if becomes == GOES_ON:
+        assert generation.state == "done"
+        assert generation.attempts == attempts + 1
+        assert short(channel).current.content == GOOD.partition(" [")[0]
+        return
+    assert (generation.fault, generation.state) == (fault, "waiting")
+    assert generation.attempts == attempts
+    assert generation.not_before > timezone.now()
+    assert short(channel).head == 0
+    assert len(model.asked) == 1
+    held = [one["why"] for one in report.held]
+    if becomes == HELD:
+        assert held == ["rate_limited" if fault == "rate_limited" else "needs_person"]
+        assert one_pass(channel, model).calls == 0, "not for this one, not for any other"
+        assert len(model.asked) == 1
+    else:
+        assert held == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [
+        pytest.param(error(400), "bad_request", id="400"),
+        pytest.param(error(422), "bad_request", id="422"),
+    ],
+)
+def test_what_fails_for_good_is_given_up_at_once(
+    channel: Channel, model: Model, reply: Response, fault: str
+) -> None:
+    model.always = lambda user: reply
+    one_pass(channel, model)
+    generation = short(channel).generations.get()
+    assert (generation.state, generation.fault, generation.attempts) == ("dead", fault, 1)
+    assert generation.retry() is True
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [error(500), answer(""), answer("- x", "tired"), answer(ECHO)],
+    ids=["500", "empty", "unknown finish", "echo"],
+)
+def test_what_always_fails_is_a_dead_letter_after_five(
+    channel: Channel, model: Model, reply: Response
+) -> None:
+    model.always = lambda user: reply
+    for _ in range(9):
+        one_pass(channel, model)
+        whatever_waits_is_due()
+    generation = short(channel).generations.get()
+    assert (generation.state, generation.attempts) == ("dead", 5)
+    assert len(model.asked) == 5
+    assert short(channel).head == 0
+
+
+def test_an_old_text_stays_when_the_next_one_fails(channel: Channel, model: Model) -> None:
+    one_pass(channel, model)
+    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    before = memory.current.content
+    talk(channel, timedelta(hours=6))
+    model.always = lambda user: answer("", "length")
+    for hour in range(10, 20):
+        run_pass(channel.workspace, MONDAY + timedelta(hours=hour), model.summariser)
+        whatever_waits_is_due()
+    memory.refresh_from_db()
+    assert (memory.current.content, memory.head) == (before, 1)
+    assert short(channel).generations.filter(state="dead").count() == 1
+
+
+# -- the endpoint, shared by everybody
+
+
+def test_rate_limits_hold_back_everybody_and_cost_no_attempt(
+    channel: Channel, model: Model
+) -> None:
+    other = ChannelFactory(workspace__settings={"thread_memories": False})
+    other.remember_from(to_micros(MONDAY))
+    talk(other)
+    model.script = [error(429, Retry_After="90")]
+    one_pass(channel, model)
+    endpoint = Endpoint.objects.get()
+    wait = endpoint.not_before - timezone.now()
+    assert timedelta(seconds=80) < wait <= timedelta(seconds=90)
+    assert one_pass(other, model).calls == 0, "another workspace, the same endpoint"
+    whatever_waits_is_due()
+    one_pass(channel, model)
+    one_pass(other, model)
+    assert short(channel).generations.get().attempts == 1
+    assert short(other).generations.get().attempts == 1
+
+
+def test_a_short_rate_limit_is_waited_for_within_the_pass(channel: Channel, model: Model) -> None:
+    model.script = [error(429, Retry_After="0.2")]
+    report = one_pass(channel, model)
+    assert report.left == 0
+    assert short(channel).head == 1
+
+
+def crowd(workspace_channels: int) -> Channel:
+    first = ChannelFactory(workspace__settings={"thread_memories": False})
+    channels = [first]
+    channels += [ChannelFactory(workspace=first.workspace) for _ in range(workspace_channels - 1)]
+    for channel in channels:
+        channel.remember_from(to_micros(MONDAY))
+        talk(channel)
+    return first
+
+
+def test_five_failures_in_a_row_open_the_breaker_and_a_probe_closes_it(
+    model: Model, settings: Iterator[None]
+) -> None:
+    settings.MEMORYHUB_LLM_CONCURRENCY = 1
+    channel = crowd(12)
+    model.always = lambda user: error(503)
+    report = one_pass(channel, model)
+    assert len(model.asked) == MOST_FAILURES
+    assert [one["why"] for one in report.held] == ["breaker_open"]
+    assert report.left == 12
+    assert one_pass(channel, model).calls == 0
+    assert len(model.asked) == MOST_FAILURES
+
+    whatever_waits_is_due()
+    one_pass(channel, model)
+    assert len(model.asked) == MOST_FAILURES + 1, "half open: one probe, which failed"
+
+    whatever_waits_is_due()
+    model.always = lambda user: answer()
+    for _ in range(3):
+        report = one_pass(channel, model)
+        whatever_waits_is_due()
+    assert report.left == 0
+    assert Endpoint.objects.get().failures == 0
+
+
+def test_a_wrong_key_waits_for_a_person_who_says_go_on(channel: Channel, model: Model) -> None:
+    good, model.always = model.always, lambda user: error(401)
+    one_pass(channel, model)
+    whatever_waits_is_due()
+    one_pass(channel, model)
+    assert len(model.asked) == 1, "no retry"
+    model.always = good
+    anna = UserFactory(username="anna")
+    assert Endpoint.objects.get().resume(anna) is True
+    assert Endpoint.objects.get().resume(anna) is False
+    told = AuditEvent.objects.get(action="endpoint_resume")
+    assert (told.actor, told.details) == ("anna", {"fault": "unauthorised"})
+    one_pass(channel, model)
+    assert short(channel).head == 1
+
+
+def test_another_key_begins_with_a_clean_slate(
+    channel: Channel, model: Model, httpserver: HTTPServer
+) -> None:
+    model.script = [error(401)]
+    one_pass(channel, model)
+    renewed = ModelSummariser(
+        api_key="another", base_url=httpserver.url_for("/v1"), model="test-1", timeout=5
+    )
+    Generation.objects.update(not_before=None)
+    run_pass(channel.workspace, NOW, renewed)
+    assert short(channel).head == 1
+    assert not Endpoint.objects.filter(fingerprint__contains="another").exists()
+
+
+# -- what it cost
+
+
+def test_a_clean_refusal_costs_nothing_and_a_lost_answer_counts_whole(
+    channel: Channel, model: Model, httpserver: HTTPServer
+) -> None:
+    model.script = [error(500)]
+    one_pass(channel, model)
+    refused = Call.objects.get()
+    assert (refused.tokens, refused.fault) == (0, "server_error")
+    assert refused.ended_at is not None
+    impatient = ModelSummariser(
+        api_key="k", base_url=httpserver.url_for("/slow"), model="test-1", timeout=0.2
+    )
+
+    def never(request: Request) -> Response:
+        import time
+
+        time.sleep(1)
+        return answer()
+
+    httpserver.expect_request("/slow/chat/completions").respond_with_handler(never)
+    whatever_waits_is_due()
+    run_pass(channel.workspace, NOW, impatient)
+    lost = Call.objects.order_by("pk").last()
+    assert (lost.fault, lost.prompt_tokens) == ("timeout", 0)
+    assert lost.tokens > 300, "what it was allowed to use may have been paid"
+
+
+# -- a message that is refused
+
+
+def test_a_refused_message_is_left_out_and_said_so(channel: Channel, model: Model) -> None:
+    model.always = lambda user: (
+        answer("", "content_filter")
+        if "Step 7" in user and "<<messages" in user
+        else answer("- Steps are done. [1]")
+    )
+    report = one_pass(channel, model)
+    assert report.left == 0
+    version = short(channel).current
+    assert version.trigger["left_out"] == 1
+    assert "refused to read 1 message" in reason_words(version.trigger)
+    assert version.generation.way == "isolate"
+
+
+def test_where_all_are_refused_it_is_a_dead_letter(channel: Channel, model: Model) -> None:
+    model.always = lambda user: answer("", "content_filter")
+    for _ in range(6):
+        one_pass(channel, model)
+        whatever_waits_is_due()
+    generation = short(channel).generations.get()
+    assert (generation.state, generation.fault) == ("dead", "content_filter")
+    assert short(channel).head == 0

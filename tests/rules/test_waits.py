@@ -1,0 +1,88 @@
+"""What a job waits for, and what there is to tell of an installation."""
+
+from datetime import timedelta
+
+import pytest
+
+from memories.rules.breaker import Breaker, Refusal
+from memories.rules.waits import OVER_CAP, Job, Trouble, Wait, trouble, waits_for
+from tests.factories import MONDAY as NOW
+
+SOON, PAST = NOW + timedelta(minutes=5), NOW - timedelta(seconds=1)
+MOMENT = NOW + timedelta(seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("job", "waits"),
+    [
+        (Job("waiting"), Wait.TURN),
+        (Job("waiting", not_before=SOON), Wait.LATER),
+        (Job("waiting", not_before=PAST), Wait.TURN),
+        (Job("waiting", OVER_CAP, SOON), Wait.CAP),
+        (Job("waiting", backfill_state="running"), Wait.TURN),
+        (Job("waiting", backfill_state="paused"), Wait.BACKFILL),
+        (Job("waiting", OVER_CAP, SOON, backfill_state="paused"), Wait.BACKFILL),
+        (Job("claimed", lease_until=SOON, backfill_state="paused"), Wait.RUNNING),
+        (Job("claimed", lease_until=PAST), Wait.NO_WORKER),
+        (Job("replied"), Wait.TURN),
+        (Job("replied", not_before=SOON), Wait.LATER),
+        (Job("replied", backfill_state="cancelled"), Wait.TURN),
+        (Job("proposed"), Wait.PERSON),
+        (Job("dead", not_before=SOON), Wait.RETRY),
+        (Job("done"), None),
+        (Job("superseded"), None),
+        (Job("rejected"), None),
+        (Job("cancelled"), None),
+    ],
+)
+def test_waits_for(job: Job, waits: Wait | None) -> None:
+    assert waits_for(job, NOW, endpoint_closed=False) == waits
+
+
+def test_a_closed_endpoint_holds_what_would_be_asked() -> None:
+    told = {
+        state: waits_for(Job(state), NOW, endpoint_closed=True)
+        for state in ("waiting", "replied", "dead", "done")
+    }
+    assert told == {
+        "waiting": Wait.ENDPOINT,
+        "replied": Wait.TURN,
+        "dead": Wait.RETRY,
+        "done": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("breaker", "capped_until", "expected"),
+    [
+        (None, None, None),
+        (Breaker(), None, None),
+        (Breaker(failures=4, fault="timeout"), None, None),
+        (Breaker(not_before=MOMENT, fault="rate_limited"), None, None),
+        (
+            Breaker(not_before=SOON, fault="rate_limited"),
+            None,
+            Trouble(Refusal.RATE_LIMITED, "rate_limited", SOON),
+        ),
+        (
+            Breaker(failures=5, open_until=SOON, fault="timeout"),
+            None,
+            Trouble(Refusal.BREAKER_OPEN, "timeout", SOON),
+        ),
+        (
+            Breaker(failures=5, open_until=PAST, probing_until=MOMENT, fault="timeout"),
+            None,
+            Trouble(Refusal.BREAKER_OPEN, "timeout", MOMENT),
+        ),
+        (
+            Breaker(needs_person=True, fault="forbidden"),
+            SOON,
+            Trouble(Refusal.NEEDS_PERSON, "forbidden"),
+        ),
+        (Breaker(), SOON, Trouble(OVER_CAP, "", SOON)),
+        (Breaker(not_before=MOMENT), SOON, Trouble(OVER_CAP, "", SOON)),
+        (Breaker(), PAST, None),
+    ],
+)
+def test_what_there_is_to_tell(breaker, capped_until, expected) -> None:
+    assert trouble(breaker, capped_until, NOW) == expected

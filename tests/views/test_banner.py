@@ -1,0 +1,167 @@
+"""The banner: why no memories are made, what is kept, and who may let them go on."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from memories.models import AuditEvent, Endpoint, Generation, Memory, Workspace
+from memories.rules.memory import MemoryType
+from tests.factories import WorkspaceFactory
+from tests.views.conftest import Cast
+
+MEMBERS = ("editor", "member", "insider", "operator")
+ADMINS = ("insider", "operator")
+STATES = {
+    "needs_person": {"needs_person": True, "fault": "out_of_credit"},
+    "breaker_open": {"failures": 5, "open_until": timedelta(minutes=3), "fault": "timeout"},
+    "rate_limited": {"not_before": timedelta(minutes=3), "fault": "rate_limited"},
+}
+WORDS = {
+    "needs_person": "out of credit",
+    "breaker_open": "does not answer",
+    "rate_limited": "asks for a pause",
+}
+
+
+def endpoint(**state: object) -> Endpoint:
+    now = timezone.now()
+    values = {k: now + v if isinstance(v, timedelta) else v for k, v in state.items()}
+    name = f"e{Endpoint.objects.count()}"
+    return Endpoint.objects.create(fingerprint=name, name="tiny at example.com", **values)
+
+
+def over_cap(workspace: Workspace, until: datetime, **given: object) -> Generation:
+    memory = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
+    return Generation.objects.create(
+        memory=memory,
+        as_of_us=0,
+        input_key=f"{workspace.pk}-{memory.generations.count()}",
+        fault="over_cap",
+        fault_text="said to readers only",
+        not_before=until,
+        **given,
+    )
+
+
+def banner(client: Client, path: str) -> str:
+    """The banner's own part of a page, "" when there is none."""
+    page = client.get(path).content.decode()
+    _, _, rest = page.partition('<div class="band warn banner"')
+    return " ".join(rest.partition("</div>")[0].split())
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_members_are_told_guests_are_not(cast: Cast, state: str) -> None:
+    endpoint(**STATES[state])
+    for name in MEMBERS:
+        for path in (cast.path(), cast.path("c/C0PUBLIC/"), f"/m/{cast.memory.pk}/versions/"):
+            told = banner(cast.clients[name], path)
+            assert 'role="status"' in told
+            assert WORDS[state] in told
+            assert "Every message is kept" in told
+            assert ("It goes on by itself, not before <time" in told) is (state != "needs_person")
+            assert ("Try again" in told) is (name in ADMINS)
+    assert banner(cast.clients["guest"], cast.path("c/C0PUBLIC/")) == ""
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"failures": 4, "fault": "timeout"},
+        {"not_before": timedelta(seconds=30), "fault": "rate_limited"},
+        {"not_before": timedelta(minutes=-3), "fault": "rate_limited"},
+        {"failures": 5, "open_until": timedelta(minutes=-3), "fault": "timeout"},
+    ],
+)
+def test_nothing_is_told_when_calls_go(cast: Cast, state: dict[str, object]) -> None:
+    endpoint(**state)
+    assert banner(cast.clients["insider"], cast.path()) == ""
+
+
+def test_without_any_endpoint_there_is_nothing_to_tell(cast: Cast) -> None:
+    assert banner(cast.clients["insider"], cast.path()) == ""
+
+
+def test_an_endpoint_of_an_earlier_key_says_nothing_any_more(cast: Cast) -> None:
+    endpoint(**STATES["needs_person"])
+    endpoint()
+    assert banner(cast.clients["member"], cast.path()) == ""
+
+
+def test_a_cap_is_told_until_it_ends_or_is_raised(cast: Cast) -> None:
+    endpoint()
+    waits = over_cap(cast.workspace, timezone.now() + timedelta(hours=5))
+    for name in MEMBERS:
+        told = banner(cast.clients[name], cast.path())
+        assert "is spent for now" in told and "It goes on by itself" in told
+        assert "said to readers only" not in told
+        assert "Try again" not in told  # it would be refused again
+        assert ("raises the cap" in told) is (name in ADMINS)
+    Generation.objects.filter(pk=waits.pk).update(not_before=None)
+    assert banner(cast.clients["member"], cast.path()) == ""
+
+
+def test_a_cap_of_another_workspace_is_none_of_ours(cast: Cast) -> None:
+    endpoint()
+    over_cap(WorkspaceFactory(), timezone.now() + timedelta(hours=5))
+    assert banner(cast.clients["member"], cast.path()) == ""
+
+
+def test_it_speaks_japanese_pages_too(cast: Cast) -> None:
+    endpoint(**STATES["breaker_open"])
+    client = cast.clients["member"]
+    client.post("/i18n/setlang/", {"language": "ja", "next": "/w/team/"})
+    assert 'role="status"' in banner(client, cast.path())
+
+
+def test_one_query_however_much_waits(cast: Cast) -> None:
+    def queries() -> tuple[int, int]:
+        """All of a page's, and the banner's."""
+        with CaptureQueriesContext(connection) as captured:
+            cast.clients["member"].get(cast.path())
+        asked = [query["sql"] for query in captured]
+        return len(asked), sum("memories_endpoint" in sql for sql in asked)
+
+    Memory.objects.of_workspace(cast.workspace, MemoryType.LONG_TERM)
+    queries()
+    before = queries()
+    for hours in range(5):
+        over_cap(cast.workspace, timezone.now() + timedelta(hours=hours + 1))
+        endpoint(**STATES["needs_person"])
+    assert banner(cast.clients["member"], cast.path())
+    assert queries() == before
+    assert before[1] == 1
+
+
+class TestResume:
+    def test_an_admin_lets_calls_go_again(self, cast: Cast) -> None:
+        closed = endpoint(**STATES["needs_person"])
+        client = cast.clients["insider"]
+        path = cast.path("c/C0PUBLIC/")
+        response = client.post(cast.path("jobs/resume/"), {"next": path})
+        assert (response.status_code, response["Location"]) == (302, path)
+        closed.refresh_from_db()
+        assert closed.breaker.refusal(timezone.now()) is None
+        page = client.get(path).content.decode()
+        assert "The model is called again" in page
+        assert "banner" not in page
+        event = AuditEvent.objects.get(action="endpoint_resume")
+        assert event.actor == "insider"
+
+    @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/", ""])
+    def test_it_leads_nowhere_else(self, cast: Cast, target: str) -> None:
+        response = cast.clients["insider"].post(cast.path("jobs/resume/"), {"next": target})
+        assert response["Location"] == cast.path()
+
+    def test_others_do_not(self, cast: Cast) -> None:
+        closed = endpoint(**STATES["needs_person"])
+        for name, status in (("editor", 403), ("member", 403), ("guest", 403), ("outsider", 404)):
+            assert cast.clients[name].post(cast.path("jobs/resume/")).status_code == status
+        assert cast.clients["insider"].get(cast.path("jobs/resume/")).status_code == 405
+        closed.refresh_from_db()
+        assert closed.needs_person

@@ -1,0 +1,70 @@
+"""`manage.py worker` as tests run it: with its real cluster, and gone after the test."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from tests.processes import alive_in_sessions, descendants, sessions_of, wait_until
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class RunningWorker:
+    """A supervisor in a process of its own, its cluster, and its watcher."""
+
+    def __init__(self, environment: dict[str, str], log: Path) -> None:
+        self.log = log
+        self.sessions: set[int] = set()
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(ROOT / "manage.py"), "worker"],
+                cwd=log.parent,  # anywhere but the checkout
+                env=environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def wait_until_it_is_up(self, workers: int = 2) -> None:
+        """Until its cluster is whole, and all its workers wait for a task."""
+        wait_until(lambda: self._is_up(workers), f"a whole cluster; see {self.log}")
+        self.sessions |= sessions_of(descendants(self.process.pid))
+
+    def _is_up(self, workers: int) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        return len(self.idle()) == workers and len(self.cluster()) >= 4 + workers
+
+    def cluster(self) -> list[psutil.Process]:
+        """Main process, sentinel, then the rest, by age."""
+        members = []
+        for process in descendants(self.process.pid):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if "qcluster" in " ".join(process.cmdline()):
+                    members.append((process.create_time(), process.pid, process))
+        return [process for *_, process in sorted(members, key=lambda member: member[:2])]
+
+    def idle(self) -> list[psutil.Process]:
+        """The workers that wait for a task."""
+        found = []
+        for process in self.cluster():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if " ".join(process.cmdline()).strip().endswith(" idle"):
+                    found.append(process)
+        return found
+
+    def leader(self) -> int:
+        """The pid of the cluster's main process, which is its session too."""
+        return os.getsid(self.cluster()[0].pid)
+
+    def is_gone(self) -> bool:
+        return not alive_in_sessions(self.sessions)
+
+    def end(self) -> None:
+        self.sessions |= sessions_of(descendants(self.process.pid))
+        self.process.kill()
+        self.process.wait()
+        wait_until(self.is_gone, "nothing left")
