@@ -33,7 +33,8 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         label=_("pinned lines"),
         help_text=_("Every later update keeps them word for word, like lines that people wrote."),
         required=False,
-        widget=forms.CheckboxSelectMultiple,
+        # The class gives each line the whole width in the admin's own style.
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "radiolist"}),
     )
     were_pinned = forms.CharField(required=False, widget=forms.HiddenInput)
     based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
@@ -89,7 +90,9 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         except LookupError:
             self.add_error("pinned", _("There is no such line."))
         except ValueError:
-            empty = _("A memory cannot be empty. To take everything back, restore an older version.")
+            empty = _(
+                "A memory cannot be empty. To take everything back, restore an older version."
+            )
             self.add_error("text", empty)
 
     def _pin(self, given: dict[str, Any], **seen: int) -> bool:

@@ -320,7 +320,7 @@ class Generation(models.Model):
         """Done, superseded or proposed, by whoever holds the fence. Call it inside the closing
         transaction."""
         closed = self._mine(self.State.CLAIMED, self.State.REPLIED, self.State.PROPOSED).update(
-            state=state, lease_until=None, not_before=None, finished_at=now
+            state=state, lease_until=None, not_before=None, lost=0, finished_at=now
         )
         if closed and state == self.State.DONE and self.memory.memory_type == MemoryType.LONG_TERM:
             # What was rewritten since it was read stays owed.

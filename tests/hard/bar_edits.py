@@ -31,7 +31,7 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
     rounds = ROUNDS[full]
-    if full and database_url.startswith("sqlite"):
+    if database_url.startswith("sqlite"):
         rounds //= 5
     with contextlib.ExitStack() as stack:
         thinking = (0.05, 0.15)

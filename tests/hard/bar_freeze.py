@@ -34,9 +34,9 @@ Text = tuple[int, int, str]
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
-    times = 200 if full else 6
-    if full and database_url.startswith("sqlite"):
-        times //= 5
+    times = 200 if full else 5
+    if database_url.startswith("sqlite"):
+        times = 40 if full else 2
     chance = random.Random(seed)
     plan = [POINTS[number % len(POINTS)] for number in range(times)]
     chance.shuffle(plan)

@@ -105,8 +105,8 @@ def plan_of(kills: int, at_points: int, chance: random.Random) -> list[str]:
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
     kills, at_points = (1000, 20) if full else (20, 2)
-    if full and database_url.startswith("sqlite"):
-        kills //= 5
+    if database_url.startswith("sqlite"):
+        kills, at_points = (200, 20) if full else (6, 1)
     chance = random.Random(seed)
     with fake_model(work, seed=seed, latency=LATENCY) as model:
         made = world.World()

@@ -41,8 +41,8 @@ class Round:
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
     good, poison = (1000, 20) if full else (20, 2)
-    if full and database_url.startswith("sqlite"):
-        good, poison = good // 5, poison // 5
+    if database_url.startswith("sqlite"):
+        good, poison = (200, 4) if full else (10, 2)
     chance = random.Random(seed)
     with fake_model(work, seed=seed, latency=(0.1, 0.3)) as model:
         made = world.World()

@@ -30,6 +30,7 @@ _SAID = re.compile(r"(?:↳\w+ )?\[\d{4}-\d\d-\d\d \d\d:\d\d\] .*?: ")
 _WIDE = re.compile("[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]")
 PERSON = "✎ "
 LONG = 12  # lines from which neighbours share a bullet
+A_FEW = 3  # lines
 MUCH = 8  # lines of a memory: to lose most of them is a fault
 LONGEST = 400  # characters of a text that is repeated as it is
 TOGETHER = 5  # lines in one bullet: as many as it may cite
@@ -208,7 +209,8 @@ def spoil(kind: str, good: str, system: str, prompt: str, most: int) -> tuple[st
     if kind == "malformed_refs":
         return re.sub(r"\[[\d, ]+\]", "[ref: 99999, x]", good), "stop"
     if kind == "wrong_language":
-        return "- 予定どおり進んでいます。金曜日に決定し、チームは全員が同意しました [1]", "stop"
+        said = "- 予定どおり進んでいます。金曜日に決定したことについて、チームの全員が同意しました。 [1]"
+        return "\n".join([said, said.replace("金曜日", "月曜日")]), "stop"
     if kind == "echo":
         return system, "stop"
     if kind == "too_long":
@@ -256,11 +258,14 @@ class Handler(BaseHTTPRequestHandler):
             fault = state.fault_for(digest, set(words))
             if fault == "shrink" and sum(line.existing for line in lines) < MUCH:
                 fault = ""  # there is nothing yet that could shrink
+            if fault == "wrong_language" and len(lines) < A_FEW:
+                fault = ""  # so little is in no language that could be told
             state.by_fault[fault or "ok"] = state.by_fault.get(fault or "ok", 0) + 1
             good = good_answer(lines, f"an{n:06d}x", most)
             text, finish = spoil(fault, good, system, prompt, most)
             used_in = math.ceil((tokens(system) + tokens(prompt)) * state.token_ratio)
-            used_out = math.ceil(tokens(text) * state.token_ratio)
+            # Never more than it was allowed, as an endpoint counts: its tokens are not ours.
+            used_out = min(math.ceil(tokens(text) * state.token_ratio), most)
             paid = fault not in FREE
             state.write(
                 n=n,
