@@ -34,8 +34,8 @@ demo: $(RUN_TIME) ## the demo workspace with its memories, then web and worker (
 test: $(TESTS) ## everything: SQLite, PostgreSQL, qclusters, browser; installs what is missing
 	@exec $(PY) -m tests.run
 
-hard: $(TESTS) ## kill, freeze, poison and double it (FULL=1, SEED=1, BAR="kill redis"): what must hold
-	@exec $(PY) -m tests.hard $(BAR)
+hard: $(TESTS) ## kill, freeze, poison it: what must hold (FULL=1, SEED=1, BAR="kill redis", BENCH=FOLDER)
+	@exec env BENCH="$(if $(BENCH),$(abspath $(BENCH)))" $(PY) -m tests.hard $(BAR)
 
 check: $(TESTS) lint ## the fast part: lint, types, migrations, Django's checks, suite on SQLite
 	@exec $(PY) -m tests.run --fast

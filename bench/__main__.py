@@ -1,6 +1,6 @@
 """Every measurement by one command: `python -m bench [--bench FOLDER]`, one JSON line each.
 
-FOLDER is the yardstick with a fake model server (see model_cost.py); what cannot be measured
+FOLDER is the yardstick with a fake model server (see yardstick.py); what cannot be measured
 without it is said. Rows are imported on SQLite, and on PostgreSQL too when TEST_DATABASE_URL
 names one.
 """
@@ -31,8 +31,9 @@ def main() -> int:
     if folder is None:
         say("not measured: calls, tokens and seconds beside the floor (give BENCH=FOLDER)")
     else:
-        command = [sys.executable, str(HERE / "model_cost.py"), str(folder)]
-        failed |= subprocess.run(command).returncode
+        for name in ("model_cost", "model_faults", "backfill_cost"):
+            command = [sys.executable, "-m", f"bench.{name}", str(folder.resolve())]
+            failed |= subprocess.run(command, cwd=HERE.parent).returncode
     return 1 if failed else 0
 
 

@@ -64,7 +64,7 @@ def lived_through(work: Path, url: str, slug: str) -> dict[str, Any]:
             pass  # what failed is due again after a moment
     stats = control(url, "__stats")
     messages = Message.objects.filter(channel__workspace=workspace).rememberable()
-    read = MemoryVersion.objects.filter(merged=True).values("segment")
+    read = MemoryVersion.objects.filter(merged=True, segment__isnull=False).values("segment")
     return {
         "calls": stats["by_path"]["chat/completions"]["calls"],
         "faults": stats["faults"],

@@ -1,4 +1,8 @@
-"""The yardstick folder as the measurements use it: its fake model server, its export, its slice."""
+"""The yardstick folder as the measurements use it: its fake model server, its export, its slice.
+
+The folder holds `fake_openai.py` (an OpenAI-compatible server on loopback), `replay.py` and
+`common.py` (a replay that reads each message once), with `../data/irc-export.zip` beside it.
+"""
 
 import contextlib
 import io

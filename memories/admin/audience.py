@@ -6,7 +6,7 @@ rule stands there; choices of related rows and the admin's own log are the rest.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
@@ -15,14 +15,15 @@ from django.http import HttpRequest
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
-from memories.models import Reader
+from memories.models import AuditEvent, Reader, User
 
 if TYPE_CHECKING:
     from django.contrib.admin.options import BaseModelAdmin
 
     _Mixin = BaseModelAdmin[Any]
+    _ModelMixin = admin.ModelAdmin[Any]
 else:
-    _Mixin = object
+    _Mixin = _ModelMixin = object
 
 PREVIEW_CHARACTERS = 80
 
@@ -43,6 +44,40 @@ class VisibleChoices(_Mixin):
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         kwargs.setdefault("queryset", visible_rows(db_field.related_model, request))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
+class Recorded(_ModelMixin):
+    """What is added, changed or deleted here is in the record: which fields, never their text."""
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        self._record("admin_add", request, obj)
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        self._record("admin_change", request, obj, fields=changed_fields(message))
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+        for obj in queryset:
+            self._record("admin_delete", request, obj)
+        return super().log_deletions(request, queryset)
+
+    def _record(self, action: str, request: HttpRequest, obj: Any, **details: Any) -> None:
+        # A key says which; a channel's name, say, may be private.
+        subject = f"{obj._meta.model_name} {obj.pk}"
+        by = cast(User, request.user)
+        AuditEvent.objects.record(action, by=by, subject=subject, **details)
+
+
+def changed_fields(message: Any) -> list[str]:
+    """The names in Django's message about a change; of what was changed beside it, only what kind."""
+    if not isinstance(message, list):
+        return [str(message)]  # "Changed password."
+    found: list[str] = []
+    for part in message:
+        for what, told in part.items():
+            found += [told["name"]] if told.get("name") else told.get("fields", [what])
+    return found
 
 
 class AudienceAdmin(VisibleChoices, admin.ModelAdmin):  # type: ignore[type-arg]

@@ -7,13 +7,13 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.audience import AudienceAdmin, Kept, ReadOnly, VisibleFilter, preview
+from memories.admin.audience import AudienceAdmin, Kept, ReadOnly, Recorded, VisibleFilter, preview
 from memories.models import Channel, ChannelMember, Message, Reader, Segment
 from memories.rules.slacktime import from_micros
 
 
 @admin.register(Channel)
-class ChannelAdmin(Kept, AudienceAdmin):
+class ChannelAdmin(Recorded, Kept, AudienceAdmin):
     """A private channel's name is private text: only its members find it here."""
 
     list_display = (

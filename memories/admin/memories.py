@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -129,6 +133,22 @@ class LineInline(ReadOnlyInline):
         return count
 
 
+class DrawnAt(ActionForm):
+    """When the list was drawn: the person saw what was current then."""
+
+    drawn_at = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["drawn_at"].initial = timezone.now().isoformat()
+
+
+def was_seen(current: MemoryVersion | None, drawn_at: str) -> bool:
+    """Whether a list drawn at that moment showed this text as it is now."""
+    moment = parse_datetime(drawn_at) if len(drawn_at) < 40 else None
+    return moment is not None and (current is None or current.updated_at <= moment)
+
+
 @admin.register(MemoryVersion)
 class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
     list_display = (
@@ -157,6 +177,7 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
     date_hierarchy = "created_at"
     ordering = ("-pk",)
     actions = ("restore",)
+    action_form = DrawnAt
     inlines = (LineInline,)
     fields = (
         "memory",
@@ -199,9 +220,13 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
             return
         (version,) = versions
         current = version.memory.current
-        based_on = current.number if current else 0
+        based_on, revision = (current.number, current.revision) if current else (0, 0)
+        if not was_seen(current, request.POST.get("drawn_at", "")):
+            based_on = -1
         try:
-            made = version.memory.restore(version, by=request.user, based_on=based_on)
+            made = version.memory.restore(
+                version, by=request.user, based_on=based_on, revision=revision
+            )
         except Unchanged:
             text = gettext("This is the current text already.")
             self.message_user(request, text, messages.INFO)

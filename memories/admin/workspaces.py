@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html_join
@@ -14,6 +16,7 @@ from memories.admin.audience import (
     AudienceAdmin,
     Kept,
     ReadOnly,
+    Recorded,
     VisibleChoices,
     VisibleFilter,
     visible_rows,
@@ -122,8 +125,11 @@ class WorkspaceAdmin(RolesRecorded, AudienceAdmin):
 
     def save_model(self, request: HttpRequest, obj: Workspace, form: Any, change: Any) -> None:
         super().save_model(request, obj, form, change)
+        by = cast(User, request.user)
+        if fields := [name for name in WorkspaceForm.Meta.fields if name in form.changed_data]:
+            AuditEvent.objects.record("workspace", by=by, workspace=obj, fields=fields)
         if change:
-            form.settings_form.save(by=cast(User, request.user))
+            form.settings_form.save(by=by)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """It would take all history with it, also what this user may not read."""
@@ -220,7 +226,7 @@ class PersonAdmin(Kept, AudienceAdmin):
 
 
 @admin.register(User)
-class UserAdmin(RolesRecorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type-arg]
+class UserAdmin(Recorded, RolesRecorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type-arg]
     """What an account may read follows from its people and memberships, shown at the end."""
 
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
@@ -245,6 +251,14 @@ class UserAdmin(RolesRecorded, VisibleChoices, DjangoUserAdmin):  # type: ignore
     def linked_people(self, user: User) -> str:
         people = user.people.select_related("workspace")
         return format_html_join(", ", "{} ({})", ((p.name, p.workspace) for p in people)) or "–"
+
+
+admin.site.unregister(Group)
+
+
+@admin.register(Group)
+class GroupAdmin(Recorded, DjangoGroupAdmin):
+    """Django's own, with its changes in the record: a group may give rights to many."""
 
 
 @admin.register(Heartbeat)

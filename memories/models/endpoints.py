@@ -14,7 +14,13 @@ from memories.rules.breaker import Breaker
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def known_as(self, fingerprint: str, name: str) -> "Endpoint":
-        endpoint, _made = self.get_or_create(fingerprint=fingerprint, defaults={"name": name[:200]})
+        """The one with this fingerprint. A new one of the same name (another key) counts tokens as
+        the others did."""
+        alike = self.filter(name=name[:200]).aggregate(worst=models.Max("worst_ratio"))
+        endpoint, _made = self.get_or_create(
+            fingerprint=fingerprint,
+            defaults={"name": name[:200], "worst_ratio": alike["worst"] or 1.0},
+        )
         return endpoint
 
     def closed_to_calls(self, now: datetime) -> "EndpointQuerySet":
@@ -68,7 +74,7 @@ class Endpoint(models.Model):
         AuditEvent.objects.record(
             "endpoint_resume", by=by, subject=endpoint.name, fault=endpoint.fault
         )
-        endpoint.becomes(Breaker(), worst_ratio=1.0)
+        endpoint.becomes(Breaker())
         Generation.objects.refused().ask_again()
         return True
 

@@ -232,12 +232,17 @@ class Memory(models.Model):
 
     @transaction.atomic
     def restore(
-        self, version: "MemoryVersion", *, by: User | None, based_on: int
+        self,
+        version: "MemoryVersion",
+        *,
+        by: User | None,
+        based_on: int,
+        revision: int | None = None,
     ) -> "MemoryVersion":
         """Bring an older version back as a new one; history only grows. Raises like revise."""
         if version.memory_id != self.pk:
             raise ValueError("a version of another memory")
-        base = self._as_seen(based_on)
+        base = self._as_seen(based_on, revision)
         if base is not None and base.content == version.content:
             raise Unchanged
         current = base.line_values() if base else []

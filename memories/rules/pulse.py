@@ -14,13 +14,14 @@ def hangs(
     asked_at: datetime | None,
     heartbeat: timedelta,
 ) -> bool:
-    """Whether it gave no sign for two heartbeats, though a question has been open for one.
+    """Whether it gave no sign for one and a half heartbeats, though a question has been open for half
+    of one: so it is started again before two are over.
 
     ``asked_at``: the oldest question that is not answered, None when all are. Without an open
     question silence says nothing: nobody was asked while the machine slept.
     """
-    if asked_at is None or now - asked_at <= heartbeat:
+    if asked_at is None or now - asked_at <= heartbeat / 2:
         return False
     if last_sign is None or last_sign < born:
         return now - born > max(YOUNG, 2 * heartbeat)
-    return now - last_sign > 2 * heartbeat
+    return now - last_sign > 1.5 * heartbeat

@@ -44,7 +44,8 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
     given = number_or_none(request.POST.get("based_on", ""))
     based_on = -1 if given is None else given  # no version: stale
     try:
-        made = memory.restore(version, by=request.user, based_on=based_on)
+        revision = number_or_none(request.POST.get("revision", ""))
+        made = memory.restore(version, by=request.user, based_on=based_on, revision=revision)
     except Unchanged:
         return _answer(request, place, version, _("This is the current text already."))
     except StaleBase:

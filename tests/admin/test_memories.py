@@ -4,6 +4,8 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from memories.models import AuditEvent, Draft, Memory, MemoryVersion
 from memories.rules.lines import Line, Origin
@@ -240,12 +242,24 @@ class TestPins:
 
 
 class TestRestore:
-    def act(self, client, *versions):
+    def act(self, client, *versions, drawn_at=None):
         return client.post(
             reverse("admin:memories_memoryversion_changelist"),
-            {"action": "restore", "_selected_action": [version.pk for version in versions]},
+            {
+                "action": "restore",
+                "_selected_action": [version.pk for version in versions],
+                "drawn_at": (drawn_at or timezone.now()).isoformat(),
+            },
             follow=True,
         )
+
+    def test_the_list_says_when_it_was_drawn(self, client, operator, memory):
+        page = client.get(reverse("admin:memories_memoryversion_changelist"))
+        drawn_at = parse_datetime(page.context["action_form"]["drawn_at"].value())
+        memory.revise("- meanwhile", by=None, based_on=2)
+        stale = "Somebody saved another text meanwhile. Look at it, then try again."
+        assert said(self.act(client, memory.versions.get(number=1), drawn_at=drawn_at)) == [stale]
+        assert memory.versions.count() == 3
 
     def test_makes_the_old_text_the_newest(self, client, operator, memory):
         old = memory.versions.get(number=1)

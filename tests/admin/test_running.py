@@ -18,6 +18,7 @@ from memories.models import (
     Member,
     Memory,
     Price,
+    User,
     Workspace,
 )
 from memories.rules.memory import MemoryType
@@ -378,4 +379,20 @@ class TestRecord:
         assert [(e[1], e[3], e[4]) for e in told()] == [
             ("person_link", "U1", {"account": "mika"}),
             ("account", "mika", {"is_staff": True}),
+            ("admin_change", f"user {user.pk}", {"fields": ["Staff status", "Date joined"]}),
+        ]
+        user.delete()
+
+    def test_an_account_that_is_made_and_deleted_and_a_channel_that_is_set(self, client, operator):
+        data = {"username": "mika", "password1": "a long word 7", "password2": "a long word 7"}
+        add = reverse("admin:memories_user_add")
+        client.post(add, {**data, "usable_password": "true"})
+        user = User.objects.get(username="mika")
+        client.post(reverse("admin:memories_user_delete", args=[user.pk]), {"post": "yes"})
+        channel = ChannelFactory(remember_bots=True)
+        client.post(page("channel", channel), {})
+        assert [(e[1], e[3], e[4]) for e in told()] == [
+            ("admin_add", f"user {user.pk}", {}),
+            ("admin_delete", f"user {user.pk}", {}),
+            ("admin_change", f"channel {channel.pk}", {"fields": ["Remember bots"]}),
         ]

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from memories.models import (
+    Backfill,
     Channel,
     Draft,
     Generation,
@@ -16,8 +17,11 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.pipeline.estimate import quote_backfill
 from memories.rules.lines import Line, Origin, merged
 from memories.rules.memory import MemoryType
+from memories.rules.slacktime import to_micros
+from memories.rules.summary import Reply
 from tests.factories import (
     PASSWORD,
     ChannelFactory,
@@ -129,6 +133,10 @@ class Story:
             "note-edit": f"/w/kazoe/notes/{note}/edit/",
             "note-delete": f"/w/kazoe/notes/{note}/delete/",
             "settings": "/w/kazoe/settings/",
+            "backfill": "/w/kazoe/backfill/",
+            "backfill-quote": "/w/kazoe/backfill/?quote=1&since=&cap=200000",
+            "backfill-cancelled": f"/w/kazoe/backfill/{self.workspace.backfills.get().pk}/",
+            "proposal": f"/m/{Generation.objects.proposed().get().memory_id}/proposal/",
             "not-found": "/nowhere/",
         }
 
@@ -157,10 +165,15 @@ def tell(url: str) -> Story:
     pricing = channel("C0PRICING", "pricing", kind=Channel.Kind.PRIVATE)
     channel("C0NEW", "new-and-empty")
     long_name = "beta-testers-of-the-second-edition-with-a-name-that-goes-on-and-on"
-    channel("C0OLD", long_name, is_archived=True)
+    old = channel("C0OLD", long_name, is_archived=True)
 
     memory = remember(launch, people, SAID, LINES, now, segments=6)
-    remember(minato, people, SAID_JA, LINES_JA, now, segments=3)
+    propose(remember(minato, people, SAID_JA, LINES_JA, now, segments=3))
+    talk(old, people, SAID, now - timedelta(days=40), 60)
+    quote = quote_backfill(workspace, [old], 0, now).as_json()
+    Backfill.objects.start(
+        workspace, [old], since_us=0, until_us=to_micros(now), quote=quote, by=mika
+    ).cancel(mika)
     remember(pricing, people, SAID[:4], LINES[:2], now, segments=1)
     talk(launch, people, SAID, now - timedelta(minutes=70), 9)
     first_look(ops, talk(ops, people, SAID, now - timedelta(minutes=20), 3))
@@ -263,6 +276,21 @@ def write(memory: Memory, lines: list[Line], trigger: dict[str, object], **given
     version = memory.add_version(draft, expected_head=memory.head)
     memory.refresh_from_db()
     return version
+
+
+def propose(memory: Memory) -> None:
+    """A reply that would shrink it waits for a word."""
+    generation = Generation.objects.create(
+        memory=memory,
+        base=memory.current,
+        as_of_us=0,
+        input_key=f"{memory.pk}-proposal",
+        state="proposed",
+        reply=Reply(f"{LINES_JA[0]} [1]", "stop", "tiny", "short-1").as_json(),
+        trigger={"reason": "merge", "new": 1},
+    )
+    short = Memory.objects.of_channel(memory.channel, MemoryType.SHORT_TERM)
+    generation.take_inputs(list(short.versions.in_order()[:1]))
 
 
 def first_look(channel: Channel, messages: list[Message]) -> None:

@@ -4,6 +4,7 @@ No bad text is saved, no head is lost, the ledger never shows more than the cap,
 failure in a row no call begins.
 """
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -55,21 +56,27 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
                 made.feed(channel)
             operate(channels, lambda: world.is_at_rest(channels), "everything to come to rest")
             left = running.stop()
-        wrong = verdict(made, model.rows())
-        kinds = {row.fault for row in model.rows()} - {""}
-        faults = sum(row.fault != "" for row in model.rows())
+        rows, together = model.rows(), model.stats()["most_in_flight"]
+        wrong = verdict(made, rows)
+        kinds = {row.fault for row in rows} - {""}
+        faults = sum(row.fault != "" for row in rows)
         reckless = breaker(work, model, made, channels)
         return {
-            "n": len(model.rows()) - reckless["calls"],
+            "n": len(rows),
             "faults": faults,
             "kinds": len(kinds),
             "caps": capped,
-            "overshot": max(used - cap for cap, used in capped),
+            "overshot": max(used - cap for cap, used, _ in capped),
+            "most_in_flight": together,
             "breaker": reckless,
             "left_alive": left,
             **wrong,
             "pass": oracle.is_clean(wrong)
-            and all(used <= cap for cap, used in capped)
+            and not left
+            and all(used <= cap for cap, used, _ in capped)
+            and any(refused for _, _, refused in capped)
+            and len(rows) >= calls
+            and together >= (WORKERS - 2 if full else 4)
             and len(kinds) >= (14 if full else 4)
             and reckless["late"] == 0
             and reckless["answered_before"] >= MOST_FAILURES
@@ -84,20 +91,21 @@ def environment(work: Path, model: FakeModel, **variables: str) -> dict[str, str
 
 def spend_in_steps(
     made: world.World, model: FakeModel, channels: Sequence[Channel], calls: int
-) -> list[tuple[int, int]]:
-    """Work for about so many calls, under a cap that is raised whenever it stops everything;
-    (cap, used) at each stop, as the ledger has it."""
-    segments = calls // 2 // len(channels)
+) -> list[tuple[int, int, int]]:
+    """Work for at least so many calls, under a cap that is raised whenever it stops everything;
+    (cap, used, refused) at each stop, used as the ledger has it."""
+    segments = math.ceil(calls / 2 / len(channels)) + 1
     for channel in channels:
         made.feed(channel, segments)
-    stops: list[tuple[int, int]] = []
+    stops: list[tuple[int, int, int]] = []
     step = calls // 2 * 300 // (STEPS + 1)
     for number in range(1, STEPS + 1):
         cap = number * step
         Cap.objects.change(None, "month", by=None, tokens=cap)
         world.offer(channels)
         operate(channels, lambda: is_held(model), f"the cap of {cap} to hold, or all to be done")
-        stops.append((cap, spent(model)))
+        refused = Generation.objects.unfinished().over_cap().count()
+        stops.append((cap, spent(model), refused))
     Cap.objects.change(None, "month", by=None, tokens=None)
     world.offer(channels)
     operate(channels, lambda: world.is_at_rest(channels), "everything to come to rest")

@@ -72,6 +72,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             "left_alive": left,
             **wrong,
             "pass": not stale
+            and not left
             and oracle.is_clean(wrong)
             and resumed.total() == times
             and rejected >= resumed["in_call"],

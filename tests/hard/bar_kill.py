@@ -122,7 +122,9 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             retried = carry_out(plan_of(kills, at_points, chance), killer, made)
             seconds = time.monotonic() - began
             left = running.stop()
-        return figures(made, killer, model, at_points) | {
+        found = figures(made, killer, model, at_points)
+        return found | {
+            "pass": found["pass"] and not left,
             "retried": retried,
             "left_alive": left,
             "kill_seconds": round(seconds, 1),

@@ -2,8 +2,6 @@
 
     python -m tests.pipeline.racer pass NOW …     passes as of these moments, one after the other
     python -m tests.pipeline.racer edit MARK      revise all memories, until told to stop
-    python -m tests.pipeline.racer die WHERE NOW  a pass that is killed after `claim`, after
-                                                  `save_reply`, or in the `close` of a generation
 
 The last line on stdout is one JSON value: the errors of the passes, or the texts that were saved.
 """
@@ -11,10 +9,8 @@ The last line on stdout is one JSON value: the errors of the passes, or the text
 import json
 import os
 import select
-import signal
 import sys
 from datetime import datetime
-from typing import Any
 
 TURNS = 40  # of edits, at most
 
@@ -24,9 +20,6 @@ def main(what: str, *arguments: str) -> None:
     import django
 
     django.setup()
-    if what == "die":
-        _be_killed_at(arguments[0])
-        arguments = arguments[1:]
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
@@ -66,23 +59,6 @@ def _edit(mark: str) -> list[str]:
         if select.select([sys.stdin], [], [], 0.02)[0]:  # told to stop
             break
     return saved
-
-
-def _be_killed_at(where: str) -> None:
-    from memories.models import Generation
-    from memories.pipeline import close
-
-    def killing(function: Any) -> Any:
-        def then_die(*arguments: Any) -> Any:
-            if function(*arguments):
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        return then_die
-
-    if where == "close":  # the version is written, the transaction is not over
-        setattr(close, "_write", killing(close._write))  # noqa: B010
-    else:
-        setattr(Generation, where, killing(getattr(Generation, where)))
 
 
 if __name__ == "__main__":

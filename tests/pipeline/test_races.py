@@ -157,22 +157,24 @@ def test_passes_while_somebody_edits_lose_neither_texts_nor_edits(start: Start) 
     assert_complete(workspace)
 
 
-@pytest.mark.parametrize("where", ["claim", "save_reply", "close"])
+@pytest.mark.parametrize("where", ["in_call", "reply_saved", "in_commit"])
 @pytest.mark.timeout(170)
 def test_a_killed_pass_is_taken_up_where_it_was(
-    start: Start, process_environment: dict[str, str], where: str
+    start: Start, process_environment: dict[str, str], tmp_path: Path, where: str
 ) -> None:
     process_environment["MEMORYHUB_LLM_CONCURRENCY"] = "1"
+    process_environment["MEMORYHUB_FAIL_POINTS"] = str(tmp_path)
+    (tmp_path / f"{where}.1").write_text("kill")
     now = MONDAY + 2 * DAY
     workspace = workspace_with_talk(channels=1, days=2)
-    racer = start("die", where, now.isoformat())
+    racer = start("pass", now.isoformat())
     go(racer)
     assert racer.wait(timeout=120) == -signal.SIGKILL
     replied = list(Generation.objects.filter(state="replied"))
-    assert len(replied) == (where != "claim")
+    assert len(replied) == (where != "in_call")
     run_pass(workspace, now)
     claimed = Generation.objects.filter(state="claimed")
-    assert claimed.exists() is (where != "save_reply"), "its lease still runs"
+    assert claimed.exists() is (where != "reply_saved"), "its lease still runs"
     claimed.update(lease_until=timezone.now() - DAY)
     assert run_pass(workspace, now).errors == []
     assert_complete(workspace)

@@ -19,7 +19,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.management.backfill_words import progress_words, quote_words, state_words
-from memories.models import AnotherBackfill, Backfill, Channel, User
+from memories.models import AnotherBackfill, Backfill, Channel, Member, User
 from memories.pipeline.backfill import (
     NeedsPrice,
     carry_out,
@@ -93,6 +93,8 @@ class Command(BaseCommand):
         self.options = options
         self.workspace, self.reader = workspace_from(options), reader_from(options)
         self.by = User.objects.get(pk=self.reader.user_id) if self.reader.user_id else None
+        if self.by and self.workspace.role_of(self.reader) != Member.Role.ADMIN:
+            raise CommandError(f"{self.by} is no admin of this workspace.")
         for verb in ("pause", "resume", "cancel"):
             if options[verb]:
                 self._change(verb)

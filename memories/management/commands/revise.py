@@ -124,7 +124,8 @@ class Command(BaseCommand):
         if old is None:
             raise CommandError(f"There is no version {options['restore']} of this memory.")
         try:
-            version = memory.restore(old, by=by, based_on=options["based_on"][0])
+            number, revision = options["based_on"]
+            version = memory.restore(old, by=by, based_on=number, revision=revision)
         except Unchanged:
             self._say(memory, "unchanged", "This is the current text already.")
         except StaleBase:

@@ -1,0 +1,131 @@
+"""Bar 7: a tenth of the calls fails and a hundredth hangs, and every message is remembered all the
+same for little more; a backfill costs what its quote said.
+
+Against the fake model of this folder; and, where BENCH names a yardstick folder (bench/yardstick.py
+says what is in it), with its server, its slice and its replay: `make hard BENCH=FOLDER BAR=7`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from memories.models import Backfill, Generation, MemoryVersion, Message, Workspace
+from memories.pipeline.backfill import carry_out
+from memories.pipeline.estimate import quote_backfill
+from memories.pipeline.passes import run_pass
+from memories.rules.slacktime import to_micros
+from tests.hard import oracle, world
+from tests.hard.frame import OURS
+from tests.hard.model_client import ROOT, FakeModel, fake_model
+
+NAME = "7 yardstick"
+ALONE = True
+
+KINDS = ("rate_limited", "server_error", "drop", "length", "empty")
+FAULTS = {**dict.fromkeys(KINDS, 0.02), "hang": 0.01}
+MOST_CALLS = 1.2  # times those of a run without faults
+MOST_AWAY = 0.15  # of what a backfill then costs in tokens
+BENCHES = ("model_faults", "backfill_cost")
+
+
+def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
+    channels, segments, seeds = (20, 10, 5) if full else (4, 5, 1)
+    with fake_model(work, latency=(0.0, 0.02), retry_after=0.1) as model:
+        settings.OPENAI_BASE_URL, settings.MEMORYHUB_MODEL = model.url, "fake"
+        made = world.World()
+        clean = lived_through(made, model, "clean", channels, segments)
+        runs = []
+        for number in range(seeds):
+            model.configure(faults=FAULTS, seed=seed + number)
+            runs.append(lived_through(made, model, f"seed{number}", channels, segments))
+        model.configure(faults={})
+        quoted, cost = backfilled(made, model, channels, segments)
+        wrong = oracle.verdict(made.words, model.rows())
+    calls = sum(run["calls"] for run in runs) / seeds
+    missing = sum(run["missing"] for run in [clean, *runs])
+    # On a database of its own, so once is enough.
+    measured = beside_the_yardstick() if database_url.startswith("sqlite") else []
+    return {
+        "n": made.total,
+        "calls": calls,
+        "calls_without_faults": clean["calls"],
+        "ratio": round(calls / clean["calls"], 3),
+        "missing": missing,
+        "quoted_tokens": quoted,
+        "tokens": cost,
+        "quote_away": round(quoted / cost - 1, 3),
+        "yardstick": measured or "not measured: BENCH=FOLDER, on SQLite",
+        **wrong,
+        "pass": missing == 0
+        and calls <= MOST_CALLS * clean["calls"]
+        and abs(quoted / cost - 1) <= MOST_AWAY
+        and all(row["pass"] for row in measured)
+        and oracle.is_clean(wrong),
+    }
+
+
+def lived_through(
+    made: world.World, model: FakeModel, slug: str, channels: int, segments: int
+) -> dict[str, int]:
+    """One more segment in each channel between two passes, as talk goes on."""
+    places = made.add_workspace(slug, channels=channels)
+    workspace, before = places[0].workspace, len(model.rows())
+    for _ in range(segments):
+        for channel in places:
+            made.feed(channel)
+        while run_pass(workspace, timezone.now()).left:
+            pass  # what failed is due again after a moment
+    return {"calls": len(model.rows()) - before, "missing": missing_of(workspace)}
+
+
+def missing_of(workspace: Workspace) -> int:
+    """Messages that no long-term memory has read."""
+    read = MemoryVersion.objects.filter(merged=True, segment__isnull=False).values("segment")
+    messages = Message.objects.filter(channel__workspace=workspace).rememberable()
+    return messages.exclude(segment__in=read).count()
+
+
+def backfilled(
+    made: world.World, model: FakeModel, channels: int, segments: int
+) -> tuple[int, int]:
+    """The middle of the quoted tokens, and those that it then took."""
+    places = made.add_workspace("before", channels=channels)
+    now = timezone.now()
+    for channel in places:
+        made.feed(channel, segments)
+        channel.start_us = channel.cut_from_us = to_micros(now + timedelta(hours=1))
+        channel.save()
+    workspace = places[0].workspace
+    quote = quote_backfill(workspace, places, 0, now).as_json()
+    before = len(model.rows())
+    backfill = Backfill.objects.start(
+        workspace, places, since_us=0, until_us=to_micros(now), quote=quote, by=None
+    )
+    why = carry_out(backfill, lambda: None)
+    assert not why, why
+    assert not Generation.objects.of_workspace(workspace).unfinished().exists()
+    rows = model.rows()[before:]
+    cost = sum(row.prompt_tokens + row.completion_tokens for row in rows)
+    return round(quote["total"]["tokens"]["middle"]), cost
+
+
+def beside_the_yardstick() -> list[dict[str, Any]]:
+    folder = os.environ.get("BENCH", "")
+    if not folder:
+        return []
+    found = []
+    plain = {key: value for key, value in os.environ.items() if not key.startswith(OURS)}
+    for name in BENCHES:
+        command = [sys.executable, "-m", f"bench.{name}", folder]
+        done = subprocess.run(command, cwd=ROOT, env=plain, capture_output=True, text=True)
+        lines = done.stdout.strip().splitlines()
+        row: dict[str, Any] = json.loads(lines[-1]) if lines else {"bench": name}
+        found.append({"pass": False, **row})
+    return found
