@@ -7,20 +7,18 @@ finds nothing to do.
 
 import logging
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import wraps
 from typing import ParamSpec
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.models import Schedule
 from django_q.tasks import async_task
 
 from memories.models import Generation, Heartbeat, Workspace
-from memories.models.generations import GenerationQuerySet
 from memories.pipeline.locks import Busy
 from memories.pipeline.passes import run_pass
 from memories.pipeline.sync import State, configured_client, sync_workspace
@@ -93,15 +91,9 @@ def beat(asker: str) -> None:
     Heartbeat.objects.answer(asker)
     for name in Heartbeat.objects.forget(now - GONE_AFTER):
         get_broker(name).delete_queue()  # its last question
-    for rows in (Generation.objects.claimable(now), left_behind(now)):
+    for rows in (Generation.objects.claimable(now), Generation.objects.left_behind(now)):
         for workspace_id in rows.order_by().values_list("memory__workspace", flat=True).distinct():
             remember_later(workspace_id)
-
-
-def left_behind(now: datetime) -> GenerationQuerySet:
-    """Claims and replies that a worker did not bring to their end, and that are nobody's now."""
-    lost = Q(state=Generation.State.CLAIMED, lease_until__lt=now)
-    return Generation.objects.not_held(now).filter(lost | Q(state=Generation.State.REPLIED))
 
 
 def sync_later(workspace_id: int) -> None:

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from tests import chromium
+from tests.processes import clean_environment
 
 # How fast a busy machine is says nothing about the code.
 hypothesis_settings.register_profile(
@@ -92,12 +93,7 @@ def database_url(transactional_db: None) -> str:
 @pytest.fixture
 def process_environment(database_url: str, tmp_path: Path) -> Iterator[dict[str, str]]:
     """The environment of a child process that works on this test's database, offline."""
-    clean = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("OPENAI_", "SLACK_", "MEMORYHUB_", "PYTEST_"))
-    }
-    yield clean | {
+    yield clean_environment("PYTEST_") | {
         "DATABASE_URL": database_url,
         "MEMORYHUB_VAR": str(tmp_path / "var"),
         "SECRET_KEY": settings.SECRET_KEY,

@@ -8,13 +8,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import environ
 import psycopg
 
+from tests.processes import clean_environment
+
 ROOT = Path(__file__).resolve().parent.parent
-OURS = ("MEMORYHUB_", "OPENAI_", "SLACK_", "PYTEST_", "Q_CLUSTER_NAME", "DATABASE_URL")
 
 
 @contextlib.contextmanager
@@ -28,9 +29,14 @@ def fresh_database(beside: str = "") -> Iterator[str]:
     with contextlib.closing(connect(beside)) as server:
         server.execute(f"CREATE DATABASE {name}".encode())
         try:
-            yield urlunsplit(urlsplit(beside)._replace(path=f"/{name}"))
+            yield beside_it(beside, name)
         finally:
             server.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def beside_it(url: str, name: str) -> str:
+    """The DATABASE_URL of another database on the same server."""
+    return urlsplit(url)._replace(path=f"/{name}").geturl()
 
 
 def connect(url: str) -> psycopg.Connection:
@@ -44,13 +50,13 @@ def connect(url: str) -> psycopg.Connection:
         password=parts["PASSWORD"] or None,
         dbname=parts["NAME"],
         autocommit=True,
+        connect_timeout=10,
     )
 
 
 def environment(url: str, var: Path) -> dict[str, str]:
     """What a child process needs to work on this database, offline and quiet."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
-    return clean | {
+    return clean_environment("PYTEST_") | {
         "DATABASE_URL": url,
         "DJANGO_SETTINGS_MODULE": "memoryhub.settings",
         "MEMORYHUB_VAR": str(var),

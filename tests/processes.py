@@ -7,7 +7,14 @@ from collections.abc import Callable
 
 import psutil
 
+OURS = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY", "PORT", "Q_CLUSTER_NAME")
 PATIENCE = 60.0  # seconds; a bound for a broken test, not a measure
+
+
+def clean_environment(*more: str) -> dict[str, str]:
+    """This process's environment without the options of whoever runs the tests, nor any that
+    begins with one of ``more``."""
+    return {key: value for key, value in os.environ.items() if not key.startswith((*OURS, *more))}
 
 
 def wait_until(holds: Callable[[], object], what: str, patience: float = PATIENCE) -> None:

@@ -1,7 +1,7 @@
 """Run the tests and say what could not run: `python -m tests.run [--fast] [pytest arguments]`.
 
 Whole: everything on SQLite, then everything but the browser on PostgreSQL (TEST_DATABASE_URL, or a
-server of its own), then `make hard` at its small size. Fast: on SQLite what needs neither a browser
+server of its own), then `make hard` at its small size. Fast: on SQLite what is short and needs neither a browser
 nor processes. Both begin with Django's checks. With CI=true whatever did not run is a failure.
 """
 
@@ -14,14 +14,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from xml.etree import ElementTree
 
-import environ
 import psycopg
 
 from tests import chromium
+from tests.databases import connect
 from tests.postgres import NoPostgresError, temporary_server
+from tests.processes import clean_environment
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY", "PORT", "Q_CLUSTER_NAME")
 PRODUCTION = {"MEMORYHUB_URL": "https://memory.example.com"}
 
 
@@ -36,8 +36,7 @@ class Report:
         """Run one part in an environment without the developer's own options."""
         started = time.monotonic()
         print(f"\n=== {title}", flush=True)
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(OURS)}
-        done = subprocess.run(command, cwd=ROOT, env=clean | (variables or {}))
+        done = subprocess.run(command, cwd=ROOT, env=clean_environment() | (variables or {}))
         word = "FAILED" if done.returncode else "done"
         print(f"=== {title}: {word} in {time.monotonic() - started:.0f} s", flush=True)
         if done.returncode:
@@ -92,7 +91,7 @@ def checks(report: Report) -> None:
 
 def fast(report: Report, arguments: list[str]) -> None:
     checks(report)
-    marks = "not browser and not cluster"
+    marks = "not browser and not cluster and not long"
     report.pytest("sqlite", marks, arguments)
 
 
@@ -122,15 +121,7 @@ def hard(report: Report, **variables: str) -> None:
 
 def must_answer(url: str) -> None:
     """Raise psycopg's error when nobody answers at this DATABASE_URL."""
-    parts = environ.Env.db_url_config(url)
-    psycopg.connect(
-        host=parts["HOST"] or parts.get("OPTIONS", {}).get("host"),
-        port=parts["PORT"] or None,
-        user=parts["USER"] or None,
-        password=parts["PASSWORD"] or None,
-        dbname=parts["NAME"],
-        connect_timeout=10,
-    ).close()
+    connect(url).close()
 
 
 def main() -> int:

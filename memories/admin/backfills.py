@@ -11,7 +11,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter
-from memories.models import MICROS, Backfill, User
+from memories.models import Backfill, User
+from memories.rules.money import MICROS
 from memories.rules.slacktime import from_micros
 
 

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from django.contrib import admin, messages
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -13,13 +13,11 @@ from memories.models import (
     Call,
     Generation,
     GenerationInput,
-    Memory,
     Reader,
     StaleBase,
     User,
 )
 from memories.pipeline import operate, proposals
-from memories.rules.tokens import estimate
 
 
 class InputInline(ReadOnlyInline):
@@ -116,8 +114,7 @@ class GenerationAdmin(ReadOnly, AudienceAdmin):
     )
 
     def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        readable = Memory.objects.visible_to(reader).filter(pk=OuterRef("memory"))
-        rows = rows.annotate(is_readable=Exists(readable))
+        rows = cast(Any, rows).saying_who_reads(reader)
         return rows if reader.is_operator else rows.filter(is_readable=True)
 
     @admin.display(description=_("memory"), ordering="memory")
@@ -145,13 +142,8 @@ class GenerationAdmin(ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("proposed"))
     def sizes(self, generation: Generation) -> str:
-        """Tokens of a proposal's text beside those of the text it would follow: no words of it."""
-        is_proposed = generation.state == Generation.State.PROPOSED
-        reply = generation.saved_reply if is_proposed else None
-        if reply is None:
-            return ""
-        before = estimate(generation.base.content) if generation.base else 0
-        return f"{before} → {estimate(reply.text)}"
+        """Tokens of the text as it is, and as it is proposed: no words of it."""
+        return " → ".join(map(str, proposals.sizes(generation) or ()))
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_generation")

@@ -9,7 +9,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter
-from memories.models import MICROS, Call, Cap, Price, Reader, User, Workspace
+from memories.models import Call, Cap, Price, Reader, User, Workspace
+from memories.rules.money import MICROS
 
 
 @admin.register(Price)

@@ -27,19 +27,19 @@ _TOO_LONG_WORDS = (
 _LARGER_THAN_A_MINUTE = "request too large"  # than a minute's tokens: waiting would not help
 _FILTERED = {"content_filter", "content_policy_violation"}
 _PERHAPS_CHARGED = {408, 502, 504, 520, 521, 522, 523, 524}
-# The status says what to do; a code in the answer may say it better. True: again is in vain.
+# The status says what to do; a code in the answer may say it better.
 _BY_STATUS = {
-    400: ("bad_request", True),
-    401: ("unauthorised", True),
-    402: ("out_of_credit", True),
-    403: ("forbidden", True),
-    404: ("not_found", True),  # no such model, or a wrong address
-    408: ("timeout", False),
-    409: ("server_error", False),
-    413: ("context_too_long", False),
-    422: ("bad_request", True),
-    425: ("server_error", False),
-    429: ("rate_limited", False),
+    400: "bad_request",
+    401: "unauthorised",
+    402: "out_of_credit",
+    403: "forbidden",
+    404: "not_found",  # no such model, or a wrong address
+    408: "timeout",
+    409: "server_error",
+    413: "context_too_long",
+    422: "bad_request",
+    425: "server_error",
+    429: "rate_limited",
 }
 
 
@@ -68,26 +68,23 @@ def malformed(what: str) -> SummariserError:
 def _of_status(error: openai.APIStatusError) -> SummariserError:
     """An error that the endpoint names costs nothing; a gateway's may come after the work was done."""
     status = error.status_code
-    code, permanent = _BY_STATUS.get(
-        status, ("server_error" if status >= 500 else "bad_request", status < 500)
-    )
+    code = _BY_STATUS.get(status, "server_error" if status >= 500 else "bad_request")
     words, sentence = {str(error.code), str(error.type)}, error.message.lower()
     if words & _OUT_OF_CREDIT:
-        code, permanent = "out_of_credit", True
+        code = "out_of_credit"
     elif words & _TOO_LONG or (
         status in (400, 422) and any(w in sentence for w in _TOO_LONG_WORDS)
     ):
-        code, permanent = "context_too_long", False  # endpoints other than OpenAI's have no code
+        code = "context_too_long"  # endpoints other than OpenAI's have no code
     elif status == 429 and _LARGER_THAN_A_MINUTE in sentence:
-        code, permanent = "context_too_long", False
+        code = "context_too_long"
     elif words & _FILTERED:
-        code, permanent = "content_filter", False
+        code = "content_filter"
     retry_after = _retry_after(error) if code in ("rate_limited", "server_error") else None
     told = f"The model's endpoint answered with status {status} ({code.replace('_', ' ')})."
     return SummariserError(
         code,
         told,
-        permanent=permanent,
         retry_after=retry_after,
         unknown=status in _PERHAPS_CHARGED,
     )

@@ -66,6 +66,11 @@ def reader_from(options: dict[str, Any]) -> Reader:
     return Reader.of(user)
 
 
+def person_of(reader: Reader) -> User | None:
+    """Whom a change is recorded for; None: whoever sits at the command line."""
+    return User.objects.get(pk=reader.user_id) if reader.user_id else None
+
+
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON document on stdout, all else on stderr"

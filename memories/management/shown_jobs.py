@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from memories.models import Call, Generation
+from memories.models import Call
+from memories.pipeline import proposals
 from memories.pipeline.costs import CapUse
 from memories.pipeline.operate import Health, wait_of
 from memories.rules.faults import MOST_ATTEMPTS
 from memories.rules.invisible import marked
-from memories.rules.tokens import estimate
+from memories.rules.money import MICROS
 from memories.rules.waits import Wait
 
 PRIVATE = "private"
@@ -23,7 +24,7 @@ def job(generation: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, A
     """A row of the list. ``generation`` comes with its memory, base and backfill, and says
     ``is_readable``."""
     memory = generation.memory
-    before, after = _sizes(generation)
+    before, after = proposals.sizes(generation) or (None, None)
     return {
         "id": generation.pk,
         "workspace": memory.workspace.slug,
@@ -52,15 +53,6 @@ def place(generation: Any) -> str | None:
     if memory.channel is None:
         return str(memory.workspace.slug)
     return f"#{memory.channel.name} {memory.thread_ts}".strip()
-
-
-def _sizes(generation: Generation) -> tuple[int | None, int | None]:
-    """Tokens of the text as it is and as it is proposed."""
-    is_proposed = generation.state == Generation.State.PROPOSED
-    reply = generation.saved_reply if is_proposed else None
-    if reply is None:
-        return None, None
-    return estimate(generation.base.content) if generation.base else 0, estimate(reply.text)
 
 
 def whole_job(generation: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
@@ -137,7 +129,7 @@ def iso(at: datetime | None) -> str | None:
 
 def dollars(micros: int | None) -> str | None:
     """Exact, in dollars with six places. None: no price, or no limit."""
-    return None if micros is None else f"{micros // 1_000_000}.{micros % 1_000_000:06}"
+    return None if micros is None else f"{micros // MICROS}.{micros % MICROS:06}"
 
 
 # -- for people

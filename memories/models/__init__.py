@@ -12,7 +12,7 @@ from memories.models.memories import Memory
 from memories.models.messages import Message
 from memories.models.notes import Note, NotesDisabled
 from memories.models.people import Person
-from memories.models.prices import MICROS, Cap, Price
+from memories.models.prices import Cap, Price
 from memories.models.readers import Reader
 from memories.models.segments import Segment
 from memories.models.users import User
@@ -35,7 +35,6 @@ __all__ = [
     "GenerationInput",
     "Heartbeat",
     "Line",
-    "MICROS",
     "Member",
     "Memory",
     "MemoryVersion",

@@ -17,12 +17,11 @@ from memories.models.segments import Segment
 from memories.models.users import User
 from memories.models.workspaces import Workspace
 from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.money import MICROS
 from memories.rules.segments import Trigger
 
 if TYPE_CHECKING:
-    from memories.models.generations import GenerationQuerySet
-
-EVERYTHING = 0  # ``since_us`` of a backfill that begins with each channel's first message
+    from memories.models.turns import GenerationQuerySet
 
 
 class AnotherBackfill(Exception):
@@ -97,11 +96,10 @@ class BackfillQuerySet(models.QuerySet["Backfill"]):
         """What nobody holds any more: of a finished one, what failed or was retried since is
         everyday work; while one is paused, merges are owed anew without what it made."""
         from memories.models.generations import Generation
+        from memories.models.turns import worker_is_gone
 
         finished = self.filter(workspace=workspace).exclude(state__in=Backfill.UNFINISHED)
-        fallen_back = Q(state=Generation.State.WAITING) | Q(
-            state=Generation.State.CLAIMED, lease_until__lt=timezone.now()
-        )
+        fallen_back = Q(state=Generation.State.WAITING) | worker_is_gone(timezone.now())
         Generation.objects.filter(fallen_back, backfill__in=finished.values("pk")).update(
             backfill=None
         )
@@ -124,7 +122,7 @@ class Backfill(models.Model):
     UNFINISHED = (State.RUNNING, State.PAUSED)
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="backfills")
-    since_us = models.BigIntegerField()
+    since_us = models.BigIntegerField()  # 0: from each channel's first message on
     # Segments that end before this moment belong to it; later ones are everyday work.
     until_us = models.BigIntegerField()
     channels = models.ManyToManyField(Channel, through="BackfillChannel", related_name="backfills")
@@ -161,7 +159,7 @@ class Backfill(models.Model):
     def cap_words(self) -> str:
         """As a person types it, and `rules.orders` reads it."""
         if self.cap_micros is not None:
-            return f"${self.cap_micros / 1_000_000:.6f}".rstrip("0").rstrip(".")
+            return f"${self.cap_micros / MICROS:.6f}".rstrip("0").rstrip(".")
         return "" if self.cap_tokens is None else str(self.cap_tokens)
 
     @property

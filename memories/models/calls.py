@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.backfills import Backfill
 from memories.models.generations import Generation
+from memories.models.prices import Cap
 from memories.models.readers import Reader
 from memories.models.workspaces import Workspace
 
@@ -20,8 +21,10 @@ class CallQuerySet(models.QuerySet["Call"]):
             return self
         return self.filter(workspace__in=Workspace.objects.visible_to(reader).values("pk"))
 
-    def since(self, day: date) -> "CallQuerySet":
-        return self.filter(day__gte=day)
+    def under(self, cap: Cap, today: date) -> "CallQuerySet":
+        """Those that count against this cap."""
+        since = self.filter(day__gte=cap.first_day(today))
+        return since if cap.workspace_id is None else since.filter(workspace=cap.workspace_id)
 
     def committed(self) -> tuple[int, int]:
         """(tokens, millionths of a dollar): spent, or promised to calls that are not back yet.

@@ -1,6 +1,5 @@
 """Endpoints of models: when they may be called, shared by all workers (docs/rules.md, Faults)."""
 
-from datetime import datetime
 from typing import Any
 
 from django.db import models, transaction
@@ -23,18 +22,11 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         )
         return endpoint
 
-    def closed_to_calls(self, now: datetime) -> "EndpointQuerySet":
-        """Those to whom no call goes now: what a banner tells."""
-        return self.filter(
-            models.Q(needs_person=True)
-            | models.Q(open_until__gt=now)
-            | models.Q(not_before__gt=now)
-        )
-
 
 class Endpoint(models.Model):
     """One model at one address with one key, known by a digest of the three: another key begins
-    with a clean slate. Its columns are the state of `rules.breaker.Breaker`."""
+    with a clean slate, but for how tokens are counted. Its columns are the state of
+    `rules.breaker.Breaker`."""
 
     fingerprint = models.CharField(max_length=64, unique=True)
     name = models.CharField(_("endpoint"), max_length=200)

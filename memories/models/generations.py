@@ -9,144 +9,29 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Case, F, Q, When
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
 from memories.models.backfills import Backfill
-from memories.models.channels import Channel
 from memories.models.memories import Memory
-from memories.models.readers import Reader
 from memories.models.segments import Segment
+from memories.models.turns import UNFINISHED, GenerationQuerySet, GenerationState
 from memories.models.users import User
 from memories.models.versions import MemoryVersion
-from memories.models.workspaces import Workspace
-from memories.rules.breaker import Refusal
-from memories.rules.faults import MOST_ATTEMPTS, POLICIES, Then
-from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.memory import MemoryType
 from memories.rules.summary import Reply, SummariserError, Usage, Way
 
 KEEPS_REPLY = ("unexpected", "not_closed")  # faults of ours: the reply itself is good
 MOST_CLOSINGS = 10  # of one saved reply: what kills its worker each time is not tried for ever
 
 
-class GenerationQuerySet(models.QuerySet["Generation"]):
-    def visible_to(self, reader: Reader) -> "GenerationQuerySet":
-        return self.filter(memory__in=Memory.objects.visible_to(reader).values("pk"))
-
-    def of_workspace(self, workspace: Workspace) -> "GenerationQuerySet":
-        return self.filter(memory__workspace=workspace)
-
-    def of_channel(self, channel: Channel) -> "GenerationQuerySet":
-        return self.filter(memory__channel=channel)
-
-    def with_memory(self) -> "GenerationQuerySet":
-        """With all that asking and closing read of what the row belongs to."""
-        return self.select_related(
-            "memory__channel", "memory__current", "memory__workspace", "segment", "base"
-        )
-
-    def unfinished(self) -> "GenerationQuerySet":
-        return self.filter(state__in=Generation.UNFINISHED)
-
-    def not_held(self, now: datetime) -> "GenerationQuerySet":
-        return self.filter(Q(not_before=None) | Q(not_before__lte=now))
-
-    def claimable(self, now: datetime) -> "GenerationQuerySet":
-        """Waiting and not held back, or claimed by a worker whose lease ran out. Everyday
-        work comes before a backfill's, and what lost a worker last.
-
-        No join: a claim is an update with this filter, and must see each row as it is then.
-        """
-        running = Backfill.objects.filter(state=Backfill.State.RUNNING)
-        lost = Q(state=Generation.State.CLAIMED, lease_until__lt=now)
-        return self.filter(
-            Q(state=Generation.State.WAITING) & (Q(not_before=None) | Q(not_before__lte=now))
-            | lost & Q(attempts__lt=MOST_ATTEMPTS),
-            Q(backfill=None) | Q(backfill__in=running.values("pk")),
-        ).order_by(
-            F("backfill").asc(nulls_first=True),
-            F("lost") + Case(When(state=Generation.State.CLAIMED, then=1), default=0),
-            "pk",
-        )
-
-    def soonest(self, now: datetime) -> datetime | None:
-        """When the next one may be asked or closed that is held back now."""
-        held = self.filter(not_before__gt=now, state__in=Generation.UNFINISHED)
-        return held.order_by("not_before").values_list("not_before", flat=True).first()
-
-    def exhausted(self, now: datetime) -> "GenerationQuerySet":
-        """Claimed as often as allowed, and each worker went away without a word."""
-        return self.filter(
-            state=Generation.State.CLAIMED, lease_until__lt=now, attempts__gte=MOST_ATTEMPTS
-        )
-
-    def over_cap(self) -> "GenerationQuerySet":
-        return self.filter(state=Generation.State.WAITING, fault="over_cap")
-
-    def refused(self) -> "GenerationQuerySet":
-        """What the endpoint would not take, whatever it was."""
-        waits = [code for code, policy in POLICIES.items() if policy.then is Then.WAIT] + [*Refusal]
-        return self.filter(state=Generation.State.WAITING, fault__in=waits)
-
-    def ask_again(self) -> int:
-        """Whatever held these back is gone."""
-        return self.update(not_before=None)
-
-    def proposed(self) -> "GenerationQuerySet":
-        return self.filter(state=Generation.State.PROPOSED)
-
-    def unsettled(self, now: datetime) -> "GenerationQuerySet":
-        """Will go on by itself soon: merges wait for it. What is held back is not waited for, nor
-        what waits for its turn behind such."""
-        held = Generation.objects.unfinished().filter(not_before__gt=now).exclude(fault="over_cap")
-        behind = Q(state=Generation.State.REPLIED) & models.Exists(held.before_in_memory())
-        going_on = self.unfinished().exclude(not_before__gt=now).exclude(behind)
-        return going_on.exclude(pk__in=self.set_aside(now).values("pk"))
-
-    def set_aside(self, now: datetime) -> "GenerationQuerySet":
-        """Waits for a person's word or for money, perhaps for long: nothing waits for it."""
-        paused = Q(backfill__state=Backfill.State.PAUSED) & (
-            Q(state=Generation.State.WAITING)
-            | Q(state=Generation.State.CLAIMED, lease_until__lt=now)
-        )
-        over_cap = Q(state=Generation.State.WAITING, fault="over_cap", not_before__gt=now)
-        return self.filter(paused | over_cap)
-
-    def before_in_memory(self) -> "GenerationQuerySet":
-        """Those of an outer row's memory whose segments come before its own; of the same segment,
-        those asked earlier: what was asked before an edit is never the last word."""
-        return self.filter(
-            Q(segment__number__lt=models.OuterRef("segment__number"))
-            | Q(segment=models.OuterRef("segment"), pk__lt=models.OuterRef("pk")),
-            memory=models.OuterRef("memory"),
-        )
-
-    def in_turn(self, now: datetime) -> "GenerationQuerySet":
-        """Short-term replies of a channel are saved in the order of their segments (rule 4): those
-        for which it is the turn. Merges and threads always are."""
-        aside = Generation.objects.set_aside(now).values("pk")
-        earlier = Generation.objects.unfinished().exclude(pk__in=aside).before_in_memory()
-        free = Q(segment=None) | ~Q(memory__scope=MemoryScope.CHANNEL)
-        return self.filter(free | ~models.Exists(earlier))
-
-
 class Generation(models.Model):
     """One wanted output. Its input key is unique: the same inputs are never paid for twice."""
 
-    class State(models.TextChoices):
-        WAITING = "waiting", _("waiting")
-        CLAIMED = "claimed", _("running")
-        REPLIED = "replied", _("answered, not yet saved")
-        DONE = "done", _("done")
-        SUPERSEDED = "superseded", _("made again from a newer text")
-        PROPOSED = "proposed", _("waits for a person's word")
-        REJECTED = "rejected", _("rejected by a person")
-        CANCELLED = "cancelled", _("cancelled")
-        DEAD = "dead", _("given up")
-
-    UNFINISHED = (State.WAITING, State.CLAIMED, State.REPLIED)
+    State = GenerationState
+    UNFINISHED = UNFINISHED
 
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="generations")
     segment = models.ForeignKey(
@@ -207,6 +92,7 @@ class Generation(models.Model):
 
     def claim(self, now: datetime, lease: timedelta) -> bool:
         """Take it, counting the attempt at once so that a kill counts. False: another has it."""
+        lost = int(self.state == self.State.CLAIMED)
         won = (
             Generation.objects.claimable(now)
             .filter(pk=self.pk, fence=self.fence, state=self.state)
@@ -215,16 +101,20 @@ class Generation(models.Model):
                 state=self.State.CLAIMED,
                 fence=F("fence") + 1,
                 attempts=F("attempts") + 1,
-                lost=F("lost") + int(self.state == self.State.CLAIMED),
+                lost=F("lost") + lost,
                 lease_until=now + lease,
                 not_before=None,
             )
         )
-        if won:
-            self.refresh_from_db()
+        if won:  # as the row is now; reading it again would forget what was read along with it
+            self.state = self.State.CLAIMED
+            self.fence += 1
+            self.attempts += 1
+            self.lost += lost
+            self.lease_until, self.not_before = now + lease, None
         return bool(won)
 
-    def _mine(self, *states: State) -> GenerationQuerySet:
+    def _mine(self, *states: GenerationState) -> GenerationQuerySet:
         return Generation.objects.filter(pk=self.pk, fence=self.fence, state__in=states)
 
     def renew(self, now: datetime, lease: timedelta) -> bool:
@@ -299,7 +189,7 @@ class Generation(models.Model):
         return self.give_up(error, now, rows)
 
     def give_up(
-        self, error: SummariserError, now: datetime, among: "GenerationQuerySet | None" = None
+        self, error: SummariserError, now: datetime, among: GenerationQuerySet | None = None
     ) -> bool:
         """A dead letter, with its reason; `retry` offers it again."""
         rows = Generation.objects.all() if among is None else among
@@ -316,7 +206,7 @@ class Generation(models.Model):
         self.refresh_from_db()
         return bool(done)
 
-    def close(self, state: State, now: datetime) -> bool:
+    def close(self, state: GenerationState, now: datetime) -> bool:
         """Done, superseded or proposed, by whoever holds the fence. Call it inside the closing
         transaction."""
         closed = self._mine(self.State.CLAIMED, self.State.REPLIED, self.State.PROPOSED).update(
@@ -372,7 +262,7 @@ class Generation(models.Model):
         workspace = self.memory.workspace
         AuditEvent.objects.record(action, by=by, workspace=workspace, subject=str(self))
 
-    def _offer_again(self, state: State, to: State | None = None) -> bool:
+    def _offer_again(self, state: GenerationState, to: GenerationState | None = None) -> bool:
         values: dict[str, Any] = {} if to else {"reply": None, "way": Way.WHOLE}
         return bool(
             Generation.objects.filter(pk=self.pk, state=state).update(

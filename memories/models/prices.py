@@ -14,9 +14,9 @@ from memories.models.audit import AuditEvent
 from memories.models.generations import Generation
 from memories.models.users import User
 from memories.models.workspaces import Workspace
+from memories.rules.money import MICROS
 
 _RELEASE = re.compile(r"-(?:latest|\d{4}|\d{4}-?\d{2}-?\d{2})")
-MICROS = 1_000_000  # money is kept in millionths of a dollar, so that sums stay exact
 
 
 class PriceQuerySet(models.QuerySet["Price"]):

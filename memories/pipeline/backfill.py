@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Count, Min, Q, Sum
 from django.utils import timezone
 
-from memories.models import MICROS, Backfill, Channel, Generation, Message
+from memories.models import Backfill, Channel, Generation, Message, Price
 from memories.pipeline.passes import run_pass
+from memories.rules.money import MICROS
 from memories.rules.quote import Range, time_left
 from memories.rules.slacktime import from_micros
 
@@ -80,9 +82,10 @@ class Progress:
         }
 
 
-def check_cap(quote: dict[str, Any], cap_micros: int | None) -> None:
-    """Raises NeedsPrice for a cap that nothing could be held against."""
-    if cap_micros is not None and not quote["priced"] and not quote["free"]:
+def check_cap(cap_micros: int | None) -> None:
+    """Raises NeedsPrice for a cap that nothing could be held against, by the prices of today."""
+    model = settings.MEMORYHUB_MODEL
+    if cap_micros is not None and model and Price.objects.of_model(model) is None:
         raise NeedsPrice
 
 

@@ -125,11 +125,8 @@ def cap_uses(reader: Reader, workspace: Workspace | None, now: datetime) -> list
 
 def cap_use(cap: Cap, now: datetime) -> CapUse:
     today = now.astimezone(UTC).date()
-    first = cap.first_day(today)
-    calls = Call.objects.since(first)
-    if cap.workspace_id is not None:
-        calls = calls.filter(workspace=cap.workspace_id)
-    return CapUse(cap, first, *calls.committed(), cap.ends(today))
+    used = Call.objects.under(cap, today).committed()
+    return CapUse(cap, cap.first_day(today), *used, cap.ends(today))
 
 
 def _sum(name: str, value: int | None) -> Any:

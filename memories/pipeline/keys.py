@@ -4,25 +4,40 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from memories.models import Memory, MemoryVersion
+from memories.models import Memory, MemoryVersion, Segment
 from memories.rules.prompt_texts import TEXTS
 
 PROMPTS = hashlib.sha256(repr(TEXTS).encode()).hexdigest()[:12]
+
+Numbered = tuple[int, int]  # a version's number and revision: its wording
 
 
 def input_key(*parts: object) -> str:
     return hashlib.sha256(json.dumps([PROMPTS, *parts], default=str).encode()).hexdigest()
 
 
-def messages_key(memory: Memory, what: str, messages: Iterable[tuple[str, str]]) -> str:
+def segment_key(memory: Memory, segment: Segment, messages: Iterable[tuple[str, str]]) -> str:
     """``messages``: (ts, edited ts) of each."""
+    what = f"segment {segment.number} {segment.first_us}-{segment.last_us}"
     return input_key(memory.pk, what, list(messages))
 
 
-def merge_key(memory: Memory, base: MemoryVersion | None, inputs: Iterable[MemoryVersion]) -> str:
-    return input_key(
-        memory.pk,
-        "merge",
-        base and (base.number, base.revision),
-        [(version.pk, version.revision) for version in inputs],
-    )
+def provisional_key(memory: Memory) -> str:
+    """There is one for each memory, whatever it reads."""
+    return input_key(memory.pk, "provisional", [])
+
+
+def thread_key(
+    memory: Memory, base: Numbered | None, messages: Iterable[tuple[str, str, str]]
+) -> str:
+    """``messages``: (ts, edited ts, state) of each that waits."""
+    return input_key(memory.pk, "thread", base, list(messages))
+
+
+def merge_key(memory: Memory, base: Numbered | None, read: Iterable[tuple[int, int]]) -> str:
+    """``read``: (row id of a version, its revision) of each."""
+    return input_key(memory.pk, "merge", base, list(read))
+
+
+def numbered(version: MemoryVersion | None) -> Numbered | None:
+    return (version.number, version.revision) if version else None

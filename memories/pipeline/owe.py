@@ -21,7 +21,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.versions import MemoryVersionQuerySet
-from memories.pipeline.keys import input_key, merge_key
+from memories.pipeline.keys import merge_key, numbered, thread_key
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import HOUR
 from memories.rules.tokens import estimate
@@ -65,23 +65,24 @@ def _channels_with_unmerged(workspace: Workspace) -> "models.QuerySet[Any, int]"
 def follow_ups(generation: Generation) -> None:
     """Whatever the end of this generation lets begin. Call it in the closing transaction."""
     memory = generation.memory
-    if memory.scope == MemoryScope.CHANNEL and memory.channel is not None:
-        channel_merge(memory.channel, generation.as_of_us)
     if memory.scope == MemoryScope.THREAD:
         thread(memory, generation.as_of_us)
-    else:
+    elif memory.channel is None or channel_merge(memory.channel, generation.as_of_us):
         workspace_merges(memory.workspace, generation.as_of_us)
 
 
-def channel_merge(channel: Channel, as_of_us: int) -> None:
-    """The long-term memory takes in every short-term version not yet merged, oldest first."""
-    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+def channel_merge(channel: Channel, as_of_us: int) -> bool:
+    """The long-term memory takes in every short-term version not yet merged, oldest first. False
+    while segments of the channel are under way: then the workspace waits for them as well."""
     short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     segments = short.generations.filter(provisional=False)
-    if segments.unsettled(timezone.now()).exists() or memory.generations.unfinished().exists():
-        return
-    owed = _not_paused(short.versions.not_merged().in_order())
-    _owe_merge(memory, _as_many_as_fit(owed), as_of_us)
+    if segments.unsettled(timezone.now()).exists():
+        return False
+    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    if not memory.generations.unfinished().exists():
+        owed = _not_paused(short.versions.not_merged().in_order())
+        _owe_merge(memory, _as_many_as_fit(owed), as_of_us)
+    return True
 
 
 def workspace_merges(workspace: Workspace, as_of_us: int) -> None:
@@ -148,7 +149,7 @@ def _owe_merge(memory: Memory, inputs: Sequence[MemoryVersion], as_of_us: int) -
         return
     base, backfill = memory.current, _order_of(inputs)
     generation, made = Generation.objects.get_or_create(
-        input_key=merge_key(memory, base, inputs),
+        input_key=merge_key(memory, numbered(base), [(v.pk, v.revision) for v in inputs]),
         defaults={
             "memory": memory,
             "base": base,
@@ -205,7 +206,7 @@ def thread(memory: Memory, as_of_us: int) -> None:
     last = waiting[-1]
     backfill = Backfill.objects.of_channel(memory.channel)
     Generation.objects.get_or_create(
-        input_key=input_key(memory.pk, "thread", base and (base.number, base.revision), digest),
+        input_key=thread_key(memory, numbered(base), digest),
         defaults={
             "memory": memory,
             "segment": last,

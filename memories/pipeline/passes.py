@@ -68,10 +68,7 @@ def run_pass(
                 }
             )
     owe.everything(workspace, to_micros(now))
-    until = None if for_seconds is None else began + for_seconds
-    while worker.work(until):
-        # Two that ended at one moment may each have waited for the other.
-        owe.everything(workspace, to_micros(now))
+    worker.work(None if for_seconds is None else began + for_seconds)
     unfinished = Generation.objects.of_workspace(workspace).unfinished()
     report.left = unfinished.count()
     report.seconds = time.monotonic() - began

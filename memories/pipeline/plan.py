@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, Max, OuterRef, Q
 
 from memories.models import Backfill, Channel, Generation, Memory, Message, Segment, Workspace
 from memories.pipeline import owe
-from memories.pipeline.keys import messages_key
+from memories.pipeline.keys import provisional_key, segment_key
 from memories.rules.memory import MemoryType
 from memories.rules.segments import Due, Trigger, should_update_short_term_memory
 from memories.rules.settings import MemorySettings
@@ -187,9 +187,8 @@ def _owe_segment(
     if not any(m.has_text for m in messages):
         segment.settle(Segment.Outcome.SKIPPED)
         return
-    what = f"segment {segment.number} {segment.first_us}-{segment.last_us}"
     Generation.objects.get_or_create(
-        input_key=messages_key(memory, what, ((m.ts, m.edited_ts) for m in messages)),
+        input_key=segment_key(memory, segment, ((m.ts, m.edited_ts) for m in messages)),
         defaults={
             "memory": memory,
             "segment": segment,
@@ -208,7 +207,7 @@ def _owe_provisional(memory: Memory, waiting: Sequence[Waiting], due: Due, now_u
     """A channel's first memory, at once and once (rule 2)."""
     if any(m.has_text for m in waiting):
         Generation.objects.get_or_create(
-            input_key=messages_key(memory, "provisional", []),
+            input_key=provisional_key(memory),
             defaults={
                 "memory": memory,
                 "provisional": True,

@@ -9,11 +9,21 @@ from memories.pipeline.ask import Asker
 from memories.pipeline.close import made_lines, supersede, write
 from memories.rules.lines import Line, merged
 from memories.rules.reply import read_reply
+from memories.rules.tokens import estimate
 
 
 def of(memory: Memory) -> Generation | None:
     """The proposal that waits for this memory, the newest if there are several."""
     return memory.generations.proposed().with_memory().order_by("-pk").first()
+
+
+def sizes(generation: Generation) -> tuple[int, int] | None:
+    """Tokens of the text as it is and as it is proposed; None when nothing is proposed."""
+    is_proposed = generation.state == Generation.State.PROPOSED
+    reply = generation.saved_reply if is_proposed else None
+    if reply is None:
+        return None
+    return estimate(generation.base.content) if generation.base else 0, estimate(reply.text)
 
 
 def lines(generation: Generation) -> list[Line]:

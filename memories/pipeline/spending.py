@@ -66,7 +66,9 @@ class Till:
             soon = now + self.pause
             # What holds back all calls may end sooner than it says: a probe may be answered.
             until = min(call.until or soon, soon) if call.of_all else call.until or soon
-            generation.put_back(call.why, call.text, until)
+            # That backfill is paused now, or has room when what is under way has ended.
+            waits = call.why != "over_backfill_cap"
+            generation.put_back(call.why, call.text, until if waits else None)
         return call
 
     def _reserve(
@@ -104,10 +106,7 @@ class Till:
     def _limits(self, generation: Generation, now: datetime) -> Iterator[tuple[str, Limit]]:
         today = _day(now)
         for cap in Cap.objects.that_bind(self.workspace).select_for_update(of=("self",)):
-            calls = Call.objects.since(cap.first_day(today))
-            if cap.workspace_id is not None:
-                calls = calls.filter(workspace=cap.workspace_id)
-            used = calls.committed()
+            used = Call.objects.under(cap, today).committed()
             yield "over_cap", Limit(str(cap), cap.tokens, cap.micros, *used, cap.ends(today))
         if generation.backfill_id is not None:
             backfill = Backfill.objects.select_for_update().get(pk=generation.backfill_id)

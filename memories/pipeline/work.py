@@ -71,16 +71,15 @@ class Worker:
         self.renewed = time.monotonic()
         self.side_by_side = settings.MEMORYHUB_LLM_CONCURRENCY
 
-    def work(self, until: float | None) -> int:
-        """Until nothing is left to do now; how many replies were closed."""
+    def work(self, until: float | None) -> None:
+        """Until nothing is left to do now."""
         with ThreadPoolExecutor(self.side_by_side) as pool:
             try:
-                return self._work(pool, until)
+                self._work(pool, until)
             finally:
                 self._bring_home()
 
-    def _work(self, pool: ThreadPoolExecutor, until: float | None) -> int:
-        closed = 0
+    def _work(self, pool: ThreadPoolExecutor, until: float | None) -> None:
         while True:
             self.alive()
             claimed = 0
@@ -89,13 +88,11 @@ class Worker:
                     claimed += 1
                     with self._alone(generation):
                         self._ask(pool, generation)
-            closed_now = self._close_replied()
-            closed += closed_now
-            if closed_now or (claimed and not self.running):
+            if self._close_replied() or (claimed and not self.running):
                 continue  # what follows from it may be claimed at once
             if not self.running:
                 if not self._waited_for_the_next(until):
-                    return closed
+                    return
                 continue
             for asked in self.running.values():
                 fail_point("in_call", asked.generation.pk)
@@ -202,10 +199,11 @@ class Worker:
         """A cap holds back this one; a smaller one may still fit."""
         self._hold(refused)
         self.is_closed = refused.of_all
-        backfill = generation.backfill
-        # What is under way may use less than was promised, and leave room.
-        if refused.why == "over_backfill_cap" and backfill is not None and not self.running:
-            backfill.hold("over_cap")
+        if refused.why == "over_backfill_cap" and generation.backfill is not None:
+            if self.running:  # these may use less than was promised, and leave room
+                self.is_closed = True
+            else:
+                generation.backfill.hold("over_cap")
 
     def _take(self, future: "Future[Reply]") -> None:
         asked = self.running.pop(future)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+MICROS = 1_000_000  # money is kept in millionths of a dollar, so that sums stay exact
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -39,4 +41,4 @@ def refusal(asked: Asked, limit: Limit) -> str:
 
 
 def _dollars(micros: int) -> str:
-    return f"${micros / 1_000_000:,.4f}"
+    return f"${micros / MICROS:,.4f}"

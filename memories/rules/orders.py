@@ -4,6 +4,7 @@ import re
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from memories.rules.money import MICROS
 from memories.rules.slacktime import to_micros
 
 MOST_DAYS = 36_500
@@ -46,7 +47,7 @@ def read_cap(text: str) -> tuple[int | None, int | None]:
         if tokens <= LARGEST:
             return tokens, None
     elif (match := _DOLLARS.fullmatch(text)) and text.isascii():
-        micros = int(match[1].replace(",", "")) * 1_000_000 + int((match[2] or "").ljust(6, "0"))
+        micros = int(match[1].replace(",", "")) * MICROS + int((match[2] or "").ljust(6, "0"))
         if micros <= LARGEST:
             return None, micros
     raise Unreadable(text)

@@ -5,6 +5,7 @@ The dataclass is the only list: the command, the page's form and the admin are m
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -47,6 +48,11 @@ _BOOLEANS |= {"false": False, "off": False, "no": False, "0": False}
 _LARGEST = 10_000_000
 
 
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())  # from many files: too slow for each reading
+
+
 def choices(key: str) -> tuple[str, ...] | None:
     """The words a setting may be, None where it is a number, a switch or a zone."""
     kind = KINDS[key]
@@ -75,7 +81,7 @@ def read_setting(key: str, value: object) -> int | bool | str:
         if not 1 <= (number := int(digits[:12])) <= _LARGEST:
             raise InvalidSetting(f"{key} must be between 1 and {_LARGEST}, not {digits}.")
         return number
-    if not isinstance(value, str) or value not in available_timezones():
+    if not isinstance(value, str) or value not in _zones():
         raise InvalidSetting(f"{key} must be a time zone such as Asia/Tokyo, not {value!r}.")
     return str(value)
 

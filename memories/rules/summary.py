@@ -148,8 +148,8 @@ class Usage:
 
 
 class SummariserError(Exception):
-    """A call that gave no reply. ``code`` names the fault, ``permanent`` says that the same call
-    will fail again, ``retry_after`` (seconds) is what the endpoint asked for.
+    """A call that gave no reply. ``code`` names the fault (`rules.faults` says what follows from
+    it), ``retry_after`` (seconds) is what the endpoint asked for.
 
     ``spent`` is what earlier calls for the same request used; ``unknown``: the last one may have
     been charged without our knowing.
@@ -160,14 +160,12 @@ class SummariserError(Exception):
         code: str,
         message: str,
         *,
-        permanent: bool = False,
         retry_after: float | None = None,
         spent: Usage | None = None,
         unknown: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.permanent = permanent
         self.retry_after = retry_after
         self.spent = spent or Usage()
         self.unknown = unknown

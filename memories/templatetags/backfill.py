@@ -5,7 +5,7 @@ from typing import Any
 from django import template
 from django.utils.formats import number_format
 
-from memories.models import MICROS
+from memories.rules.money import MICROS
 
 register = template.Library()
 

@@ -89,7 +89,7 @@ class OrderForm(forms.Form):
         quote = self.quote()
         cap_tokens, cap_micros = self.cleaned_data["cap"]
         try:
-            check_cap(quote, cap_micros)
+            check_cap(cap_micros)
             return Backfill.objects.start(
                 self.place.workspace,
                 self.channels,
@@ -189,7 +189,7 @@ def _change(request: UserRequest, backfill: Backfill) -> str:
 def _resume(request: UserRequest, backfill: Backfill) -> str:
     try:
         tokens, micros = read_cap(request.POST.get("cap", ""))
-        check_cap(backfill.quote, micros)
+        check_cap(micros)
     except Unreadable:
         return _("Neither tokens nor money.")
     except NeedsPrice:

@@ -245,6 +245,7 @@ def every_page(client, row_pages=("change", "history", "delete")):
         yield f"{address}?{data}", client.post(address, data, follow=True).content.decode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("who", OUTSIDERS)
 def test_without_membership_no_private_text_anywhere(client, team, who):
     client.force_login(who(team))
@@ -257,6 +258,7 @@ def test_without_membership_no_private_text_anywhere(client, team, who):
     assert reads_public is (who is not staff_from_elsewhere)
 
 
+@pytest.mark.long
 def test_an_operator_who_is_in_the_channel_reads_it(client, team):
     client.force_login(insider(team, is_superuser=True))
     found = set()

@@ -125,6 +125,22 @@ def test_pause_and_cancel(run, channel):
     assert {"backfill_start", "backfill_pause", "backfill_cancel"} <= set(actions)
 
 
+def test_a_cap_in_dollars_needs_a_price_of_today(run, channel, model):
+    """What was quoted is no word on it: a price may be set since, and a bundle may leave it out."""
+    backfill = Backfill.objects.start(
+        channel.workspace,
+        [channel],
+        since_us=0,
+        until_us=to_micros(timezone.now()),
+        quote={},
+        by=None,
+    )
+    backfill.pause(None)
+    assert "needs a price" in run("--resume", "--cap", "$5", status=1)
+    Price.objects.create(model="tiny", input_price="2", output_price="8")
+    assert "is running" in run("--resume", "--cap", "$5")
+
+
 def test_a_part_of_it(run, channel, model):
     other = ChannelFactory(workspace=channel.workspace, name="other")
     MessageFactory(channel=other, at=timezone.now() - timedelta(days=2))

@@ -40,6 +40,8 @@ def rows() -> dict[str, int]:
     return {model.__name__: model._default_manager.count() for model in models}
 
 
+@pytest.mark.long
+@pytest.mark.timeout(300)
 def test_the_demo_shows_everything_and_is_made_once() -> None:
     told = run()
     assert settings.MEMORYHUB_URL in told

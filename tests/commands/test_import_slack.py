@@ -12,7 +12,7 @@ import time_machine
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from memories.management.commands import import_slack
+from memories.management import progress
 from memories.models import Channel, Message, Workspace
 from memories.pipeline.locks import storing
 from tests.slackexports import START, channel, export_files, person, said, write_folder, write_zip
@@ -92,8 +92,8 @@ def test_progress_goes_to_stderr(
         def isatty(self) -> bool:
             return is_terminal
 
-    monkeypatch.setattr(import_slack, "TELL_SECONDS", 0.0)
-    monkeypatch.setattr(import_slack, "TELL_SECONDS_TERMINAL", 0.0)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SECONDS_ON_TERMINAL", 0.0)
     many = {"general/2023-11-14": [said(n, "x") for n in range(400)]}
     out, err = io.StringIO(), Stderr()
     path = write_zip(export, export_files(many))

@@ -18,15 +18,12 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-import environ
-import psycopg
-
+from tests.databases import beside_it, connect
 from tests.hard.model_client import ROOT
 from tests.postgres import temporary_server
-from tests.processes import descendants
+from tests.processes import clean_environment, descendants
 
 BARS = Path(__file__).parent
-OURS = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY", "PORT", "Q_CLUSTER_NAME")
 PATIENCE = {False: 600, True: 4 * 3600}  # seconds for one bar, small and full
 # What the bars have in common; a bar's own ENVIRONMENT comes on top.
 ENVIRONMENT = {
@@ -67,9 +64,7 @@ class Bar:
 
 
 def bars() -> list[Bar]:
-    found = []
-    for path in sorted(BARS.glob("bar_*.py")):
-        found.append(_bar(path.stem))
+    found = [_bar(path.stem) for path in BARS.glob("bar_*.py")]
     return sorted(found, key=lambda bar: (len(bar.name.split()[0]), bar.name))
 
 
@@ -110,7 +105,7 @@ class Place:
             return f"sqlite:///{work / 'db.sqlite3'}"
         name = f"hard_{os.getpid()}_{name}"
         _sql(self.template, f'CREATE DATABASE "{name}" TEMPLATE "{_template_name()}"')
-        return _with_name(self.template, name)
+        return beside_it(self.template, name)
 
     def drop(self, url: str) -> None:
         if self.name != "sqlite":
@@ -135,7 +130,7 @@ def databases(work: Path) -> Iterator[list[Place]]:
             url = os.environ.get("TEST_DATABASE_URL") or stack.enter_context(temporary_server())
             _sql(url, f'CREATE DATABASE "{_template_name()}"')
             stack.callback(_sql, url, f'DROP DATABASE IF EXISTS "{_template_name()}" WITH (FORCE)')
-            _migrate(_with_name(url, _template_name()), work)
+            _migrate(beside_it(url, _template_name()), work)
             places.append(Place("postgresql", url))
         yield places
 
@@ -144,27 +139,14 @@ def _template_name() -> str:
     return f"hard_{os.getpid()}_template"
 
 
-def _with_name(url: str, name: str) -> str:
-    return urlsplit(url)._replace(path=f"/{name}").geturl()
-
-
 def _sql(url: str, statement: str) -> None:
-    parts = environ.Env.db_url_config(url)
-    with psycopg.connect(
-        host=parts["HOST"] or parts.get("OPTIONS", {}).get("host"),
-        port=parts["PORT"] or None,
-        user=parts["USER"] or None,
-        password=parts["PASSWORD"] or None,
-        dbname=parts["NAME"],
-        autocommit=True,
-    ) as connection:
-        connection.execute(statement.encode())
+    with contextlib.closing(connect(url)) as server:
+        server.execute(statement.encode())
 
 
 def _environment(url: str, work: Path, **more: str) -> dict[str, str]:
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(OURS)}
     own = {"DATABASE_URL": url, "MEMORYHUB_VAR": str(work / "var")}
-    return clean | ENVIRONMENT | own | more
+    return clean_environment() | ENVIRONMENT | own | more
 
 
 def _migrate(url: str, work: Path) -> None:

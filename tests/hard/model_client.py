@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import urllib.request
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,9 +59,6 @@ class FakeModel:
             else:
                 asked[row["n"]] = row | {"words": tuple(row["words"])}
         return [Asked(**row) for row in asked.values()]
-
-    def calls_by_digest(self) -> Counter[str]:
-        return Counter(row.digest for row in self.rows())
 
     def _ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()

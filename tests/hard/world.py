@@ -78,10 +78,6 @@ class World:
         return self._words
 
 
-def settled_generations() -> int:
-    return Generation.objects.exclude(state__in=Generation.UNFINISHED).count()
-
-
 def is_at_rest(channels: Sequence[Channel] = ()) -> bool:
     """Every message is in a segment and no generation is unfinished."""
     messages = Message.objects.filter(segment__isnull=True)

@@ -27,28 +27,28 @@ def failure(summariser: ModelSummariser) -> SummariserError:
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "headers", "code", "permanent", "retry_after"),
+    ("status", "error", "headers", "code", "retry_after"),
     [
-        (429, {}, {"Retry_After": "7"}, "rate_limited", False, 7.0),
-        (429, {}, {"retry_after_ms": "250"}, "rate_limited", False, 0.25),
-        (429, {}, {"Retry_After": "Wed, 21 Oct"}, "rate_limited", False, None),
-        (429, {}, {"Retry_After": "nan"}, "rate_limited", False, None),
-        (429, {}, {"Retry_After": "1e300"}, "rate_limited", False, 86_400.0),
-        (429, {}, {}, "rate_limited", False, None),
-        (429, {"code": "insufficient_quota"}, {}, "out_of_credit", True, None),
-        (402, {}, {}, "out_of_credit", True, None),
-        (401, {"code": "invalid_api_key"}, {}, "unauthorised", True, None),
-        (403, {}, {}, "forbidden", True, None),
-        (404, {"code": "model_not_found"}, {}, "not_found", True, None),
-        (500, {}, {}, "server_error", False, None),
-        (503, {}, {"Retry_After": "3"}, "server_error", False, 3.0),
-        (529, {}, {}, "server_error", False, None),
-        (400, {}, {}, "bad_request", True, None),
-        (400, {"code": "context_length_exceeded"}, {}, "context_too_long", False, None),
-        (400, {"message": "This exceeds the context window."}, {}, "context_too_long", False, None),
-        (413, {}, {}, "context_too_long", False, None),
-        (429, {"message": "Request too large for tiny"}, {}, "context_too_long", False, None),
-        (400, {"code": "content_filter"}, {}, "content_filter", False, None),
+        (429, {}, {"Retry_After": "7"}, "rate_limited", 7.0),
+        (429, {}, {"retry_after_ms": "250"}, "rate_limited", 0.25),
+        (429, {}, {"Retry_After": "Wed, 21 Oct"}, "rate_limited", None),
+        (429, {}, {"Retry_After": "nan"}, "rate_limited", None),
+        (429, {}, {"Retry_After": "1e300"}, "rate_limited", 86_400.0),
+        (429, {}, {}, "rate_limited", None),
+        (429, {"code": "insufficient_quota"}, {}, "out_of_credit", None),
+        (402, {}, {}, "out_of_credit", None),
+        (401, {"code": "invalid_api_key"}, {}, "unauthorised", None),
+        (403, {}, {}, "forbidden", None),
+        (404, {"code": "model_not_found"}, {}, "not_found", None),
+        (500, {}, {}, "server_error", None),
+        (503, {}, {"Retry_After": "3"}, "server_error", 3.0),
+        (529, {}, {}, "server_error", None),
+        (400, {}, {}, "bad_request", None),
+        (400, {"code": "context_length_exceeded"}, {}, "context_too_long", None),
+        (400, {"message": "This exceeds the context window."}, {}, "context_too_long", None),
+        (413, {}, {}, "context_too_long", None),
+        (429, {"message": "Request too large for tiny"}, {}, "context_too_long", None),
+        (400, {"code": "content_filter"}, {}, "content_filter", None),
     ],
     ids=[
         "429 with Retry-After", "429 with milliseconds", "429 with nonsense", "no number",
@@ -64,12 +64,11 @@ def test_statuses(
     error: dict[str, str],
     headers: dict[str, str],
     code: str,
-    permanent: bool,
     retry_after: float | None,
 ) -> None:
     endpoint.refuses(status, error, **headers)
     raised = failure(endpoint.summariser())
-    assert (raised.code, raised.permanent, raised.retry_after) == (code, permanent, retry_after)
+    assert (raised.code, raised.retry_after) == (code, retry_after)
     assert (raised.spent, raised.unknown) == (Usage(), False)  # an error costs nothing
     assert len(endpoint.server.log) == 1  # the client did not try again by itself
 
@@ -103,7 +102,7 @@ def test_nobody_listens() -> None:
         taken.bind(("127.0.0.1", 0))  # not listening
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         raised = failure(ModelSummariser(api_key="", base_url=url, model="tiny", timeout=5))
-    assert (raised.code, raised.permanent) == ("connection", False)
+    assert raised.code == "connection"
     assert not raised.unknown  # nothing was sent
 
 

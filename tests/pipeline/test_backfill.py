@@ -185,10 +185,10 @@ def test_money_needs_a_price(channel, model):
     quote = quote_of([channel])
     assert quote["total"]["dollars"] is None and not quote["priced"]
     with pytest.raises(NeedsPrice):
-        check_cap(quote, 1_000_000)
+        check_cap(1_000_000)
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     quote = quote_of([channel])
-    check_cap(quote, 1_000_000)
+    check_cap(1_000_000)
     total = quote["total"]
     middle = (2 * total["tokens_in"]["middle"] + 8 * total["tokens_out"]["middle"]) / 1e6
     assert total["dollars"]["middle"] == pytest.approx(middle, rel=0.01)

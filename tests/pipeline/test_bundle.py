@@ -84,6 +84,8 @@ def test_it_comes_back_byte_for_byte(tmp_path):
     assert all(counts.values()), "there was something of every kind"
 
 
+@pytest.mark.long
+@pytest.mark.timeout(300)
 def test_the_demo_comes_back_byte_for_byte_and_nothing_is_owed(tmp_path):
     call_command("demo")
     workspace = Workspace.objects.get(slug="demo")

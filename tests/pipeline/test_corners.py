@@ -259,7 +259,7 @@ def test_a_given_up_thread_is_taken_in_with_the_next_replies():
 
     def refuse(request):
         if request.scope == "thread":
-            raise SummariserError("bad_request", "no", permanent=True)
+            raise SummariserError("bad_request", "no")
 
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(refuse))
     before = Generation.objects.count()
@@ -411,7 +411,7 @@ def test_an_input_rewritten_during_the_call_is_merged_again(channel, monkeypatch
 def test_a_given_up_merge_is_not_asked_again_until_there_is_more(channel):
     def no_merges(request):
         if request.additions:
-            raise SummariserError("bad_request", "no", permanent=True)
+            raise SummariserError("bad_request", "no")
 
     talk(channel, 3, words="Early")
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))

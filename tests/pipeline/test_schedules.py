@@ -39,6 +39,7 @@ def write_export(folder: Path) -> None:
         (folder / channel["name"] / "2026-01-05.json").write_text(json.dumps(messages))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_schedule_changes_nothing(tmp_path: Path) -> None:
     write_export(tmp_path / "export")

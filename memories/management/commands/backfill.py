@@ -2,8 +2,6 @@
 
 import argparse
 import sys
-import time
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -15,11 +13,13 @@ from memories.management.arguments import (
     add_reader_argument,
     add_workspace_argument,
     document,
+    person_of,
     reader_from,
     workspace_from,
 )
 from memories.management.backfill_words import progress_words, quote_words, state_words
-from memories.models import AnotherBackfill, Backfill, Channel, Member, User
+from memories.management.progress import STOPPED, ProgressLine
+from memories.models import AnotherBackfill, Backfill, Channel, Member
 from memories.pipeline.backfill import (
     NeedsPrice,
     carry_out,
@@ -32,10 +32,8 @@ from memories.rules.context import NoSuchChannel, find_channel
 from memories.rules.orders import Unreadable, read_cap, read_since
 from memories.rules.slacktime import to_micros
 
+NEEDS_PRICE = "A cap in dollars needs a price for the model: manage.py costs, or give tokens."
 NOT_DONE = 2  # exit status: the order stands, but it is paused, cancelled or has to wait
-STOPPED = 130
-TELL_SECONDS = 5.0
-TELL_SECONDS_TERMINAL = 0.5
 
 
 def cap(text: str) -> tuple[int | None, int | None]:
@@ -92,7 +90,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self.options = options
         self.workspace, self.reader = workspace_from(options), reader_from(options)
-        self.by = User.objects.get(pk=self.reader.user_id) if self.reader.user_id else None
+        self.by = person_of(self.reader)
         if self.by and self.workspace.role_of(self.reader) != Member.Role.ADMIN:
             raise CommandError(f"{self.by} is no admin of this workspace.")
         for verb in ("pause", "resume", "cancel"):
@@ -113,6 +111,10 @@ class Command(BaseCommand):
             raise CommandError("No backfill runs or is paused that this reader may see.")
         if verb == "resume":
             tokens, micros = self.options["cap"]
+            try:
+                check_cap(micros)
+            except NeedsPrice as error:
+                raise CommandError(NEEDS_PRICE) from error
             caps = {"cap_tokens": tokens, "cap_micros": micros}
             done = backfill.resume(self.by, **(caps if tokens or micros else {}))
         else:
@@ -139,7 +141,7 @@ class Command(BaseCommand):
         tokens, micros = self.options["cap"]
         self._ask(quote)
         try:
-            check_cap(quote, micros)
+            check_cap(micros)
             backfill = Backfill.objects.start(
                 self.workspace,
                 channels,
@@ -151,9 +153,7 @@ class Command(BaseCommand):
                 by=self.by,
             )
         except NeedsPrice as error:
-            raise CommandError(
-                "A cap in dollars needs a price for the model: manage.py costs, or give tokens."
-            ) from error
+            raise CommandError(NEEDS_PRICE) from error
         except AnotherBackfill as error:
             raise CommandError(
                 "Another backfill of this workspace runs or is paused: see --status; --resume or"
@@ -162,16 +162,16 @@ class Command(BaseCommand):
         self._carry_out(backfill)
 
     def _carry_out(self, backfill: Backfill) -> None:
+        progress = ProgressLine(self.stderr)
         try:
-            why = carry_out(backfill, self._telling(backfill))
+            why = carry_out(backfill, lambda: progress.say(lambda: self._how_far(backfill)))
         except KeyboardInterrupt as error:
             raise CommandError(
                 f"Stopped here; {backfill} goes on in the worker. To stop it: --pause or --cancel.",
                 returncode=STOPPED,
             ) from error
         finally:
-            if self.stderr.isatty():
-                self.stderr.write("\r\033[K", ending="")
+            progress.end()
         self._show(None, backfill)
         if backfill.state != Backfill.State.DONE:
             reason = why or backfill.paused_by or backfill.get_state_display()
@@ -209,24 +209,8 @@ class Command(BaseCommand):
 
     # What is said
 
-    def _telling(self, backfill: Backfill) -> Callable[[], None]:
-        """Says how far it is: in place on a terminal, else a line every few seconds."""
-        on_terminal = self.stderr.isatty()
-        every = TELL_SECONDS_TERMINAL if on_terminal else TELL_SECONDS
-        told = time.monotonic()
-
-        def tell() -> None:
-            nonlocal told
-            if time.monotonic() - told < every:
-                return
-            line = progress_words(progress_of(backfill, timezone.now()).as_json(), backfill.quote)
-            told = time.monotonic()
-            if on_terminal:
-                self.stderr.write(f"\r\033[K{line}", ending="")
-            else:
-                self.stderr.write(line)
-
-        return tell
+    def _how_far(self, backfill: Backfill) -> str:
+        return progress_words(progress_of(backfill, timezone.now()).as_json(), backfill.quote)
 
     def _show(self, quote: dict[str, Any] | None, backfill: Backfill | None) -> None:
         told = document_of(self.workspace.slug, quote, backfill, timezone.now())

@@ -9,10 +9,8 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from memories.management.arguments import add_json_argument, document
-from memories.management.progress import Progress
+from memories.management.progress import STOPPED, ProgressLine
 from memories.pipeline.backup import VENDORS, BadBackup, Report, back_up
-
-STOPPED = 130
 
 
 class Command(BaseCommand):
@@ -28,9 +26,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["path"]
-        progress = Progress(self.stderr)
+        progress = ProgressLine(self.stderr)
         try:
-            report = back_up(path, timezone.now(), force=options["force"], tell=progress.tell)
+            report = back_up(path, timezone.now(), force=options["force"], tell=progress.share)
         except FileExistsError as error:
             raise CommandError(f"{path} is there already; --force overwrites it.") from error
         except BadBackup as error:

@@ -16,11 +16,12 @@ from memories.management.arguments import (
     add_json_argument,
     add_reader_argument,
     document,
+    person_of,
     reader_from,
     workspace_from,
 )
 from memories.management.shown_jobs import dollars
-from memories.models import Cap, Price, Reader, User, Workspace
+from memories.models import Cap, Price, Reader, Workspace
 from memories.pipeline.costs import MONEY, NAMES, By, Row, Sums, cap_uses, costs, total
 from memories.rules.invisible import marked
 
@@ -65,7 +66,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         reader = reader_from(options)
-        self.by = User.objects.get(pk=reader.user_id) if reader.user_id else None
+        self.by = person_of(reader)
         workspace = workspace_from(options) if options.get("workspace") else None
         if options["action"] and self.by and not self.by.is_superuser:
             raise CommandError("Prices and caps are an operator's to set.")

@@ -10,14 +10,12 @@ from memories.management.arguments import (
     add_reader_argument,
     add_workspace_argument,
     document,
+    person_of,
     reader_from,
     workspace_from,
 )
-from memories.management.telling import progress
-from memories.models import User
+from memories.management.progress import STOPPED, ProgressLine
 from memories.pipeline.bundle.writing import NotAReader, export_workspace
-
-STOPPED = 130
 
 
 class Command(BaseCommand):
@@ -36,7 +34,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["file"]
         reader, workspace = reader_from(options), workspace_from(options)
-        by = User.objects.get(pk=reader.user_id) if reader.user_id else None
+        by = person_of(reader)
+        progress = ProgressLine(self.stderr)
         try:
             done = export_workspace(
                 workspace,
@@ -44,7 +43,7 @@ class Command(BaseCommand):
                 path,
                 by=by,
                 force=options["force"],
-                tell=progress(self.stderr),
+                tell=progress.rows,
             )
         except KeyboardInterrupt as error:
             raise CommandError("Stopped. Nothing was written.", returncode=STOPPED) from error
@@ -54,6 +53,8 @@ class Command(BaseCommand):
             raise CommandError(f"{path} is there already; --force replaces it.") from error
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
+        finally:
+            progress.end()
         if options["json"]:
             report = {"file": str(path), "workspace": workspace.slug, "bytes": done.size}
             report |= {"counts": dict(done.counts), "left_out": done.left_out}

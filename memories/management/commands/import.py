@@ -9,11 +9,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from memories.management.arguments import add_json_argument, document
-from memories.management.telling import progress
+from memories.management.progress import STOPPED, ProgressLine
 from memories.pipeline.bundle.archive import BundleError
 from memories.pipeline.bundle.reading import import_workspace
-
-STOPPED = 130
 
 
 def slug(text: str) -> str:
@@ -37,10 +35,9 @@ class Command(BaseCommand):
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        progress = ProgressLine(self.stderr)
         try:
-            done = import_workspace(
-                options["file"], slug=options["workspace"], tell=progress(self.stderr)
-            )
+            done = import_workspace(options["file"], slug=options["workspace"], tell=progress.rows)
         except BundleError as error:
             raise CommandError(f"{error} Nothing was taken in.") from error
         except KeyboardInterrupt as error:
@@ -50,6 +47,8 @@ class Command(BaseCommand):
                 f"The database refused it ({type(error).__name__}); nothing was taken in. Run"
                 " `manage.py migrate` first, or see DATABASE_URL."
             ) from error
+        finally:
+            progress.end()
         report = {
             "workspace": done.workspace.slug,
             "counts": dict(done.counts),

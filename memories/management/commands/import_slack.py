@@ -14,15 +14,13 @@ from memories.management.arguments import (
     document,
     workspace_from,
 )
+from memories.management.progress import STOPPED, ProgressLine
 from memories.pipeline.importing import Backfill, ImportReport, WrongTeam, import_export
 from memories.pipeline.locks import Busy
 from memories.rules.outcomes import Result, Thing
 from memories.slack.export import Export, NotAnExport
 
 PARTIAL = 2  # exit status: done, but something was not understood and left out
-STOPPED = 130
-TELL_SECONDS = 5.0
-TELL_SECONDS_TERMINAL = 0.2
 
 
 def backfill(text: str) -> Backfill:
@@ -59,6 +57,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["path"]
         began = time.monotonic()
+        progress = ProgressLine(self.stderr)
         try:
             with Export(path) as export:
                 workspace = workspace_from(options)
@@ -67,7 +66,7 @@ class Command(BaseCommand):
                     export,
                     timezone.now(),
                     backfill=options["backfill"],
-                    progress=self._progress(),
+                    progress=lambda where, seen: progress.say(lambda: f"{seen:,} read, {where}"),
                 )
         except NotAnExport as error:
             raise CommandError(str(error)) from error
@@ -85,6 +84,8 @@ class Command(BaseCommand):
                 "Stopped. What was read is kept; run the same command again to go on.",
                 returncode=STOPPED,
             ) from error
+        finally:
+            progress.end()
         seconds = time.monotonic() - began
         if options["json"]:
             facts = {"workspace": workspace.slug, "seconds": round(seconds, 3)}
@@ -97,27 +98,7 @@ class Command(BaseCommand):
                 f"{left_out:,} not understood and left out; the rest is stored.", returncode=PARTIAL
             )
 
-    def _progress(self) -> Any:
-        """Says where the import is: in place on a terminal, else a line every few seconds."""
-        on_terminal = self.stderr.isatty()
-        every = TELL_SECONDS_TERMINAL if on_terminal else TELL_SECONDS
-        told = time.monotonic()
-
-        def tell(where: str, seen: int) -> None:
-            nonlocal told
-            if time.monotonic() - told < every:
-                return
-            told = time.monotonic()
-            if on_terminal:
-                self.stderr.write(f"\r\033[K{seen:,} read, {where}", ending="")
-            else:
-                self.stderr.write(f"{seen:,} read, {where}")
-
-        return tell
-
     def _tell(self, report: ImportReport, title: str) -> None:
-        if self.stderr.isatty():
-            self.stderr.write("\r\033[K", ending="")
         write = self.stdout.write
         write(title)
         write("".join(f"{head:>12}" for head in ("", "seen", *Result)))

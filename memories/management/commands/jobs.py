@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db.models import Case, Exists, F, IntegerField, OuterRef, Value, When
+from django.db.models import Case, F, IntegerField, Value, When
 from django.utils import timezone
 
 from memories.management import shown_jobs
@@ -13,11 +13,12 @@ from memories.management.arguments import (
     add_json_argument,
     add_reader_argument,
     document,
+    person_of,
     reader_from,
     workspace_from,
 )
-from memories.models import Generation, Member, Memory, Reader, StaleBase, User
-from memories.models.generations import GenerationQuerySet
+from memories.models import Generation, Member, Reader, StaleBase, User
+from memories.models.turns import GenerationQuerySet
 from memories.pipeline import operate, proposals
 from memories.rules.context import NoSuchChannel, find_channel
 
@@ -79,7 +80,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         reader = reader_from(options)
         self.rows = _rows(reader)
-        self.by = User.objects.get(pk=reader.user_id) if reader.user_id else None
+        self.by = person_of(reader)
         getattr(self, f"_{options['action'] or 'list'}")(reader, options)
 
     def _list(self, reader: Reader, options: dict[str, Any]) -> None:
@@ -192,9 +193,7 @@ def _administers(user: User) -> bool:
 
 def _rows(reader: Reader) -> GenerationQuerySet:
     """Whoever runs the installation sees that a job is there; others only what they may read."""
-    readable = Memory.objects.visible_to(reader).filter(pk=OuterRef("memory"))
-    rows = Generation.objects.with_memory().select_related("backfill")
-    rows = rows.annotate(is_readable=Exists(readable))
+    rows = Generation.objects.with_memory().select_related("backfill").saying_who_reads(reader)
     return rows if reader.reads_all_public else rows.visible_to(reader)
 
 

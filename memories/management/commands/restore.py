@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from memories.management.arguments import add_json_argument, document
-from memories.management.progress import Progress
+from memories.management.progress import STOPPED, ProgressLine
 from memories.pipeline.backup import (
     VENDORS,
     BadBackup,
@@ -19,8 +19,6 @@ from memories.pipeline.backup import (
     check,
     restore,
 )
-
-STOPPED = 130
 
 
 class Command(BaseCommand):
@@ -46,17 +44,17 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["path"]
-        progress = Progress(self.stderr)
+        progress = ProgressLine(self.stderr)
         try:
             if options["check"]:
-                report = check(path, tell=progress.tell)
+                report = check(path, tell=progress.share)
             else:
                 report = restore(
                     path,
                     timezone.now(),
                     replace=options["replace"],
                     force=options["force"],
-                    tell=progress.tell,
+                    tell=progress.share,
                 )
         except BadBackup as error:
             raise CommandError(f"{path}: {error} Nothing was changed.") from error

@@ -13,6 +13,7 @@ from memories.management.arguments import (
     add_reader_argument,
     add_workspace_argument,
     document,
+    person_of,
     reader_from,
     workspace_from,
 )
@@ -206,11 +207,10 @@ def _memory(workspace: Workspace, reader: Reader, options: dict[str, Any]) -> Me
 
 def _author(workspace: Workspace, reader: Reader) -> User | None:
     """Who changes it: nobody edits here who may not on the pages."""
-    if not reader.user_id:
-        return None
-    if workspace.role_of(reader) not in Member.EDITING:
+    by = person_of(reader)
+    if by and workspace.role_of(reader) not in Member.EDITING:
         raise CommandError("This user may read the memory, but not change it.")
-    return User.objects.get(pk=reader.user_id)
+    return by
 
 
 def _based_on(given: str) -> tuple[int, int]:

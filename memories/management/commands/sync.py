@@ -11,6 +11,7 @@ from memories.management.arguments import (
     document,
     workspace_from,
 )
+from memories.management.progress import STOPPED
 from memories.pipeline.locks import Busy
 from memories.pipeline.sync import (
     ChannelReport,
@@ -23,7 +24,6 @@ from memories.rules.slacktime import from_micros, micros
 from memories.slack.web import SlackError
 
 PARTIAL = 2  # exit status: done, but some channels failed
-STOPPED = 130
 
 
 class Command(BaseCommand):

@@ -6,8 +6,6 @@ write the file may write the manifest.
 
 import hashlib
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from memories.pipeline.new_file import new_file
 
 FORMAT = "memoryhub-backup"
 FORMAT_VERSION = 1
@@ -87,42 +87,12 @@ class Writer:
 
 @contextmanager
 def new_archive(path: Path, *, force: bool) -> Iterator[Writer]:
-    """A file that appears under its name when it is whole and on the disk, else not at all.
-
-    Only its owner may read it. FileExistsError when something is there already, unless ``force``.
-    """
-    if path.exists() and not force:
-        raise FileExistsError(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
-    unfinished = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as zipped:
-                yield Writer(zipped)
-            file.flush()
-            os.fsync(file.fileno())
-        _name(unfinished, path, force=force)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _name(unfinished: Path, path: Path, *, force: bool) -> None:
-    if not force:
-        try:
-            os.link(unfinished, path)  # unlike a rename it never overwrites
-        except FileExistsError:
-            raise
-        except OSError:  # a disk without links, such as a memory stick
-            if path.exists():
-                raise FileExistsError(path) from None
-        else:
-            return
-    unfinished.replace(path)
+    """See `new_file`; FileExistsError unless ``force``."""
+    with (
+        new_file(path, force=force) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as zipped,
+    ):
+        yield Writer(zipped)
 
 
 class Archive:

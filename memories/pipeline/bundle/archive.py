@@ -5,12 +5,9 @@ ends, so whoever reads must throw away all of it when `BundleError` is raised.
 """
 
 import hashlib
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -26,9 +23,7 @@ MOST_BYTES = 64 * 1024**3
 _TIME = (1980, 1, 1, 0, 0, 0)  # the same data makes the same file
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError)
 
-Tell = Callable[[str, int], None]
-
-
+Tell = Callable[[str, int], None]  # (file, rows so far)
 _T = TypeVar("_T")
 
 
@@ -94,40 +89,6 @@ def _info(name: str) -> zipfile.ZipInfo:
     info.create_system = 3
     info.external_attr = 0o100600 << 16
     return info
-
-
-@contextmanager
-def new_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """A file that only its owner reads, and that stands under its name once it is complete.
-
-    Raises FileExistsError at the begin and at the end, unless ``force``.
-    """
-    if not force and os.path.lexists(path):
-        raise FileExistsError(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:  # mkstemp gives it mode 0600
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if force:
-            Path(name).replace(path)
-        else:
-            _name(Path(name), path)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _name(part: Path, path: Path) -> None:
-    """Give it its name, unless something has that name by now: a plain rename would replace it."""
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        if os.path.lexists(path):
-            raise FileExistsError(path) from None
-        part.replace(path)
 
 
 class BundleReader:

@@ -8,10 +8,15 @@ owed, given-up or finished generation is found again instead of being asked for 
 from collections.abc import Sequence
 
 from memories.models import Memory, Message, Segment
-from memories.pipeline.keys import input_key, messages_key
+from memories.pipeline.keys import (
+    Numbered,
+    input_key,
+    merge_key,
+    provisional_key,
+    segment_key,
+    thread_key,
+)
 from memories.rules.memory import MemoryScope, MemoryType
-
-Numbered = tuple[int, int]  # a version's number, or row, and its revision
 
 
 def key_today(
@@ -20,23 +25,22 @@ def key_today(
     segment: Segment | None,
     provisional: bool,
     base: Numbered | None,
-    read: Sequence[Numbered],
+    read: Sequence[tuple[int, int]],
 ) -> str:
     """The input key that `plan` and `owe` would give to this wish over the rows as they are.
 
     ``read``: (row id of a version, its revision then), in the order they were read.
     """
     if provisional:
-        return messages_key(memory, "provisional", [])
+        return provisional_key(memory)
     if memory.scope == MemoryScope.THREAD:
-        return input_key(memory.pk, "thread", base, _digest_of_thread(memory, segment))
+        return thread_key(memory, base, _digest_of_thread(memory, segment))
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         if segment is None:
             return ""
-        what = f"segment {segment.number} {segment.first_us}-{segment.last_us}"
         messages = Message.objects.rememberable().filter(segment=segment).in_order()
-        return messages_key(memory, what, messages.values_list("ts", "edited_ts"))
-    return input_key(memory.pk, "merge", base, list(read))
+        return segment_key(memory, segment, messages.values_list("ts", "edited_ts"))
+    return merge_key(memory, base, read)
 
 
 def _digest_of_thread(memory: Memory, segment: Segment | None) -> list[tuple[str, str, str]]:

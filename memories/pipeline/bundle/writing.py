@@ -7,10 +7,11 @@ from pathlib import Path
 from django.db import connection, transaction
 
 from memories.models import AuditEvent, Reader, User, Workspace
-from memories.pipeline.bundle.archive import BundleWriter, Tell, new_file
+from memories.pipeline.bundle.archive import BundleWriter, Tell
 from memories.pipeline.bundle.write_remembered import write_memories
 from memories.pipeline.bundle.write_said import Exported, Given
 from memories.pipeline.keys import PROMPTS
+from memories.pipeline.new_file import new_file
 from memories.rules import bundle as rules
 
 

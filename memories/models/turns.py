@@ -1,0 +1,151 @@
+"""Which generations are open, whose turn it is, and what waits for what (docs/rules.md, Generations)."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.db.models import Case, F, Q, When
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.backfills import Backfill
+from memories.models.channels import Channel
+from memories.models.memories import Memory
+from memories.models.readers import Reader
+from memories.models.workspaces import Workspace
+from memories.rules.breaker import Refusal
+from memories.rules.faults import MOST_ATTEMPTS, POLICIES, Then
+from memories.rules.memory import MemoryScope
+
+if TYPE_CHECKING:
+    from memories.models.generations import Generation  # noqa: F401  # named in a string
+
+
+class GenerationState(models.TextChoices):
+    WAITING = "waiting", _("waiting")
+    CLAIMED = "claimed", _("running")
+    REPLIED = "replied", _("answered, not yet saved")
+    DONE = "done", _("done")
+    SUPERSEDED = "superseded", _("made again from a newer text")
+    PROPOSED = "proposed", _("waits for a person's word")
+    REJECTED = "rejected", _("rejected by a person")
+    CANCELLED = "cancelled", _("cancelled")
+    DEAD = "dead", _("given up")
+
+
+UNFINISHED = (GenerationState.WAITING, GenerationState.CLAIMED, GenerationState.REPLIED)
+
+
+def worker_is_gone(now: datetime) -> Q:
+    """Claimed, and the lease ran out."""
+    return Q(state=GenerationState.CLAIMED, lease_until__lt=now)
+
+
+def _not_held(now: datetime) -> Q:
+    return Q(not_before=None) | Q(not_before__lte=now)
+
+
+class GenerationQuerySet(models.QuerySet["Generation"]):
+    def visible_to(self, reader: Reader) -> "GenerationQuerySet":
+        return self.filter(memory__in=Memory.objects.visible_to(reader).values("pk"))
+
+    def saying_who_reads(self, reader: Reader) -> "GenerationQuerySet":
+        """All rows, with ``is_readable``: facts of operation are for more people than texts are."""
+        readable = Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))
+        return self.annotate(is_readable=models.Exists(readable))
+
+    def of_workspace(self, workspace: Workspace) -> "GenerationQuerySet":
+        return self.filter(memory__workspace=workspace)
+
+    def of_channel(self, channel: Channel) -> "GenerationQuerySet":
+        return self.filter(memory__channel=channel)
+
+    def with_memory(self) -> "GenerationQuerySet":
+        """With all that asking and closing read of what the row belongs to."""
+        return self.select_related(
+            "memory__channel", "memory__current", "memory__workspace", "segment", "base"
+        )
+
+    def unfinished(self) -> "GenerationQuerySet":
+        return self.filter(state__in=UNFINISHED)
+
+    def not_held(self, now: datetime) -> "GenerationQuerySet":
+        return self.filter(_not_held(now))
+
+    def claimable(self, now: datetime) -> "GenerationQuerySet":
+        """Waiting and not held back, or claimed by a worker whose lease ran out. Everyday
+        work comes before a backfill's, and what lost a worker last.
+
+        No join: a claim is an update with this filter, and must see each row as it is then.
+        """
+        running = Backfill.objects.filter(state=Backfill.State.RUNNING)
+        return self.filter(
+            Q(state=GenerationState.WAITING) & _not_held(now)
+            | worker_is_gone(now) & Q(attempts__lt=MOST_ATTEMPTS),
+            Q(backfill=None) | Q(backfill__in=running.values("pk")),
+        ).order_by(
+            F("backfill").asc(nulls_first=True),
+            F("lost") + Case(When(state=GenerationState.CLAIMED, then=1), default=0),
+            "pk",
+        )
+
+    def soonest(self, now: datetime) -> datetime | None:
+        """When the next one may be asked or closed that is held back now."""
+        held = self.filter(not_before__gt=now, state__in=UNFINISHED)
+        return held.order_by("not_before").values_list("not_before", flat=True).first()
+
+    def exhausted(self, now: datetime) -> "GenerationQuerySet":
+        """Claimed as often as allowed, and each worker went away without a word."""
+        return self.filter(worker_is_gone(now), attempts__gte=MOST_ATTEMPTS)
+
+    def left_behind(self, now: datetime) -> "GenerationQuerySet":
+        """Claims and replies that a worker did not bring to their end, and that are nobody's now."""
+        replied = Q(state=GenerationState.REPLIED)
+        return self.not_held(now).filter(worker_is_gone(now) | replied)
+
+    def over_cap(self) -> "GenerationQuerySet":
+        return self.filter(state=GenerationState.WAITING, fault="over_cap")
+
+    def refused(self) -> "GenerationQuerySet":
+        """What the endpoint would not take, whatever it was."""
+        waits = [code for code, policy in POLICIES.items() if policy.then is Then.WAIT] + [*Refusal]
+        return self.filter(state=GenerationState.WAITING, fault__in=waits)
+
+    def ask_again(self) -> int:
+        """Whatever held these back is gone."""
+        return self.update(not_before=None)
+
+    def proposed(self) -> "GenerationQuerySet":
+        return self.filter(state=GenerationState.PROPOSED)
+
+    def unsettled(self, now: datetime) -> "GenerationQuerySet":
+        """Will go on by itself soon: merges wait for it. What is held back is not waited for, nor
+        what waits for its turn behind such."""
+        held = self.model.objects.unfinished().filter(not_before__gt=now).exclude(fault="over_cap")
+        behind = Q(state=GenerationState.REPLIED) & models.Exists(held.before_in_memory())
+        going_on = self.unfinished().exclude(not_before__gt=now).exclude(behind)
+        return going_on.exclude(pk__in=self.set_aside(now).values("pk"))
+
+    def set_aside(self, now: datetime) -> "GenerationQuerySet":
+        """Waits for a person's word or for money, perhaps for long: nothing waits for it."""
+        paused = Q(backfill__state=Backfill.State.PAUSED) & (
+            Q(state=GenerationState.WAITING) | Q(state=GenerationState.CLAIMED, lease_until__lt=now)
+        )
+        over_cap = Q(state=GenerationState.WAITING, fault="over_cap", not_before__gt=now)
+        return self.filter(paused | over_cap)
+
+    def before_in_memory(self) -> "GenerationQuerySet":
+        """Those of an outer row's memory whose segments come before its own; of the same segment,
+        those asked earlier: what was asked before an edit is never the last word."""
+        return self.filter(
+            Q(segment__number__lt=models.OuterRef("segment__number"))
+            | Q(segment=models.OuterRef("segment"), pk__lt=models.OuterRef("pk")),
+            memory=models.OuterRef("memory"),
+        )
+
+    def in_turn(self, now: datetime) -> "GenerationQuerySet":
+        """Short-term replies of a channel are saved in the order of their segments (rule 4): those
+        for which it is the turn. Merges and threads always are."""
+        aside = self.model.objects.set_aside(now).values("pk")
+        earlier = self.model.objects.unfinished().exclude(pk__in=aside).before_in_memory()
+        free = Q(segment=None) | ~Q(memory__scope=MemoryScope.CHANNEL)
+        return self.filter(free | ~models.Exists(earlier))
