@@ -1,8 +1,8 @@
 """Run the tests and say what could not run: `python -m tests.run [--fast] [pytest arguments]`.
 
-Whole: everything on SQLite, then everything but the browser on PostgreSQL (TEST_DATABASE_URL, or a
-server of its own), then `make hard` at its small size. Fast: on SQLite what is short and needs neither a browser
-nor processes. Both begin with Django's checks. With CI=true whatever did not run is a failure.
+Whole: everything on SQLite, then on PostgreSQL (TEST_DATABASE_URL, or a server of its own) all but
+the browser and what is long, then `make hard` at its small size. Fast: on SQLite what is short and
+needs neither a browser nor processes. Both begin with Django's checks. With CI=true whatever did not run is a failure.
 """
 
 import os
@@ -43,11 +43,11 @@ class Report:
             self.failed.append(title)
 
     def pytest(self, name: str, marks: str, arguments: list[str], **variables: str) -> None:
-        """Run the suite on one database, two tests at a time or as many as there are cores."""
+        """Run the suite on one database, three tests at a time or as many as there are cores."""
         results = ROOT / "var" / f"tests-{name}.xml"
         results.parent.mkdir(exist_ok=True)
         results.unlink(missing_ok=True)
-        workers = min(4, max(2, os.cpu_count() or 2))
+        workers = min(4, max(3, os.cpu_count() or 3))  # many of them wait for something
         command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "--dist=worksteal"]
         command += [f"--junitxml={results}", "-m", marks, *arguments]
         self.run(f"tests on {name}", command, variables)
@@ -110,7 +110,7 @@ def whole(report: Report, arguments: list[str]) -> None:
             report.not_run.append(f"everything on PostgreSQL: {error}")
             hard(report, DATABASES="sqlite")
         else:
-            report.pytest("postgresql", "not browser", arguments, DATABASE_URL=url)
+            report.pytest("postgresql", "not browser and not long", arguments, DATABASE_URL=url)
             hard(report, TEST_DATABASE_URL=url)
 
 

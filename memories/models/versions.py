@@ -139,7 +139,9 @@ class MemoryVersion(models.Model):
     def line_values(self) -> list[line_rules.Line]:
         """The lines as plain values, with the keys of their messages."""
         sources: dict[int, list[int]] = {}
-        through = Line.sources.through.objects.filter(line__version=self).order_by("pk")
+        lines = list(self.lines.order_by("position"))
+        keys = [line.pk for line in lines]
+        through = Line.sources.through.objects.filter(line__in=keys).order_by("pk")
         for line_id, message_id in through.values_list("line_id", "message_id"):
             sources.setdefault(line_id, []).append(message_id)
         return [
@@ -150,7 +152,7 @@ class MemoryVersion(models.Model):
                 tuple(sources.get(line.pk, ())),
                 line.pinned,
             )
-            for line in self.lines.order_by("position")
+            for line in lines
         ]
 
     def held_lines(self) -> list[line_rules.Line]:
