@@ -22,6 +22,7 @@ from tests.hard.trees import Trees, kill, trees
 from tests.processes import wait_until
 
 NAME = "9 redis"
+ALONE = True
 SMALL_DATABASES = ("postgresql",)  # the broker is what differs; the others run on both
 
 HEARTBEAT = 2.0  # seconds
