@@ -1,8 +1,9 @@
 """Run the tests and say what could not run: `python -m tests.run [--fast] [pytest arguments]`.
 
-Whole: everything on SQLite, then on PostgreSQL (TEST_DATABASE_URL, or a server of its own) all but
-the browser and what is long, then `make hard` at its small size. Fast: on SQLite what is short and
-needs neither a browser nor processes. Both begin with Django's checks. With CI=true whatever did not run is a failure.
+Whole: everything on SQLite, then everything but the browser on PostgreSQL (TEST_DATABASE_URL, or a
+server of its own), then `make hard` at its small size. Fast: on SQLite what is short and needs
+neither a browser nor processes. Both begin with Django's checks. With CI=true whatever did not run
+is a failure.
 """
 
 import os
@@ -110,7 +111,7 @@ def whole(report: Report, arguments: list[str]) -> None:
             report.not_run.append(f"everything on PostgreSQL: {error}")
             hard(report, DATABASES="sqlite")
         else:
-            report.pytest("postgresql", "not browser and not long", arguments, DATABASE_URL=url)
+            report.pytest("postgresql", "not browser", arguments, DATABASE_URL=url)
             hard(report, TEST_DATABASE_URL=url)
 
 

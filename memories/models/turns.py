@@ -128,7 +128,7 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
     def set_aside(self, now: datetime) -> "GenerationQuerySet":
         """Waits for a person's word or for money, perhaps for long: nothing waits for it."""
         paused = Q(backfill__state=Backfill.State.PAUSED) & (
-            Q(state=GenerationState.WAITING) | Q(state=GenerationState.CLAIMED, lease_until__lt=now)
+            Q(state=GenerationState.WAITING) | worker_is_gone(now)
         )
         over_cap = Q(state=GenerationState.WAITING, fault="over_cap", not_before__gt=now)
         return self.filter(paused | over_cap)

@@ -16,7 +16,6 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +50,7 @@ def main() -> int:
                 results.append(told(result))
         for job in jobs:
             if job not in together:
-                result = told(run_job(job))
-                if not result["pass"] and job.bar.alone and not full:
-                    # So little work says little about time when the machine is busy: once more.
-                    result = told(
-                        run_job(replace(job, work=job.work.with_name(f"{job.work.name}-2")))
-                    )
-                results.append(result)
+                results.append(told(run_job(job)))
     for result in results:
         if "not_run" in result:
             say(f"!!! COULD NOT RUN {result['bar']} on {result['database']}: {result['not_run']}")

@@ -1,6 +1,6 @@
 """Bar 7: a tenth of the calls fails and a hundredth hangs, and every message is remembered all the
-same for little more. The quote of a backfill is told here and judged by the yardstick (bench/backfill_cost.py):
-this folder's model repeats all it is shown, as no model does.
+same for little more. How far the quote of a backfill is away is told here, and judged beside the
+yardstick (bench/backfill_cost.py).
 
 Against the fake model of this folder; and, where BENCH names a yardstick folder (bench/yardstick.py
 says what is in it), with its server, its slice and its replay: `make hard BENCH=FOLDER BAR=7`.
