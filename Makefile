@@ -12,10 +12,10 @@ TESTS := $(VENV)/.tests
 BENCH ?=
 BAR ?=
 
-.PHONY: help install init serve worker demo test hard check lint format lock messages landed bench
+.PHONY: help install init serve worker demo demo-slack test hard check lint format lock messages landed bench
 
 help: ## say what each word does
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RUN_TIME) ## make .venv with the run time only
 
@@ -30,6 +30,9 @@ worker: $(RUN_TIME) ## run one more worker
 
 demo: $(RUN_TIME) ## the demo workspace with its memories, then web and worker (PORT=8000)
 	@$(MANAGE) serve --try-port && MEMORYHUB_LOG_LEVEL=WARNING $(MANAGE) demo && exec $(MANAGE) serve
+
+demo-slack: $(RUN_TIME) ## the demo's team in a fake Slack, talking as you watch (PORT=8000)
+	@exec $(PY) -m tests.slack.demo_slack
 
 test: $(TESTS) ## everything: SQLite, PostgreSQL, qclusters, browser; installs what is missing
 	@exec $(PY) -m tests.run

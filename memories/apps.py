@@ -1,6 +1,10 @@
 """The app."""
 
+from typing import Any
+
 from django.apps import AppConfig
+from django.core.management import call_command
+from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
 
@@ -10,3 +14,10 @@ class MemoriesConfig(AppConfig):
 
     def ready(self) -> None:
         from memories import checks, logins  # noqa: F401  # registers them
+
+        post_migrate.connect(make_cache_table, sender=self)
+
+
+def make_cache_table(using: str, **kwargs: Any) -> None:
+    """It belongs to no model, so no migration makes it."""
+    call_command("createcachetable", database=using, verbosity=0)

@@ -72,6 +72,18 @@ SETTING_WORDS: dict[str, tuple[_Words, _Words]] = {
         _("Language of memories"),
         _("In which language summaries are written."),
     ),
+    "read_private_channels": (
+        _("Read private channels from Slack"),
+        _("Those that the bot is invited to. The app needs groups:read and groups:history."),
+    ),
+    "read_emails": (
+        _("Read e-mail addresses from Slack"),
+        _("Links people to their accounts here. The app needs users:read.email."),
+    ),
+    "retention_days": (
+        _("Keep messages for (days)"),
+        _("Older ones are removed each day, their memories stay. 0 keeps them for ever."),
+    ),
 }
 
 CHOICE_WORDS: dict[str, dict[str, _Words]] = {
@@ -98,7 +110,7 @@ def setting_field(key: str) -> forms.Field:
     if KINDS[key] is bool:
         return forms.BooleanField(required=False, **words)
     if KINDS[key] is int:
-        return forms.IntegerField(min_value=1, **words)
+        return forms.IntegerField(min_value=rules.least(key), **words)
     zones = sorted(available_timezones())
     return forms.ChoiceField(choices=[(zone, zone) for zone in zones], **words)
 

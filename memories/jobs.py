@@ -1,8 +1,8 @@
 """Every task, and the whole timetable. Tasks carry ids only; rows are the truth.
 
 The schedule ticks each minute (django-q2 looks at schedules every 30 s), and each worker's supervisor
-asks for a beat. Whatever a lost task leaves undone, the next tick or beat finds again; a doubled one
-finds nothing to do.
+asks for a beat; what is too old goes once a day. Whatever a lost task leaves undone, the next tick or
+beat finds again; a doubled one finds nothing to do.
 """
 
 import logging
@@ -19,9 +19,12 @@ from django_q.models import Schedule
 from django_q.tasks import async_task
 
 from memories.models import Generation, Heartbeat, Workspace
+from memories.pipeline import events as told
+from memories.pipeline.connecting import client_for, may_be_asked
 from memories.pipeline.locks import Busy
 from memories.pipeline.passes import run_pass
-from memories.pipeline.sync import State, configured_client, sync_workspace
+from memories.pipeline.retention import expire
+from memories.pipeline.sync import State, sync_workspace
 from memoryhub.failpoints import fail_point
 from memoryhub.pulse import signs_of_life
 
@@ -30,10 +33,10 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 
 TIMETABLE = {
-    "tick": {"func": "memories.jobs.tick", "schedule_type": Schedule.MINUTES, "minutes": 1}
+    "tick": {"func": "memories.jobs.tick", "schedule_type": Schedule.MINUTES, "minutes": 1},
+    "retention": {"func": "memories.jobs.retention", "schedule_type": Schedule.DAILY},
 }
 
-SYNC_EVERY = timedelta(minutes=5)
 WORK_SECONDS = settings.MEMORYHUB_TASK_WORKS  # then a task hands over to the next one
 HEARTBEAT = timedelta(seconds=settings.MEMORYHUB_HEARTBEAT)
 OFFER_AGAIN = 2 * HEARTBEAT  # a queued pass that has not begun by then may be lost
@@ -76,11 +79,14 @@ def tick() -> None:
     """Slack is read where its turn has come, and each workspace gets a pass."""
     now = timezone.now()
     Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
-    if settings.SLACK_BOT_TOKEN:
-        for workspace in Workspace.objects.to_sync(now - SYNC_EVERY):
+    for workspace in Workspace.objects.to_sync(now):
+        if may_be_asked(workspace):
             sync_later(workspace.pk)
+    for workspace_id in told.workspaces_with_events(now):
+        events_later(workspace_id)
     for workspace in Workspace.objects.all():
         remember_later(workspace.pk)
+    told.prune(now)
 
 
 @quietly
@@ -96,25 +102,51 @@ def beat(asker: str) -> None:
             remember_later(workspace_id)
 
 
+@quietly
+def retention() -> None:
+    """What is older than its workspace keeps it; the rest of very much in the next task."""
+    for workspace in Workspace.objects.all():
+        if not expire(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
+            async_task("memories.jobs.retention")
+            return
+
+
 def sync_later(workspace_id: int) -> None:
     transaction.on_commit(lambda: async_task("memories.jobs.sync", workspace_id))
 
 
 @quietly
 def sync(workspace_id: int) -> None:
-    """What is new in Slack; channels that do not fit in half the time-out come first next time."""
+    """What is new in Slack. Channels that do not fit in half the time-out come first in the next task;
+    what does not fit in Slack's limits is for a later tick: the workspace's row says when."""
     now = timezone.now()
-    workspace = Workspace.objects.to_sync(now - SYNC_EVERY).filter(pk=workspace_id).first()
+    workspace = Workspace.objects.to_sync(now).filter(pk=workspace_id).first()
     if workspace is None:
         return
     try:
-        report = sync_workspace(workspace, configured_client(), now, seconds=WORK_SECONDS)
+        client = client_for(workspace)
+        report = sync_workspace(workspace, client, now, seconds=WORK_SECONDS, goes_on=True)
     except Busy:
         logger.info("workspace %s is being stored by another process", workspace_id)
         return
     if report.of(State.UNFINISHED):
         sync_later(workspace_id)
     remember_later(workspace_id)
+
+
+def events_later(workspace_id: int) -> None:
+    """Queue a task for what Slack told; the tick finds what a broken queue leaves."""
+    transaction.on_commit(
+        lambda: async_task("memories.jobs.events", workspace_id, save=False), robust=True
+    )
+
+
+@quietly
+def events(workspace_id: int) -> None:
+    """What Slack told by itself, until nothing of it waits or half the time-out is over."""
+    workspace = Workspace.objects.filter(pk=workspace_id).first()
+    if workspace is not None and told.work_on_all(workspace, seconds=WORK_SECONDS):
+        events_later(workspace_id)
 
 
 def remember_later(workspace_id: int) -> None:

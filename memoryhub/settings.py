@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.env import BASE_DIR, env
-from memoryhub.secret_key import kept_secret_key
+from memoryhub.secret_key import kept_keys, kept_secret_key, read_keys
 
 # Where and how it runs
 
@@ -29,6 +29,11 @@ if _url.scheme not in ("http", "https") or not _url.hostname or _url.path or _ur
     )
 
 SECRET_KEY = env.str("SECRET_KEY", default="") or kept_secret_key(MEMORYHUB_VAR)
+
+# What lies sealed in the database (memories/rules/sealed.py): the first key seals, all of them open.
+MEMORYHUB_KEYS = read_keys(
+    env.str("MEMORYHUB_KEYS", default="") or kept_keys(MEMORYHUB_VAR), "MEMORYHUB_KEYS"
+)
 
 # The names of this machine stay allowed, for health checks that do not pass the proxy.
 ALLOWED_HOSTS = [_url.hostname, "localhost", "127.0.0.1", "[::1]"]
@@ -58,6 +63,10 @@ INSTALLED_APPS = [
     "django_q",
     "django_htmx",
     "csp",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
 ]
 
 MIDDLEWARE = [
@@ -70,6 +79,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
@@ -126,6 +136,7 @@ if _database["ENGINE"] == "django.db.backends.sqlite3":
         "init_command": (
             "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
             " PRAGMA journal_size_limit=27103364; PRAGMA cache_size=2000;"
+            " PRAGMA secure_delete=ON;"  # what was forgotten stays in no free page
         ),
     }
     if _database["NAME"] != ":memory:":
@@ -174,6 +185,7 @@ _task_seconds = max(300, _longest_claim + 180)
 MEMORYHUB_TASK_WORKS = min(_task_seconds // 2, _task_seconds - _longest_claim)  # seconds
 Q_CLUSTER: dict[str, Any] = {
     "name": "memoryhub",
+    "cache": "clusters",
     "orm": "default",
     "broker_class": "memoryhub.database_queue.DatabaseQueue",
     "workers": MEMORYHUB_WORKERS,
@@ -214,6 +226,47 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 
+# The login is django-allauth's: by user name, nobody signs up by themselves, and who tries too
+# often waits. What it counts is shared by all web processes, in the database.
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "memoryhub_cache",
+    },
+    # What django-q2 tells of its clusters every half second: nobody asks it, our own pulse says more.
+    "clusters": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+}
+ACCOUNT_ADAPTER = "memories.logins.Accounts"
+ACCOUNT_FORMS = {"login": "memories.logins.LoginForm"}
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_LOGOUT_REDIRECT_URL = LOGOUT_REDIRECT_URL
+# So many proxies in front add to X-Forwarded-For: whose tries are counted.
+ALLAUTH_TRUSTED_PROXY_COUNT = env.int("MEMORYHUB_PROXIES", default=0)
+
+# Signing in with Slack, where the team's app is told.
+SLACK_CLIENT_ID = env.str("SLACK_CLIENT_ID", default="")
+SLACK_CLIENT_SECRET = env.str("SLACK_CLIENT_SECRET", default="")
+SLACK_OPENID_URL = env.str("SLACK_OPENID_URL", default="https://slack.com")
+SOCIALACCOUNT_ADAPTER = "memories.logins.SlackLogins"
+# A link and no form: the browser follows no form to another site (form-action above).
+SOCIALACCOUNT_LOGIN_ON_GET = True
+SOCIALACCOUNT_STORE_TOKENS = False
+SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {"openid_connect": {"APPS": []}}
+if SLACK_CLIENT_ID and SLACK_CLIENT_SECRET:
+    SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"] = [
+        {
+            "provider_id": "slack",
+            "name": "Slack",
+            "client_id": SLACK_CLIENT_ID,
+            "secret": SLACK_CLIENT_SECRET,
+            "settings": {"server_url": SLACK_OPENID_URL},
+        }
+    ]
+
 # Language and time
 
 LANGUAGE_CODE = "en"
@@ -241,6 +294,9 @@ STORAGES = {
 
 SLACK_BOT_TOKEN = env.str("SLACK_BOT_TOKEN", default="")
 SLACK_BASE_URL = env.str("SLACK_BASE_URL", default="")
+# What Slack tells by itself: without the one /slack/events/ takes nothing, the other is for `socket`.
+SLACK_SIGNING_SECRET = env.str("SLACK_SIGNING_SECRET", default="")
+SLACK_APP_TOKEN = env.str("SLACK_APP_TOKEN", default="")
 
 # Health: without a beat of any worker for so many seconds, /readyz answers 503. A hung cluster is
 # replaced after two heartbeats; only what cannot be replaced takes longer.

@@ -1,17 +1,33 @@
 """Addresses: health, login, admin, and the pages of memories at the root."""
 
+from allauth.account import views as account
+from allauth.account.decorators import secure_admin_login
+from allauth.socialaccount import views as social
+from allauth.socialaccount.providers.openid_connect import views as openid
 from django.contrib import admin
-from django.contrib.auth import views as auth
 from django.urls import include, path
+from django.views.decorators.http import require_POST
 
 from memoryhub import health
+
+# Who tries too often waits there too, and there is one page to sign in on.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
+leave = require_POST(account.logout)  # a link must not log anybody out
 
 urlpatterns = [
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
     path("admin/", admin.site.urls),
     path("i18n/", include("django.conf.urls.i18n")),
-    path("login/", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
-    path("logout/", auth.LogoutView.as_view(), name="logout"),
+    # allauth knows them by names of its own.
+    path("login/", account.login, name="account_login"),
+    path("login/", account.login, name="login"),
+    path("login/off/", account.account_inactive, name="account_inactive"),
+    path("logout/", leave, name="account_logout"),
+    path("logout/", leave, name="logout"),
+    path("login/<slug:provider_id>/", openid.login, name="openid_connect_login"),
+    path("login/<slug:provider_id>/callback/", openid.callback, name="openid_connect_callback"),
+    path("login/failed", social.login_error, name="socialaccount_login_error"),
+    path("login/cancelled", social.login_cancelled, name="socialaccount_login_cancelled"),
     path("", include("memories.urls")),
 ]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.utils import translation
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
@@ -25,6 +26,8 @@ hypothesis_settings.register_profile(
     "here", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 hypothesis_settings.load_profile("here")
+
+DATABASE_FIXTURES = frozenset({"db", "transactional_db", "live_server", "database_url"})
 
 _folder = pytest.StashKey[Path]()
 
@@ -42,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = settings.MEMORYHUB_MODEL = ""
     settings.SLACK_BOT_TOKEN = settings.SLACK_BASE_URL = ""
+    settings.SLACK_SIGNING_SECRET = settings.SLACK_APP_TOKEN = ""
     # A name of its own for each run: two may share a server.
     connection.settings_dict["TEST"]["NAME"] = (
         str(folder / "test.sqlite3")
@@ -55,16 +59,36 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out on SQLite what only PostgreSQL can answer: nothing is skipped by that."""
-    if connection.vendor == "sqlite":
-        left_out = [item for item in items if item.get_closest_marker("postgres_only")]
-        items[:] = [item for item in items if item not in left_out]
+    """On each database only what asks it something: what only PostgreSQL can answer is left out on
+    SQLite, and what asks no database at all runs there alone."""
+    on_sqlite = connection.vendor == "sqlite"
+    left_out = [
+        item
+        for item in items
+        if (item.get_closest_marker("postgres_only") if on_sqlite else not asks_a_database(item))
+    ]
+    gone = set(map(id, left_out))
+    items[:] = [item for item in items if id(item) not in gone]
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
+
+
+def asks_a_database(item: pytest.Item) -> bool:
+    """Through Django's connection, or by processes of its own."""
+    marked = any(item.get_closest_marker(name) for name in ("django_db", "cluster"))
+    return marked or not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Bytes make poor names, and a compressed file even holds the time it was made at."""
     return argname if isinstance(val, bytes) else None
+
+
+@pytest.fixture(autouse=True)
+def language() -> Iterator[None]:
+    """Each test begins in English: a request leaves its person's language behind in the thread."""
+    with translation.override("en"):
+        yield
 
 
 @pytest.fixture

@@ -99,6 +99,7 @@ def test_outcomes() -> None:
 def test_reasons_of_outcomes() -> None:
     """Reasons stand in the calls that make an outcome; those of files where a file is met."""
     made = {"left by the system", "canvas", "no messages", "a name that is no text", "not UTF-8"}
+    made |= {"beside the export", "an archive inside", "in no channel's folder"}
     slack = "".join(path.read_text() for path in (ROOT / "memories" / "slack").glob("*.py"))
     assert all(f'"{reason}"' in slack for reason in made)
     for room in ("rules", "slack", "pipeline"):

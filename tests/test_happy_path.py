@@ -116,7 +116,7 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     said = talk(slack, MORNING, now - timedelta(hours=8))
     question = said[-1]
     said += talk(slack, REPLIES, now - timedelta(hours=7.5), thread=question)
-    report = json.loads(manage("sync", "--json"))
+    report = json.loads(manage("sync", "--json", "--channel", "launch", "--channel", "deal"))
     assert report["messages"]["stored"] == 7
 
     # Hours of silence later it is remembered: what was said, what lasts, and the whole team's.
@@ -263,7 +263,8 @@ def test_what_is_said_in_private_stays_there(
     for minute in range(1, 6):
         at = ts_at(now - timedelta(hours=8) + timedelta(minutes=minute))
         slack.say("C9", "U2", f"{CANARY}, point {minute}.", at, thread=root)
-    reports = [manage("sync", "--json"), manage("run_pass", "--json")]
+    chosen = manage("sync", "--json", "--channel", "launch", "--channel", "deal")
+    reports = [chosen, manage("run_pass", "--json")]
     talk(slack, NOON, now - timedelta(hours=4))
     slack.say("C9", "U2", f"{CANARY}, still.", ts_at(now - timedelta(hours=4)))
     reports += [manage("sync", "--json"), manage("run_pass", "--json")]

@@ -8,9 +8,18 @@ from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 
 from memories import jobs
-from memories.models import Generation, Heartbeat, MemoryVersion, Workspace
+from memories.models import (
+    Generation,
+    Heartbeat,
+    MemoryVersion,
+    SlackConnection,
+    SlackEvent,
+    Workspace,
+)
+from memories.pipeline import events
 from memories.rules.faults import MOST_ATTEMPTS
 from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
+from tests.slack.fake_slack import TOKEN, FakeSlack
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +47,7 @@ def test_the_timetable_is_written_once():
     for _ in range(2):
         call_command("sync_schedules")
         rows = Schedule.objects.order_by("name").values_list("name", "schedule_type", "minutes")
-        assert list(rows) == [("theirs", "O", None), ("tick", "I", 1)]
+        assert list(rows) == [("retention", "D", None), ("theirs", "O", None), ("tick", "I", 1)]
 
 
 def test_a_tick_beats_and_remembers(talk, tasks_at_once, django_capture_on_commit_callbacks):
@@ -189,24 +198,58 @@ def test_a_beat_offers_what_waits(state, lease, held, offered, django_capture_on
 def test_a_doubled_sync_finds_nothing_due(monkeypatch):
     """Without a token it would fail."""
     now = timezone.now()
-    workspace = WorkspaceFactory(connected_at=now, synced_at=now - timedelta(minutes=1))
+    workspace = WorkspaceFactory(connected_at=now, sync_again_at=now + timedelta(minutes=4))
     jobs.sync(workspace.pk)
-    Workspace.objects.update(synced_at=now - timedelta(minutes=6))
+    Workspace.objects.update(sync_again_at=now - timedelta(minutes=1))
     with pytest.raises(jobs.TaskFailed, match="SlackError"):
         jobs.sync(workspace.pk)
 
 
 @pytest.mark.parametrize(
-    ("connected", "synced_min_ago", "due"),
-    [(False, None, False), (True, None, True), (True, 4, False), (True, 6, True)],
+    ("connected", "again_in_min", "due"),
+    [(False, None, False), (True, None, True), (True, 1, False), (True, 0, True)],
 )
-def test_which_workspaces_are_synced(connected, synced_min_ago, due):
+def test_which_workspaces_are_synced(connected, again_in_min, due):
     now = timezone.now()
-    WorkspaceFactory(
-        connected_at=now if connected else None,
-        synced_at=now - timedelta(minutes=synced_min_ago) if synced_min_ago else None,
-    )
-    assert Workspace.objects.to_sync(now - jobs.SYNC_EVERY).exists() is due
+    again = now + timedelta(minutes=again_in_min) if again_in_min is not None else None
+    WorkspaceFactory(connected_at=now if connected else None, sync_again_at=again)
+    assert Workspace.objects.to_sync(now).exists() is due
+
+
+def test_set_free_by_slack_a_sync_comes_back_when_it_may(
+    settings, tasks_at_once, django_capture_on_commit_callbacks
+):
+    """The first task takes one page and is told to wait; a tick before that does nothing."""
+    with FakeSlack() as slack:
+        settings.SLACK_BOT_TOKEN, settings.SLACK_BASE_URL = TOKEN, slack.url
+        slack.add_channel("C1", "general")
+        for n in range(40):
+            slack.say("C1", "U1", f"line {n}", f"17000000{n:02}.000100")
+        workspace = WorkspaceFactory(connected_at=timezone.now())
+        channel = ChannelFactory(workspace=workspace, slack_id="C1", is_followed=True)
+        slack.slow_plan = True
+        slack.budgets.calls["conversations.history"] = 1
+        with django_capture_on_commit_callbacks(execute=True):
+            jobs.tick()
+        workspace.refresh_from_db()
+        wait = (workspace.sync_again_at - timezone.now()).total_seconds()
+        assert 40 < wait <= 60
+        assert channel.messages.count() == 15
+        calls = len(slack.calls)
+        with django_capture_on_commit_callbacks(execute=True):
+            jobs.tick()
+        assert len(slack.calls) == calls
+
+
+def test_where_the_token_is_gone_nobody_is_asked(settings, django_capture_on_commit_callbacks):
+    settings.SLACK_BOT_TOKEN = "xoxb-gone"
+    workspace = WorkspaceFactory(connected_at=timezone.now())
+    connection = SlackConnection.objects.of(workspace)
+    connection.uses("xoxb-gone")
+    connection.stops(SlackConnection.State.REVOKED, "gone", timezone.now())
+    with django_capture_on_commit_callbacks(execute=True):
+        jobs.tick()
+    assert ("sync", (workspace.pk,)) not in queued()
 
 
 def test_the_queue_learns_only_the_kind_of_an_error(talk, monkeypatch, caplog):
@@ -220,3 +263,58 @@ def test_the_queue_learns_only_the_kind_of_an_error(talk, monkeypatch, caplog):
         pass_over(talk)
     assert str(failed.value) == "ValueError"
     assert failed.value.__suppress_context__
+
+
+class TestEvents:
+    """What Slack tells by itself (tests/pipeline/test_events.py says what becomes of it)."""
+
+    @pytest.fixture
+    def room(self):
+        return ChannelFactory(
+            workspace=WorkspaceFactory(team_id="T0TEAM"), slack_id="C1", is_followed=True
+        )
+
+    def tell(self, number=1):
+        said = {"type": "message", "channel": "C1", "ts": f"1767603600.{number:06d}", "text": "hi"}
+        told = {"type": "event_callback", "team_id": "T0TEAM", "event_id": f"Ev{number}"}
+        return events.take({**told, "event": said})
+
+    def test_a_task_works_on_all_of_them(self, room):
+        self.tell(1)
+        self.tell(2)
+        jobs.events(room.workspace_id)
+        assert room.messages.count() == 2
+        assert set(SlackEvent.objects.values_list("state", "body")) == {("done", "")}
+
+    def test_a_tick_takes_up_what_a_lost_task_left(
+        self, room, tasks_at_once, django_capture_on_commit_callbacks
+    ):
+        self.tell()
+        with django_capture_on_commit_callbacks(execute=True):
+            jobs.tick()
+        assert room.messages.count() == 1
+
+    def test_a_tick_without_events_queues_no_task_for_them(
+        self, room, django_capture_on_commit_callbacks
+    ):
+        with django_capture_on_commit_callbacks(execute=True):
+            jobs.tick()
+        assert "events" not in {name for name, _ in queued()}
+
+    def test_what_does_not_fit_goes_on_in_the_next_task(
+        self, room, monkeypatch, django_capture_on_commit_callbacks
+    ):
+        monkeypatch.setattr(jobs, "WORK_SECONDS", -1)
+        self.tell()
+        with django_capture_on_commit_callbacks(execute=True):
+            jobs.events(room.workspace_id)
+        assert queued() == [("events", (room.workspace_id,))]
+
+    def test_a_workspace_that_is_gone(self):
+        jobs.events(4_711)
+
+    def test_a_tick_prunes(self, room):
+        self.tell()
+        SlackEvent.objects.update(received_at=timezone.now() - timedelta(days=8))
+        jobs.tick()
+        assert not SlackEvent.objects.exists()

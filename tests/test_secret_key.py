@@ -1,9 +1,13 @@
-"""The secret key of an installation that was given none."""
+"""The keys of an installation that was given none."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from memoryhub.secret_key import kept_secret_key
+import pytest
+from cryptography.fernet import Fernet
+from django.core.exceptions import ImproperlyConfigured
+
+from memoryhub.secret_key import kept_keys, kept_secret_key, read_keys
 
 
 def test_it_is_made_once_and_kept(tmp_path: Path) -> None:
@@ -17,3 +21,28 @@ def test_many_at_once_end_with_one(tmp_path: Path) -> None:
         keys = set(pool.map(lambda _: kept_secret_key(tmp_path), range(32)))
     assert len(keys) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["secret_key"]
+
+
+def test_the_key_that_seals_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        [kept] = set(pool.map(lambda _: kept_keys(tmp_path / "var"), range(32)))
+    assert Fernet(kept).decrypt(Fernet(kept).encrypt(b"x")) == b"x"
+    assert read_keys(kept, "KEYS") == [kept]
+    [path] = (tmp_path / "var").iterdir()
+    assert (path.name, path.stat().st_mode & 0o777) == ("keys", 0o600)
+
+
+def test_several_keys_stand_between_commas_or_on_lines() -> None:
+    one, two = (Fernet.generate_key().decode() for _ in range(2))
+    for text in (f"{one},{two}", f" {one} , {two},", f"{one}\n{two}\n"):
+        assert read_keys(text, "KEYS") == [one, two]
+
+
+@pytest.mark.parametrize("wrong", ["hunter2", "é" * 44, "A" * 40, "A" * 43, "=" * 44])
+def test_a_wrong_one_is_named_by_its_place_alone(wrong: str) -> None:
+    good = Fernet.generate_key().decode()
+    with pytest.raises(ImproperlyConfigured, match="^KEYS must .* number 2 of 2") as refused:
+        read_keys(f"{good},{wrong}", "KEYS")
+    assert wrong not in str(refused.value) and good not in str(refused.value)
+    with pytest.raises(ImproperlyConfigured, match="^KEYS "):
+        read_keys(" , ", "KEYS")

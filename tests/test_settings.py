@@ -133,6 +133,8 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
         ({"MEMORYHUB_LLM_TIMEOUT": "600"}, "s.Q_CLUSTER['timeout']", "10380"),
         ({"MEMORYHUB_HEARTBEAT": "2"}, "s.MEMORYHUB_HEARTBEAT_MAX", "10.0"),
         ({"MEMORYHUB_WORKERS": "5"}, "s.Q_CLUSTER['workers']", "5"),
+        ({}, "len(s.MEMORYHUB_KEYS)", "1"),
+        ({"MEMORYHUB_KEYS": "A" * 43 + "=," + "B" * 43 + "="}, "len(s.MEMORYHUB_KEYS)", "2"),
         ({"MEMORYHUB_BROKER": "redis://h:1/2"}, "s.Q_CLUSTER['redis']", "redis://h:1/2"),
     ],
 )
@@ -158,6 +160,7 @@ def test_a_named_cluster_does_not_break_the_settings(name: str, tmp_path: Path) 
         "MEMORYHUB_LOG_FORMAT=xml",
         "DATABASE_URL=nonsense",
         "MEMORYHUB_BROKER=amqp://h",
+        "MEMORYHUB_KEYS=hunter2",
     ],
 )
 def test_a_wrong_value_is_one_sentence_that_names_its_variable(

@@ -5,15 +5,18 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import AudienceAdmin, Kept, ReadOnly, Recorded, VisibleFilter, preview
+from memories.admin.forgetting import Forgetting
 from memories.models import Channel, ChannelMember, Message, Reader, Segment
+from memories.pipeline.coverage import coverage_of
 from memories.rules.slacktime import from_micros
 
 
 @admin.register(Channel)
-class ChannelAdmin(Recorded, Kept, AudienceAdmin):
+class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
     """A private channel's name is private text: only its members find it here."""
 
     list_display = (
@@ -25,6 +28,9 @@ class ChannelAdmin(Recorded, Kept, AudienceAdmin):
         "remember_bots",
         "remembered_from",
         "members_known_at",
+        "is_followed",
+        "walked_at",
+        "read_from_slack",
     )
     list_filter = (("workspace", VisibleFilter), "kind", "is_archived", "remember_bots")
     list_select_related = ("workspace",)
@@ -39,13 +45,26 @@ class ChannelAdmin(Recorded, Kept, AudienceAdmin):
         "purpose",
         "remembered_from",
         "members_known_at",
+        "is_followed",
+        "bot_is_in",
+        "is_shared",
         "synced_ts",
+        "walked_at",
+        "swept_at",
+        "read_from_slack",
     )
     fields = ("remember_bots", *readonly_fields)
 
     @admin.display(description=_("remembered from"), ordering="start_us")
     def remembered_from(self, channel: Channel) -> datetime | None:
         return from_micros(channel.start_us) if channel.start_us is not None else None
+
+    @admin.display(description=_("read from Slack"))
+    def read_from_slack(self, channel: Channel) -> str:
+        """Why it is not read further; nothing where all is well, or it only was imported."""
+        if channel.workspace.connected_at is None:
+            return ""
+        return str(coverage_of(channel, timezone.now()).why)
 
 
 @admin.register(ChannelMember)
@@ -61,7 +80,7 @@ class ChannelMemberAdmin(ReadOnly, AudienceAdmin):
 
 
 @admin.register(Message)
-class MessageAdmin(ReadOnly, AudienceAdmin):
+class MessageAdmin(Forgetting, ReadOnly, AudienceAdmin):
     list_display = ("sent", "channel", "written_by", "beginning", "thread_ts", "state", "subtype")
     list_filter = ("state", "is_bot", "is_notice", "broadcast", ("channel", VisibleFilter))
     list_select_related = ("channel", "author")

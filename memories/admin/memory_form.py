@@ -6,7 +6,8 @@ from django import forms
 from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
-from memories.models import Memory, MemoryVersion, StaleBase, Unchanged, User
+from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged, User
+from memories.models.versions import MemoryVersionQuerySet
 from memories.rules import compare
 from memories.rules.lines import words_of
 
@@ -106,15 +107,19 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     def _choose(self) -> None:
         """The same conflict again, with the text that the choices make."""
         on = _number(self.data.get("based_on"))
-        theirs = self.instance.versions.filter(number=on).first()
+        theirs = self._readable().filter(number=on).first()
         yours, seen = self.data.get("yours", ""), _number(self.data.get("seen"))
         self._meet(yours, seen, theirs, self.data)
         self.add_error(None, _("This is what your choices make. Check it, then save it."))
 
+    def _readable(self) -> MemoryVersionQuerySet:
+        found: MemoryVersionQuerySet = self.instance.versions.visible_to(Reader.of(self.user))
+        return found
+
     def _meet(self, yours: str, seen: int, theirs: MemoryVersion | None, given: Any) -> None:
         """Both texts, paragraph by paragraph; saved again, it follows the text shown now."""
         yours = yours.replace("\r\n", "\n")
-        base = self.instance.versions.filter(number=seen).first()
+        base = self._readable().filter(number=seen).first()
         found = compare.hunks(base.content if base else "", yours, theirs.content if theirs else "")
         choices = [given.get(f"choice-{i}", hunk.suggestion) for i, hunk in enumerate(found)]
         self.paragraphs = list(zip(found, choices, strict=True))

@@ -21,6 +21,7 @@ from memories.admin.audience import (
     VisibleFilter,
     visible_rows,
 )
+from memories.admin.forgetting import Forgetting
 from memories.forms import SettingsForm
 from memories.models import AuditEvent, Heartbeat, Member, Person, Reader, User, Workspace
 from memories.rules.settings import KEYS
@@ -172,7 +173,7 @@ class MemberAdmin(AudienceAdmin):
 
 
 @admin.register(Person)
-class PersonAdmin(Kept, AudienceAdmin):
+class PersonAdmin(Forgetting, Kept, AudienceAdmin):
     """People come from Slack; here each is linked to the account that reads as it."""
 
     list_display = (
@@ -214,6 +215,8 @@ class PersonAdmin(Kept, AudienceAdmin):
 
     def save_model(self, request: HttpRequest, obj: Person, form: Any, change: Any) -> None:
         """Whom an account is decides what it reads."""
+        if "user" in form.changed_data:
+            obj.linked_by = ""  # an operator's word, which no address changes
         super().save_model(request, obj, form, change)
         if "user" in form.changed_data:
             AuditEvent.objects.record(

@@ -2,17 +2,22 @@
 
 from memories.models.audit import AppendOnly, AuditEvent
 from memories.models.backfills import AnotherBackfill, Backfill, BackfillChannel
+from memories.models.budgets import SlackBudget
 from memories.models.calls import Call
 from memories.models.channels import Channel, ChannelMember
+from memories.models.connections import SlackConnection
 from memories.models.drafts import Draft, StaleBase, Unchanged
 from memories.models.endpoints import Endpoint
+from memories.models.events import SlackEvent
 from memories.models.generations import Generation, GenerationInput
 from memories.models.heartbeats import Heartbeat
 from memories.models.memories import Memory
 from memories.models.messages import Message
 from memories.models.notes import Note, NotesDisabled
+from memories.models.openings import Opening
 from memories.models.people import Person
 from memories.models.prices import Cap, Price
+from memories.models.quarantine import QuarantinedLine
 from memories.models.readers import Reader
 from memories.models.segments import Segment
 from memories.models.users import User
@@ -41,10 +46,15 @@ __all__ = [
     "Message",
     "Note",
     "NotesDisabled",
+    "Opening",
     "Person",
     "Price",
+    "QuarantinedLine",
     "Reader",
     "Segment",
+    "SlackBudget",
+    "SlackConnection",
+    "SlackEvent",
     "StaleBase",
     "Unchanged",
     "User",

@@ -19,6 +19,7 @@ from memories.models.workspaces import Workspace
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.money import MICROS
 from memories.rules.segments import Trigger
+from memories.rules.summary import Way
 
 if TYPE_CHECKING:
     from memories.models.turns import GenerationQuerySet
@@ -195,18 +196,7 @@ class Backfill(models.Model):
             segment__in=left_out.values("pk"), state=Generation.State.CANCELLED
         )
         segments = [generation.segment for generation in generations.select_related("segment")]
-        generations.update(
-            state=Generation.State.WAITING,
-            backfill=self,
-            attempts=0,
-            lost=0,
-            not_before=None,
-            reply=None,
-            fault="",
-            fault_text="",
-            fence=F("fence") + 1,
-            finished_at=None,
-        )
+        generations.offer(backfill=self, reply=None, way=Way.WHOLE, fault="", fault_text="")
         for segment in segments:
             if segment is not None:
                 segment.settle_read(Segment.Outcome.WAITING, Segment.Outcome.CANCELLED)
@@ -288,18 +278,15 @@ class Backfill(models.Model):
         """Its waiting merges end: what is still owed then is owed anew, by itself or by others."""
         from memories.models.generations import Generation
 
-        self._waiting().filter(segment=None, provisional=False).update(
-            state=Generation.State.SUPERSEDED, fence=F("fence") + 1, finished_at=timezone.now()
-        )
+        merges = self._waiting().filter(segment=None, provisional=False)
+        merges.end(Generation.State.SUPERSEDED)
 
     def _leave_out(self) -> None:
         from memories.models.generations import Generation
 
         waiting = self._waiting()
         segments = [generation.segment for generation in waiting.select_related("segment")]
-        waiting.update(
-            state=Generation.State.CANCELLED, fence=F("fence") + 1, finished_at=timezone.now()
-        )
+        waiting.end(Generation.State.CANCELLED)
         of_channels = [s.pk for s in segments if s is not None and not s.thread_ts]
         for begin in range(0, len(of_channels), 500):
             Segment.objects.filter(

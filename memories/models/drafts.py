@@ -48,6 +48,7 @@ class Draft:
     trigger: dict[str, Any] = field(default_factory=dict)
     put_back: Sequence[str] = ()
     kept: Sequence[str] = ()
+    audience: str = "scope"
 
     @property
     def text(self) -> str:
@@ -81,4 +82,5 @@ def columns_of(draft: Draft, value: MemoryValue) -> dict[str, Any]:
         "trigger": draft.trigger,
         "put_back": list(draft.put_back),
         "kept": list(draft.kept),
+        "audience": draft.audience,
     }

@@ -236,13 +236,16 @@ class Generation(models.Model):
         """Offer a superseded one again: the very same is wanted once more."""
         return self._offer_again(self.State.SUPERSEDED)
 
+    def make_again(self) -> bool:
+        """Offer again what was made: its text was taken away, for it rested on something else too."""
+        return self.want_again() or self._offer_again(self.State.DONE)
+
     @transaction.atomic
     def cancel(self, by: User | None = None) -> bool:
         """Do not make it; its messages count as left out by a person until `retry`. False when it
         does not wait: what runs is paid, and is saved."""
-        done = Generation.objects.filter(pk=self.pk, state=self.State.WAITING).update(
-            state=self.State.CANCELLED, fence=F("fence") + 1, finished_at=timezone.now()
-        )
+        waiting = Generation.objects.filter(pk=self.pk, state=self.State.WAITING)
+        done = waiting.end(self.State.CANCELLED)
         if done:
             if self.segment is not None:
                 self.segment.settle_read(Segment.Outcome.CANCELLED, Segment.Outcome.WAITING)
@@ -264,17 +267,8 @@ class Generation(models.Model):
 
     def _offer_again(self, state: GenerationState, to: GenerationState | None = None) -> bool:
         values: dict[str, Any] = {} if to else {"reply": None, "way": Way.WHOLE}
-        return bool(
-            Generation.objects.filter(pk=self.pk, state=state).update(
-                state=to or self.State.WAITING,
-                attempts=0,
-                lost=0,
-                not_before=None,
-                fence=F("fence") + 1,
-                finished_at=None,
-                **values,
-            )
-        )
+        rows = Generation.objects.filter(pk=self.pk, state=state)
+        return bool(rows.offer(to or self.State.WAITING, **values))
 
     def take_inputs(self, versions: Sequence[MemoryVersion]) -> None:
         GenerationInput.objects.bulk_create(

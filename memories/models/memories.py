@@ -11,7 +11,7 @@ from memories.models.channels import Channel
 from memories.models.drafts import Draft, StaleBase, Unchanged, columns_of, value_of
 from memories.models.readers import Reader
 from memories.models.users import User
-from memories.models.versions import Line, MemoryVersion
+from memories.models.versions import Audience, Line, MemoryVersion
 from memories.models.workspaces import Workspace
 from memories.rules import lines as line_rules
 from memories.rules.lines import Origin
@@ -183,7 +183,7 @@ class Memory(models.Model):
                 **columns_of(draft, value),
             )
             version.write_lines(draft.lines)
-            self._move_current()
+            self.show_newest()
         return version
 
     def lock(self) -> None:
@@ -191,8 +191,14 @@ class Memory(models.Model):
         is there takes turns."""
         self.refresh_from_db(from_queryset=Memory.objects.select_for_update(no_key=True))
 
-    def _move_current(self) -> None:
-        current = self.versions.order_by("-until_us", "-number").first()
+    def show_newest(self) -> None:
+        """Let readers get the newest version that all of them may read; none, if there is none."""
+        current = (
+            self.versions.saying_something()
+            .filter(audience=Audience.SCOPE)
+            .order_by("-until_us", "-number")
+            .first()
+        )
         Memory.objects.filter(pk=self.pk).update(current=current)
         self.refresh_from_db()
 
@@ -212,6 +218,10 @@ class Memory(models.Model):
         base = self._as_seen(based_on, revision)
         if base is not None and text == base.content:
             raise Unchanged
+        if base is not None:
+            text = base.without_masked(text)
+            if not line_rules.split_text(text):
+                raise ValueError("Nothing is left in this edit but what was forgotten.")
         old = base.line_values() if base else []
         version = self.add_version(
             Draft(
@@ -243,13 +253,14 @@ class Memory(models.Model):
         if version.memory_id != self.pk:
             raise ValueError("a version of another memory")
         base = self._as_seen(based_on, revision)
-        if base is not None and base.content == version.content:
+        content = version.without_masked(version.content)
+        if not content or (base is not None and base.content == content):
             raise Unchanged
         current = base.line_values() if base else []
         made = self.add_version(
             Draft(
                 lines=line_rules.restored(current, version.line_values()),
-                content=version.content,
+                content=content,
                 origin=Origin.RESTORE,
                 author=by,
                 base=base,
@@ -258,6 +269,7 @@ class Memory(models.Model):
                 until_us=self._latest_until(),
                 source_message_count=version.source_message_count,
                 source_latest_message_ts=version.source_latest_message_ts,
+                audience=version.audience,  # bringing it back publishes nothing
             ),
             expected_head=self.head,
         )

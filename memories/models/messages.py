@@ -1,7 +1,9 @@
 """Messages, as Slack sent them. Readable text is made from them when it is needed."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from operator import attrgetter
+from typing import Any
 
 from django.db import connections, models
 from django.db.models import Q
@@ -20,16 +22,43 @@ def name_of_author(person: str, username: str) -> str:
     return username or person
 
 
+# What is left of a message that was deleted, forgotten or too old: its place in the conversation.
+PURGED: dict[str, Any] = {
+    **dict.fromkeys(["is_notice", "is_bot", "broadcast"], False),
+    **dict.fromkeys(["username", "subtype", "text", "raw", "edited_ts"], ""),
+    "author_id": None,
+}
+
+
 class MessageQuerySet(models.QuerySet["Message"]):
     def visible_to(self, reader: Reader) -> "MessageQuerySet":
-        return self.filter(channel__in=Channel.objects.visible_to(reader).values("pk"))
+        """A channel's messages to its readers; what was said while it was private, to its members."""
+        mine = Channel.objects.of_members(reader).values("pk")
+        return self.filter(
+            Q(channel__in=mine)
+            | Q(
+                channel__in=Channel.objects.visible_to(reader).values("pk"),
+                was_private=False,
+            )
+        )
+
+    def roots(self) -> "MessageQuerySet":
+        """Messages that have, or had, a thread."""
+        return self.filter(thread_ts=models.F("ts"))
+
+    def owing_replies(self) -> "MessageQuerySet":
+        """Roots whose threads have moved and were not read since, newest first."""
+        return self.filter(thread_moved=True).order_by("-micros")
+
+    def thread_has_moved(self) -> None:
+        self.update(thread_moved=True, thread_at_ts="")
 
     def until(self, now_us: int) -> "MessageQuerySet":
         return self.filter(micros__lte=now_us)
 
     def rememberable(self) -> "MessageQuerySet":
         """What a summary may be made of: no notices, nothing deleted, no unwanted bots (rule 3)."""
-        return self.filter(state=Message.State.LIVE, is_notice=False).exclude(
+        return self.filter(state=Message.State.LIVE, is_notice=False, is_revoked=False).exclude(
             is_bot=True, channel__remember_bots=False
         )
 
@@ -97,6 +126,10 @@ class MessageQuerySet(models.QuerySet["Message"]):
                 [values(row) for row in rows],
             )
 
+    def purge(self, state: str) -> int:
+        """Forget what was said, by whom and how (`Message.purge`); how many it were."""
+        return self.update(state=state, **PURGED)
+
     def in_order(self) -> "MessageQuerySet":
         return self.order_by("micros", "pk")
 
@@ -111,7 +144,10 @@ class Message(models.Model):
     class State(models.TextChoices):
         LIVE = "live", _("live")
         DELETED = "deleted", _("deleted")
+        EXPIRED = "expired", _("older than messages are kept")  # as deleted; memories stay
         MISSING = "missing", _("root not seen")  # replies are here, their root is not (yet)
+
+    GONE = (State.DELETED, State.EXPIRED)
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="messages")
     ts = models.CharField(_("ts"), max_length=20)
@@ -132,6 +168,16 @@ class Message(models.Model):
     # Of a root, as Slack last told: a sync reads a thread again when these move.
     reply_count = models.PositiveIntegerField(_("replies"), default=0)
     latest_reply = models.CharField(_("latest reply"), max_length=20, blank=True)
+    # Of a root: when its thread was last read to the end.
+    replies_read_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # Of a root: its thread is not the same in Slack any more, and has to be read.
+    thread_moved = models.BooleanField(default=False, editable=False)
+    # Of a root: how far a reading of its thread has come that did not reach the end (a ts).
+    thread_at_ts = models.CharField(max_length=20, blank=True, editable=False)
+    # Said while the channel was private: for its members, whatever the channel is now.
+    was_private = models.BooleanField(_("said in private"), default=False)
+    # A person's word that it is no source for memories (again).
+    is_revoked = models.BooleanField(_("revoked as a source"), default=False)
     stored_at = models.DateTimeField(_("stored"), auto_now_add=True)
     # A message is in at most one segment of its channel, and at most one of its thread.
     segment = models.ForeignKey(
@@ -167,6 +213,17 @@ class Message(models.Model):
                 name="message_waiting_in_thread",
                 condition=Q(thread_segment__isnull=True, is_notice=False) & ~Q(thread_ts=""),
             ),
+            # What a sync looks for: MessageQuerySet.owing_replies, and the ring of threads.
+            models.Index(
+                fields=["channel", "-micros"],
+                name="message_owing_replies",
+                condition=Q(thread_moved=True),
+            ),
+            models.Index(
+                fields=["channel", "replies_read_at"],
+                name="message_ring",
+                condition=Q(thread_ts=models.F("ts")),
+            ),
         ]
         verbose_name = _("message")
         verbose_name_plural = _("messages")
@@ -179,6 +236,16 @@ class Message(models.Model):
         """Who wrote it, in prompts, contexts and pages alike; "" when nobody knows."""
         return name_of_author(self.author.name if self.author else "", self.username)
 
+    def thread_goes_on(self, at_ts: str) -> None:
+        """Of a root: its thread is read up to here."""
+        self.thread_at_ts = at_ts
+        self.save(update_fields=["thread_at_ts"])
+
+    def thread_was_read(self, now: datetime) -> None:
+        """Of a root: its thread is as in Slack."""
+        self.replies_read_at, self.thread_moved, self.thread_at_ts = now, False, ""
+        self.save(update_fields=["replies_read_at", "thread_moved", "thread_at_ts"])
+
     @property
     def is_root(self) -> bool:
         return self.thread_ts == self.ts
@@ -187,9 +254,13 @@ class Message(models.Model):
     def is_reply(self) -> bool:
         return self.thread_ts not in ("", self.ts)
 
-    def purge(self) -> None:
+    @property
+    def is_gone(self) -> bool:
+        """A tombstone: no import and no event brings its text back."""
+        return self.state in self.GONE
+
+    def purge(self, state: "Message.State | None" = None) -> None:
         """Forget what was said, by whom and how; its place in the conversation stays. Unsaved."""
-        self.state = self.State.DELETED
-        self.author = None
-        self.is_notice = self.is_bot = self.broadcast = False
-        self.username = self.subtype = self.text = self.raw = self.edited_ts = ""
+        self.state = state or self.State.DELETED
+        for name, value in PURGED.items():
+            setattr(self, name, value)

@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.channels import Channel
@@ -28,9 +29,14 @@ class NotesDisabled(Exception):
 
 class NoteQuerySet(models.QuerySet["Note"]):
     def visible_to(self, reader: Reader) -> "NoteQuerySet":
-        """A channel's notes to its readers, the others to members of the workspace."""
+        """A channel's notes to its readers, those from its private days to its members; the others
+        to members of the workspace."""
         return self.filter(
-            Q(channel__in=Channel.objects.visible_to(reader).values("pk"))
+            Q(channel__in=Channel.objects.of_members(reader).values("pk"))
+            | Q(
+                channel__in=Channel.objects.visible_to(reader).values("pk"),
+                was_private=False,
+            )
             | Q(
                 channel__isnull=True,
                 workspace__in=Workspace.objects.visible_to(reader).values("pk"),
@@ -96,6 +102,8 @@ class Note(models.Model):
     tags = models.JSONField(_("tags"), default=list, blank=True)
     date = models.DateField(_("date"))
     content = models.TextField(_("content"))
+    # Written while its channel was private: for the members, whatever the channel is now.
+    was_private = models.BooleanField(_("written in private"), default=False)
     author = models.ForeignKey(
         User, on_delete=models.SET_NULL, related_name="notes", null=True, blank=True
     )
@@ -150,6 +158,16 @@ class Note(models.Model):
             title = ""
         self.word(content, tags=tags, kind=kind, title=title)
         self.save()
+
+    def mask(self, content: str, title: str) -> None:
+        """Words of it were forgotten: what is left, and a sentence that says so. Also where notes
+        are switched off."""
+        said = gettext("[…] stands for words of a message that was deleted.")
+        if said not in content:
+            content = f"{content}\n\n{said}"
+        Note.objects.filter(pk=self.pk).update(
+            content=content, title=title, updated_at=timezone.now()
+        )
 
     def remove(self) -> None:
         """Delete it. Raises NotesDisabled: what is switched off is kept."""

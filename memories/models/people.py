@@ -1,11 +1,16 @@
 """People and bots, as Slack knows them."""
 
-from django.db import models
+from datetime import datetime
+
+from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
+from memories.models.audit import AuditEvent
 from memories.models.readers import Reader
 from memories.models.users import User
 from memories.models.workspaces import Workspace
+
+FORGOTTEN = "forgotten person"  # in place of a name
 
 
 class PersonQuerySet(models.QuerySet["Person"]):
@@ -16,6 +21,16 @@ class PersonQuerySet(models.QuerySet["Person"]):
     def names(self) -> dict[str, str]:
         """Display names by Slack id."""
         return dict(self.values_list("slack_id", "name"))
+
+    def who_may_sign_in(self) -> "PersonQuerySet":
+        """Members and guests of the team itself, as Slack lists them now."""
+        return self.filter(
+            is_bot=False,
+            is_deleted=False,
+            is_placeholder=False,
+            is_external=False,
+            forgotten_at__isnull=True,
+        )
 
 
 class Person(models.Model):
@@ -36,6 +51,10 @@ class Person(models.Model):
     is_placeholder = models.BooleanField(_("not in any list of people"), default=False)
     # Slack's own clock of this profile, in seconds since 1970: an older export loses to it.
     updated = models.BigIntegerField(default=0, editable=False)
+    # A person's word that nothing they say is a source for memories.
+    is_revoked = models.BooleanField(_("revoked as a source"), default=False)
+    # What they said before was forgotten then, and is not taken in again.
+    forgotten_at = models.DateTimeField(_("forgotten"), null=True, blank=True)
     user = models.ForeignKey(
         User,
         on_delete=models.SET_NULL,
@@ -44,6 +63,8 @@ class Person(models.Model):
         blank=True,
         help_text=_("The account that reads what this person may read in Slack."),
     )
+    # "" by an operator: that word stays. "email": as long as the verified address is theirs.
+    linked_by = models.CharField(max_length=10, blank=True, editable=False)
 
     objects = PersonQuerySet.as_manager()
 
@@ -57,3 +78,28 @@ class Person(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @transaction.atomic
+    def link(self, user: User | None, how: str, was: User | None = None) -> bool:
+        """Let the account read as this person, or no account any more; on the record. False, and
+        nothing is done, when it is not linked as it ``was``."""
+        rows = Person.objects.filter(pk=self.pk, user=was)
+        if user == was or not rows.update(user=user, linked_by=how if user else ""):
+            return False
+        self.user, self.linked_by = user, how if user else ""
+        AuditEvent.objects.record(
+            "person_link",
+            by=user,
+            workspace=self.workspace,
+            subject=self.slack_id,
+            account=user.get_username() if user else None,
+            how=how,
+        )
+        return True
+
+    def forget(self, now: datetime) -> None:
+        """Nothing is known of them but their id: no list of people fills it in again."""
+        self.forgotten_at = now
+        self.name, self.real_name, self.email = FORGOTTEN, "", ""
+        self.user = None
+        self.save(update_fields=["forgotten_at", "name", "real_name", "email", "user"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 if TYPE_CHECKING:
+    from memories.models.openings import OpeningQuerySet
     from memories.models.people import PersonQuerySet
 
 MEMBERSHIP_LASTS = timedelta(hours=24)
@@ -52,6 +53,14 @@ class Reader:
         if self.user_id is None:
             return Person.objects.none()
         return Person.objects.filter(user=self.user_id, is_deleted=False)
+
+    def openings(self) -> "OpeningQuerySet":
+        """What the reader has opened as an operator and may still read."""
+        from memories.models.openings import Opening
+
+        if self.user_id is None or not self.is_operator:
+            return Opening.objects.none()
+        return Opening.objects.filter(user=self.user_id, until__gt=self.now or timezone.now())
 
     def full_people(self) -> "PersonQuerySet":
         """Those of them who see all public channels: neither guests nor from outside."""

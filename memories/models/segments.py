@@ -1,6 +1,7 @@
 """Segments: closed windows of a channel's, or a thread's, messages (rule 1)."""
 
 from django.db import models
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.channels import Channel
@@ -10,7 +11,12 @@ from memories.rules.segments import Trigger
 
 class SegmentQuerySet(models.QuerySet["Segment"]):
     def visible_to(self, reader: Reader) -> "SegmentQuerySet":
-        return self.filter(channel__in=Channel.objects.visible_to(reader).values("pk"))
+        """A channel's segments to its readers; what holds words said in private, to its members."""
+        mine = Channel.objects.of_members(reader).values("pk")
+        said_in_private = Q(messages__was_private=True) | Q(thread_messages__was_private=True)
+        private = Segment.objects.filter(said_in_private, pk=models.OuterRef("pk"))
+        readable = Q(channel__in=Channel.objects.visible_to(reader).values("pk"))
+        return self.filter(Q(channel__in=mine) | readable & ~models.Exists(private))
 
     def of_channel(self) -> "SegmentQuerySet":
         return self.filter(thread_ts="")

@@ -1,10 +1,11 @@
 """Which generations are open, whose turn it is, and what waits for what (docs/rules.md, Generations)."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models import Case, F, Q, When
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.backfills import Backfill
@@ -44,13 +45,52 @@ def _not_held(now: datetime) -> Q:
     return Q(not_before=None) | Q(not_before__lte=now)
 
 
+def _open_to(reader: Reader) -> Q:
+    """Whose texts, replies and faults this reader may read."""
+    mine = Q(memory__channel__in=Channel.objects.of_members(reader).values("pk"))
+    readable = Q(memory__in=Memory.objects.visible_to(reader).values("pk"))
+    return mine | readable & ~_rests_on_private()
+
+
+def _rests_on_private() -> Q:
+    """Made from words of a channel's private days, or from a channel that no longer flows into the
+    workspace's memory."""
+    from memories.models.generations import GenerationInput
+    from memories.models.messages import Message
+    from memories.models.versions import Audience, MemoryVersion
+
+    own = models.OuterRef
+    private = Message.objects.filter(was_private=True, channel=own("memory__channel"))
+    said = private.filter(
+        Q(segment=own("segment")) | (~Q(thread_ts="") & Q(thread_ts=own("memory__thread_ts")))
+    )
+    withheld = ~Q(version__audience=Audience.SCOPE)
+    gone = Q(version__memory__channel__isnull=False) & ~Q(
+        version__memory__channel__in=Channel.objects.flowing().values("pk")
+    )
+    read = GenerationInput.objects.filter(generation=own("pk"))
+    made = MemoryVersion.objects.filter(generation=own("pk")).exclude(audience=Audience.SCOPE)
+    base = MemoryVersion.objects.filter(pk=own("base")).exclude(audience=Audience.SCOPE)
+    return (
+        models.Exists(said)
+        | models.Exists(read.filter(withheld))
+        | models.Exists(made)
+        | models.Exists(base)
+        | Q(provisional=True) & models.Exists(private)
+        | Q(memory__scope=MemoryScope.WORKSPACE) & models.Exists(read.filter(gone))
+    )
+
+
 class GenerationQuerySet(models.QuerySet["Generation"]):
     def visible_to(self, reader: Reader) -> "GenerationQuerySet":
-        return self.filter(memory__in=Memory.objects.visible_to(reader).values("pk"))
+        """To readers of the memory; what rests on words that not all of these may read, to the
+        members of its channel."""
+        readable = self.model.objects.filter(_open_to(reader)).values("pk")
+        return self.filter(pk__in=readable)
 
     def saying_who_reads(self, reader: Reader) -> "GenerationQuerySet":
         """All rows, with ``is_readable``: facts of operation are for more people than texts are."""
-        readable = Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))
+        readable = self.model.objects.filter(_open_to(reader), pk=models.OuterRef("pk"))
         return self.annotate(is_readable=models.Exists(readable))
 
     def of_workspace(self, workspace: Workspace) -> "GenerationQuerySet":
@@ -114,6 +154,19 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
         """Whatever held these back is gone."""
         return self.update(not_before=None)
 
+    def take_back(self) -> int:
+        """Ask anew, for what these were shown is gone: the answer that is under way, or was saved, is
+        for nobody. What waits for a person's word is owed again by what it would have taken in."""
+        anew = {"fence": F("fence") + 1, "reply": None, "attempts": 0, "lease_until": None}
+        states = (GenerationState.CLAIMED, GenerationState.REPLIED)
+        done = self.filter(state__in=states).update(
+            state=GenerationState.WAITING, not_before=None, **anew
+        )
+        done += self.filter(state=GenerationState.PROPOSED).update(
+            state=GenerationState.SUPERSEDED, **anew
+        )
+        return done
+
     def proposed(self) -> "GenerationQuerySet":
         return self.filter(state=GenerationState.PROPOSED)
 
@@ -132,6 +185,24 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
         )
         over_cap = Q(state=GenerationState.WAITING, fault="over_cap", not_before__gt=now)
         return self.filter(paused | over_cap)
+
+    # Changes of several rows at once; the fence lets nobody go on who worked on one of them.
+
+    def end(self, state: GenerationState) -> int:
+        """These are not made any more: cancelled, or superseded by what is owed instead."""
+        return self.update(state=state, fence=F("fence") + 1, finished_at=timezone.now())
+
+    def offer(self, state: GenerationState = GenerationState.WAITING, **values: Any) -> int:
+        """Begin these again, with all their attempts."""
+        return self.update(
+            state=state,
+            attempts=0,
+            lost=0,
+            not_before=None,
+            finished_at=None,
+            fence=F("fence") + 1,
+            **values,
+        )
 
     def before_in_memory(self) -> "GenerationQuerySet":
         """Those of an outer row's memory whose segments come before its own; of the same segment,

@@ -1,12 +1,14 @@
 """Versions: the numbered texts of a memory, and the lines they are made of."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 
 from django.db import models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from memories.models.channels import Channel
 from memories.models.drafts import Draft, columns_of, value_of
 from memories.models.messages import Message
 from memories.models.readers import Reader
@@ -16,13 +18,26 @@ from memories.rules import lines as line_rules
 from memories.rules.lines import Origin
 from memories.rules.memory import Memory as MemoryValue
 from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.shingles import MARK, Known
+
+_HAS_WORDS = re.compile(r"\w")
 
 
 class MemoryVersionQuerySet(models.QuerySet["MemoryVersion"]):
     def visible_to(self, reader: Reader) -> "MemoryVersionQuerySet":
+        """A memory's versions to its readers, but for those that rest on what not all of them may
+        read (`Audience`)."""
         from memories.models.memories import Memory
 
-        return self.filter(memory__in=Memory.objects.visible_to(reader).values("pk"))
+        mine = Channel.objects.of_members(reader).values("pk")
+        return self.filter(
+            Q(audience=Audience.SCOPE, memory__in=Memory.objects.visible_to(reader).values("pk"))
+            | Q(audience=Audience.MEMBERS, memory__channel__in=mine)
+        )
+
+    def saying_something(self) -> "MemoryVersionQuerySet":
+        """Without those of which nothing is left: all that they said was forgotten."""
+        return self.exclude(content=MARK)
 
     def in_order(self) -> "MemoryVersionQuerySet":
         """Oldest first, as contexts and merges read them: by period, then by number."""
@@ -39,9 +54,20 @@ class MemoryVersionQuerySet(models.QuerySet["MemoryVersion"]):
             memory=models.OuterRef("memory"),
             number__gt=models.OuterRef("number"),
         )
-        return self.filter(
-            Q(segment__isnull=True) | ~models.Exists(newer), merged=False, provisional=False
+        return self.saying_something().filter(
+            Q(segment__isnull=True) | ~models.Exists(newer),
+            merged=False,
+            provisional=False,
+            audience=Audience.SCOPE,
         )
+
+
+class Audience(models.TextChoices):
+    """Who may read a version. The current one is always for all readers of its memory."""
+
+    SCOPE = "scope", _("readers of the memory")
+    MEMBERS = "members", _("members of the channel")  # it rests on what was said in private
+    NOBODY = "nobody", _("nobody")  # it rests on what its readers may not read any more
 
 
 class MemoryVersion(models.Model):
@@ -53,6 +79,7 @@ class MemoryVersion(models.Model):
     """
 
     Origin = Origin
+    Audience = Audience
 
     memory = models.ForeignKey("Memory", on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField(_("version"))
@@ -82,6 +109,7 @@ class MemoryVersion(models.Model):
     segment = models.ForeignKey(
         Segment, on_delete=models.SET_NULL, related_name="versions", null=True, blank=True
     )
+    audience = models.CharField(_("for"), max_length=10, choices=Audience, default=Audience.SCOPE)
     provisional = models.BooleanField(_("provisional"), default=False)
     # Whether the long-term memory above has read this wording.
     merged = models.BooleanField(_("merged"), default=False)
@@ -137,9 +165,10 @@ class MemoryVersion(models.Model):
         )
 
     def line_values(self) -> list[line_rules.Line]:
-        """The lines as plain values, with the keys of their messages."""
+        """The lines as plain values, with the keys of their messages. Without masked ones: nothing
+        is made from what was forgotten, though a person wrote or pinned it."""
         sources: dict[int, list[int]] = {}
-        lines = list(self.lines.order_by("position"))
+        lines = list(self.lines.filter(masked=False).order_by("position"))
         keys = [line.pk for line in lines]
         through = Line.sources.through.objects.filter(line__in=keys).order_by("pk")
         for line_id, message_id in through.values_list("line_id", "message_id"):
@@ -158,6 +187,19 @@ class MemoryVersion(models.Model):
     def held_lines(self) -> list[line_rules.Line]:
         """What a person wrote or pinned: no job loses it."""
         return [line for line in self.line_values() if line.is_held]
+
+    def without_masked(self, text: str) -> str:
+        """A text made over this version's, without the lines that were masked in it."""
+        masked = {
+            line_rules.words_of(line) for line in self.masked_lines().values_list("text", flat=True)
+        }
+        if not masked:
+            return text
+        kept = [line for line in text.split("\n") if line_rules.words_of(line) not in masked]
+        return "\n".join(kept).strip("\n")
+
+    def masked_lines(self) -> "models.QuerySet[Line]":
+        return self.lines.filter(masked=True)
 
     def write_lines(self, lines: Iterable[line_rules.Line]) -> None:
         values = list(lines)
@@ -179,6 +221,51 @@ class MemoryVersion(models.Model):
             for message_id in dict.fromkeys(line.sources)
         )
 
+    def mask(
+        self, known: Known, whole: Collection[int] = (), short: Mapping[int, Known] | None = None
+    ) -> int:
+        """Take out what may not be read any more, number kept: the lines with these keys as a whole,
+        elsewhere what quotes ``known``, or in a line of ``short`` that. How many lines it changed.
+
+        Unlike `rewrite` it touches texts of people too; their pages then refuse what was based on
+        the text from before. Call `Memory.show_newest` afterwards.
+        """
+        lines = list(self.lines.order_by("position"))
+        texts = [
+            line_rules.emptied(line.text)
+            if line.pk in whole
+            else (short or {}).get(line.pk, known).masked(line.text)
+            for line in lines
+        ]
+        together = known.masked("\n".join(texts)).split("\n")  # a quotation may fill several lines
+        if len(together) == len(texts):
+            texts = together
+        told = {line.text: text for line, text in zip(lines, texts, strict=True)}
+        changed = [line for line, text in zip(lines, texts, strict=True) if text != line.text]
+        content = "\n".join(told.get(part.rstrip(), part) for part in self.content.split("\n"))
+        content = known.masked(content)
+        values = {
+            "content": content if _HAS_WORDS.search(content.replace(MARK, "")) else MARK,
+            "put_back": [known.masked(told.get(text, text)) for text in self.put_back],
+            "kept": [known.masked(told.get(text, text)) for text in self.kept],
+        }
+        if not changed and all(getattr(self, name) == value for name, value in values.items()):
+            return 0
+        for line in changed:
+            line.text, line.masked = told[line.text], True
+        Line.objects.bulk_update(changed, ["text", "masked"], batch_size=200)
+        MemoryVersion.objects.filter(pk=self.pk).update(
+            revision=F("revision") + 1, updated_at=timezone.now(), **values
+        )
+        self.refresh_from_db()
+        return len(changed)
+
+    def withdraw(self) -> int:
+        """Nothing that it was made from is left: only what people hold stays."""
+        held = {Origin.PERSON}
+        lines = [line.pk for line in self.lines.all() if not (line.pinned or line.origin in held)]
+        return self.mask(Known(frozenset()), lines)
+
     def rewrite(self, draft: Draft) -> bool:
         """Replace the text in place, number kept. False, and nothing done, if it is a person's or
         was rewritten meanwhile; the caller then adds a version instead."""
@@ -192,7 +279,7 @@ class MemoryVersion(models.Model):
             self.lines.all().delete()
             self.refresh_from_db()
             self.write_lines(draft.lines)
-            self.memory._move_current()
+            self.memory.show_newest()
         return True
 
 
@@ -206,6 +293,8 @@ class Line(models.Model):
     since = models.PositiveIntegerField(_("since version"))
     # A person wants it word for word, whoever wrote it.
     pinned = models.BooleanField(_("pinned"), default=False)
+    # It quoted what was deleted in Slack: a mark stands in its place, and no merge reads it.
+    masked = models.BooleanField(_("masked"), default=False)
     sources = models.ManyToManyField(Message, related_name="lines")
 
     class Meta:

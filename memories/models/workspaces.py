@@ -33,10 +33,10 @@ class WorkspaceQuerySet(models.QuerySet["Workspace"]):
             Q(members__user=reader.user_id) | Q(people__in=reader.people())
         ).distinct()
 
-    def to_sync(self, before: datetime) -> "WorkspaceQuerySet":
-        """Connected by a first `manage.py sync`, and not synced since ``before``."""
+    def to_sync(self, now: datetime) -> "WorkspaceQuerySet":
+        """Connected, and their turn has come."""
         return self.filter(
-            Q(synced_at__isnull=True) | Q(synced_at__lt=before), connected_at__isnull=False
+            Q(sync_again_at__isnull=True) | Q(sync_again_at__lte=now), connected_at__isnull=False
         )
 
     def offer(self, now: datetime, again_after: timedelta) -> bool:
@@ -62,6 +62,10 @@ class Workspace(models.Model):
     # Set by the first sync: from then on memberships must be fresh to count (fail closed).
     connected_at = models.DateTimeField(_("connected to Slack"), null=True, blank=True)
     synced_at = models.DateTimeField(_("last sync"), null=True, blank=True)
+    # The worker looks into Slack again then; null: at the next opportunity.
+    sync_again_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # People and channels were last listed whole.
+    listed_at = models.DateTimeField(null=True, blank=True, editable=False)
     # A pass was queued and has not begun yet.
     offered_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -120,9 +124,18 @@ class Workspace(models.Model):
         self.connected_at = self.connected_at or now
         self.save(update_fields=["team_id", "name", "domain", "connected_at"])
 
-    def has_been_synced(self, now: datetime) -> None:
-        self.synced_at = now
+    def has_been_synced(self, as_of: datetime) -> None:
+        """All channels that are read are known up to here."""
+        self.synced_at = as_of
         self.save(update_fields=["synced_at"])
+
+    def has_been_listed(self, now: datetime) -> None:
+        self.listed_at = now
+        self.save(update_fields=["listed_at"])
+
+    def sync_again(self, at: datetime) -> None:
+        self.sync_again_at = at
+        self.save(update_fields=["sync_again_at"])
 
     def take_up(self) -> bool:
         """The pass begins: what comes in from now on needs another one. False: it began already."""

@@ -18,10 +18,14 @@ from memories.models.names import Names
 from memories.rules.lines import Line, words_of
 from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
-from memories.rules.prompts import UNKNOWN
+from memories.rules.prompts import UNKNOWN, for_model
 from memories.rules.settings import MemorySettings
 from memories.rules.slacktime import HOUR, from_micros
 from memories.rules.summary import Addition, MemoryLine, MessageLine, Reference, Request
+
+
+class MixedAudience(RuntimeError):
+    """A prompt would hold text that not all readers of its answer may read."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,10 @@ class Asker:
     def _segment(self, generation: Generation) -> Question:
         channel = _channel(generation.memory)
         messages = self._segment_messages(generation, channel)
-        references = self._workspace_reference(channel)
+        references = self._workspace_reference(generation.memory)
         previous = generation.memory.current
         if previous and not previous.provisional and previous.segment_id != generation.segment_id:
-            references.append(Reference("previous memory", previous.content))
+            references.append(self._refer("previous memory", generation.memory, generation.memory))
         return self._of_messages(
             generation.memory, messages, self.settings.short_term_max_tokens, references
         )
@@ -107,14 +111,13 @@ class Asker:
             # After an edit all is read again: then only what people hold is carried on.
             grows = read.exclude(thread_segment__in=segments).exists()
             base_lines = base.line_values() if grows else base.held_lines()
-        references = self._workspace_reference(channel)
+        references = self._workspace_reference(memory)
         known = Memory.objects.with_current().filter(
             channel=channel, scope=MemoryScope.CHANNEL, current__isnull=False
         )
         references += [
-            Reference(f"memory of #{channel.name}", m.current.content)
+            self._refer(f"memory of #{channel.name}", m, memory)
             for m in known.order_by("memory_type")
-            if m.current is not None
         ]
         question = self._of_messages(
             memory,
@@ -142,13 +145,15 @@ class Asker:
         channel = _channel(memory)
         refs = count(1)
         existing, cites = _memory_lines(base_lines, refs)
-        names = Names(self.names.people, {**self.names.channels, channel.slack_id: channel.name})
+        # Guests, who may be among its readers, do not know the names of other channels.
+        others = {} if self._has_guests(channel) else self.names.channels
+        names = Names(self.names.people, {**others, channel.slack_id: channel.name})
         lines = [
             MessageLine(
                 ref=next(refs),
                 at=from_micros(message.micros).astimezone(self.settings.zone),
-                author=message.author_name or UNKNOWN,
-                text=plain(message.text, names),
+                author=for_model(message.author_name) or UNKNOWN,
+                text=for_model(plain(message.text, names)),
                 thread=message.thread_ts if message.is_reply else "",
             )
             for message in messages
@@ -203,7 +208,7 @@ class Asker:
             place=f"#{channel.name}" if channel else self.workspace.name,
             existing=existing,
             additions=additions,
-            references=self._workspace_reference(channel) if channel else [],
+            references=self._workspace_reference(memory),
         )
         until_us = max((v.until_us for v in inputs), default=0)
         if generation.base and grows:
@@ -223,7 +228,10 @@ class Asker:
 
     # -- references (S3's table), readable by every reader of the output
 
-    def _workspace_reference(self, channel: Channel) -> list[Reference]:
+    def _workspace_reference(self, output: Memory) -> list[Reference]:
+        channel = output.channel
+        if channel is None or self._has_guests(channel):
+            return []
         memory = (
             Memory.objects.with_current()
             .filter(
@@ -234,9 +242,19 @@ class Asker:
             )
             .first()
         )
-        if memory is None or memory.current is None or self._has_guests(channel):
-            return []
-        return [Reference("workspace memory", memory.current.content)]
+        return [self._refer("workspace memory", memory, output)] if memory else []
+
+    def _refer(self, name: str, source: Memory, output: Memory) -> Reference:
+        """A memory's text beside what is summarised. Raises MixedAudience, whoever asked for it,
+        unless each reader of the output may read it."""
+        version, channel = source.current, output.channel
+        is_own = channel is not None and source.channel_id == channel.pk
+        is_wider = source.channel_id is None and channel is not None
+        if version is None or version.audience != MemoryVersion.Audience.SCOPE:
+            raise MixedAudience(f"{source.pk} for {output.pk}")
+        if not (is_own or (is_wider and channel and not self._has_guests(channel))):
+            raise MixedAudience(f"{source.pk} for {output.pk}")
+        return Reference(name, for_model(version.content), same_memory=source.pk == output.pk)
 
     def _has_guests(self, channel: Channel) -> bool:
         """Guests read the channel but not the workspace's memory: its text must not reach them."""
@@ -258,6 +276,7 @@ def _memory_lines(
     shown: list[MemoryLine] = []
     cites: list[Sequence[int]] = []
     for line in lines:
-        shown.append(MemoryLine(next(refs), words_of(line.text), by_person=line.is_held))
+        text = for_model(words_of(line.text))
+        shown.append(MemoryLine(next(refs), text, by_person=line.is_held))
         cites.append(line.sources)
     return shown, cites

@@ -9,8 +9,17 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from memories.models import Draft, Generation, Memory, MemoryVersion, Segment, StaleBase
-from memories.pipeline import owe
+from memories.models import (
+    Channel,
+    Draft,
+    Generation,
+    Memory,
+    MemoryVersion,
+    Message,
+    Segment,
+    StaleBase,
+)
+from memories.pipeline import guarding, owe
 from memories.pipeline.ask import Question
 from memories.rules.breaker import back_off
 from memories.rules.faults import MOST_ATTEMPTS, Then, is_sudden_shrink, what_next
@@ -22,6 +31,7 @@ from memories.rules.summary import MOST_SOURCES, Reading, SummariserError, Way
 from memoryhub.failpoints import fail_point
 
 REFUSED = "content_filter"
+QUARANTINED = "quarantined"  # every line of the reply was held back
 _BAD_REPLY = "The reply was not saved: %s."
 
 
@@ -51,6 +61,7 @@ def close(generation: Generation, question: Question, now: datetime) -> Closed:
         return Closed(outcome=f"fault: {bad}")
     try:
         with transaction.atomic():
+            hold_readers(generation)
             if not generation.close(Generation.State.DONE, now):
                 return Closed(outcome="lost")
             closed = write(generation, question, reading)
@@ -59,8 +70,10 @@ def close(generation: Generation, question: Question, now: datetime) -> Closed:
             return closed
     except StaleBase:
         return supersede(generation, now)
+    except guarding.NothingLeft as left:
+        return _hold_back(generation, left, now)
     except SuddenShrink:
-        return _propose(generation, now)
+        return _propose(generation, question, reading, now)
 
 
 def fail(generation: Generation, error: SummariserError, now: datetime) -> None:
@@ -103,12 +116,22 @@ def bury(generation: Generation, now: datetime) -> None:
             owe.follow_ups(generation)
 
 
-def _propose(generation: Generation, now: datetime) -> Closed:
+def _propose(generation: Generation, question: Question, reading: Reading, now: datetime) -> Closed:
     """The text would lose most of what it says: a person decides (rule 8)."""
     with transaction.atomic():
         if generation.close(Generation.State.PROPOSED, now):
+            guarding.keep(generation, guarding.judge(generation, question, reading).held)
             owe.follow_ups(generation)
     return Closed(outcome="held for a person")
+
+
+def _hold_back(generation: Generation, left: guarding.NothingLeft, now: datetime) -> Closed:
+    """A merge of which nothing may be written is given up at once, not paid again: the old text
+    stays, what it read stays owed to the next merge, and its lines wait for a person."""
+    with transaction.atomic():
+        guarding.keep(generation, left.held)
+        fail(generation, SummariserError(QUARANTINED, _BAD_REPLY % QUARANTINED), now)
+    return Closed(outcome=f"fault: {QUARANTINED}")
 
 
 def supersede(generation: Generation, now: datetime) -> Closed:
@@ -136,7 +159,15 @@ def write(
         return Closed(outcome="nothing to remember")
     memory = generation.memory
     memory.lock()
-    made = made_lines(generation.cites, reading)
+    judged = guarding.judge(generation, question, reading)
+    is_merge = memory.memory_type == MemoryType.LONG_TERM or memory.scope == MemoryScope.WORKSPACE
+    if judged.is_empty and is_merge:
+        raise guarding.NothingLeft(judged.held)
+    guarding.keep(generation, judged.held)
+    if judged.is_empty:  # what the segment says waits for a person, line for line
+        _mark(generation, Segment.Outcome.NOTHING)
+        return Closed(outcome="held back")
+    made = made_lines(generation.cites, judged.reading)
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         version = _write_segment(generation, question, made)
     else:
@@ -194,6 +225,7 @@ def _write_segment(
         trigger=_trigger(generation),
         put_back=put_back,
         kept=kept,
+        audience=_audience(question, replaced if held else None),
     )
     if replaced is not None and replaced.rewrite(draft):
         return replaced
@@ -232,6 +264,7 @@ def _write_merge(
         trigger=_trigger(generation),
         put_back=put_back,
         kept=kept,
+        audience=_audience(question, base),
     )
     if base is not None and draft.text == base.content:
         return None
@@ -243,6 +276,27 @@ def _write_merge(
             raise StaleBase(memory.current)
         return base
     return memory.add_version(draft, expected_head=memory.head)
+
+
+def hold_readers(generation: Generation) -> None:
+    """Until the transaction ends its channel keeps its readers: one that turns public waits, or is
+    seen as it is by then."""
+    channel = generation.memory.channel_id
+    if channel is not None:
+        list(Channel.objects.select_for_update(no_key=True).filter(pk=channel))
+
+
+def _audience(question: Question, grown_from: MemoryVersion | None) -> str:
+    """Of a public channel's text: its members alone, where it rests on what was said in private, or
+    carries on lines of a text that does."""
+    if grown_from is not None and grown_from.audience != MemoryVersion.Audience.SCOPE:
+        return grown_from.audience
+    said = [key for keys in question.cites for key in keys]
+    private = Message.objects.filter(
+        pk__in=said, was_private=True, channel__kind=Channel.Kind.PUBLIC
+    )
+    restricted = bool(question.request.messages) and private.exists()
+    return MemoryVersion.Audience.MEMBERS if restricted else MemoryVersion.Audience.SCOPE
 
 
 def _base_lines(generation: Generation, question: Question) -> list[Line]:

@@ -18,7 +18,7 @@ from memories.rules.context_text import ChannelTexts, Material, Version
 from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType, parse_thread_scope_id
 from memories.rules.notes import NoteText
-from memories.rules.prompts import UNKNOWN, message_line
+from memories.rules.prompts import UNKNOWN, for_model, message_line
 from memories.rules.settings import MemorySettings
 from memories.rules.slacktime import HOUR, from_micros, micros, to_micros
 
@@ -80,18 +80,25 @@ class _Rows:
         """The named channel's id, "" without one."""
         return rules.find_channel(self.names.channels, self.channel) if self.channel else ""
 
-    @cached_property
+    @property
     def names(self) -> Names:
-        """The channels that the reader sees, and the people whom their messages mention."""
+        return Names(self._named["person"], self._named["channel"])
+
+    @cached_property
+    def _named(self) -> dict[str, dict[str, str]]:
+        """The channels that the reader sees, those that the workspace's memory includes by opt-in,
+        and the people whom messages mention."""
         channels = Channel.objects.filter(workspace=self.workspace).visible_to(self.reader)
         found = channels.order_by().values_list("slack_id", "name", Value("channel"))
+        included = self.workspace.channels.opted_in().order_by()
+        found = found.union(included.values_list("slack_id", "name", Value("included")), all=True)
         if self.channel:
             people = self.workspace.people.order_by()
             found = found.union(people.values_list("slack_id", "name", Value("person")), all=True)
-        by_kind: dict[str, dict[str, str]] = {"channel": {}, "person": {}}
+        by_kind: dict[str, dict[str, str]] = {"channel": {}, "person": {}, "included": {}}
         for slack_id, name, kind in found:
             by_kind[kind][slack_id] = name
-        return Names(by_kind["person"], by_kind["channel"])
+        return by_kind
 
     def material(self, persona: str, *, with_notes: bool) -> Material:
         own = self.own
@@ -118,6 +125,9 @@ class _Rows:
             target_thread_ts=self.thread_ts,
             workspace_long_term=workspace.get(MemoryType.LONG_TERM),
             workspace_short_term=workspace.get(MemoryType.SHORT_TERM),
+            workspace_includes=sorted(self._named["included"].values())
+            if MemoryType.LONG_TERM in workspace
+            else (),
             channels=[
                 ChannelTexts(slack_id, name, long_term.get(slack_id), history[slack_id])
                 for slack_id, name in self.names.channels.items()
@@ -144,9 +154,9 @@ class _Rows:
         of_channel = Q(memory__scope=MemoryScope.CHANNEL, memory__memory_type=MemoryType.LONG_TERM)
         current = Q(memory__current=F("pk")) & (of_workspace | of_channel | self._of_threads())
         ranked = (
-            MemoryVersion.objects.filter(
-                (is_history & ~replaced) | current, memory__workspace=self.workspace
-            )
+            MemoryVersion.objects.visible_to(self.reader)
+            .saying_something()
+            .filter((is_history & ~replaced) | current, memory__workspace=self.workspace)
             .annotate(
                 rank=Window(
                     RowNumber(),
@@ -156,11 +166,7 @@ class _Rows:
             )
             .filter(rank__lte=rules.history_limit(self.settings))
         )
-        return (
-            MemoryVersion.objects.visible_to(self.reader)
-            .filter(pk__in=ranked.values("pk"))
-            .select_related("memory")
-        )
+        return MemoryVersion.objects.filter(pk__in=ranked.values("pk")).select_related("memory")
 
     def _of_threads(self) -> Q:
         """The target thread, else those of the named channel with a message in the window."""
@@ -198,8 +204,8 @@ class _Rows:
                 message.micros,
                 message_line(
                     from_micros(message.micros).astimezone(self.settings.zone),
-                    message.author_name or UNKNOWN,
-                    plain(message.text, self.names),
+                    for_model(message.author_name) or UNKNOWN,
+                    for_model(plain(message.text, self.names)),
                 ),
                 # A root may not say yet that it has become one.
                 message.ts if message.ts == self.thread_ts else message.thread_ts,

@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
+from django.db import transaction
+from django.db.models import Max
+
 from memories.models import Channel, Message, Workspace
 from memories.pipeline.locks import storing
 from memories.pipeline.roster import store_channels, store_people
 from memories.pipeline.store import store_messages
 from memories.rules.outcomes import Outcome, Result, Tally, Thing, quarantined, skipped
-from memories.rules.slacktext import as_dict, as_text
+from memories.rules.slack import slack_id
+from memories.rules.slacktext import as_dict
 from memories.rules.slacktime import HOUR, to_micros, ts_from_micros
 from memories.slack.export import Export, ExportFolder
 
@@ -74,9 +78,12 @@ def import_export(
     now: datetime,
     *,
     backfill: Backfill = None,
+    direct_messages: bool = False,
     progress: Progress = lambda where, seen: None,
 ) -> ImportReport:
     """Store all that the export holds; ``progress`` is told where it is and how much it has seen.
+
+    Direct and group messages only with ``direct_messages``: as channels of their members alone.
 
     Stopped anywhere and run again it comes to the same end. Raises `Busy` when another import or
     sync of the workspace is at work, and `WrongTeam`.
@@ -85,21 +92,27 @@ def import_export(
         report = ImportReport()
         tell = _Teller(progress)
         _settle_team(workspace, export)
-        known_at = min(now, export.newest_day or now)
+        # Without a day nobody knows how old its lists are: what Slack itself told is newer.
+        known_at = min(now, export.newest_day or workspace.connected_at or now)
         people = tell.through("people", export.people())
         report.tally.add(store_people(workspace, people))
         listed = tell.through("channels", export.channels())
-        report.tally.add(store_channels(workspace, listed, known_at=known_at))
+        report.tally.add(
+            store_channels(workspace, listed, known_at=known_at, direct=direct_messages)
+        )
         channels = {row.slack_id: row for row in workspace.channels.select_related("workspace")}
         imported: dict[int, Channel] = {}
         for folder in export.folders():
             raws = tell.through(folder.name, export.messages(folder))
             channel = channels.get(folder.slack_id)
-            if folder.kind in ("public", "private") and channel is not None:
-                report.tally.add(store_messages(channel, raws, now))
-                imported[channel.pk] = channel
+            if folder.is_direct and not direct_messages:
+                _leave_out(folder, raws, report, skipped("direct messages"))
+            elif channel is None:
+                _leave_out(folder, raws, report, UNLISTED)
             else:
-                _leave_out(folder, raws, report)
+                store = store_messages if folder.is_public else _store_in_private
+                report.tally.add(store(channel, raws, now))
+                imported[channel.pk] = channel
         _count_files(export, report)
         for channel in imported.values():
             _widen(channel, backfill, now)
@@ -125,7 +138,7 @@ class _Teller:
 
 def _settle_team(workspace: Workspace, export: Export) -> None:
     """Learn the workspace's team from its first export; refuse another team's."""
-    teams = Counter(as_text(as_dict(raw).get("team_id")) for raw in export.people())
+    teams = Counter(slack_id(as_dict(raw).get("team_id")) for raw in export.people())
     del teams[""]
     if not workspace.team_id and teams:
         workspace.join_team(teams.most_common(1)[0][0])
@@ -133,9 +146,22 @@ def _settle_team(workspace: Workspace, export: Export) -> None:
         raise WrongTeam
 
 
-def _leave_out(folder: ExportFolder, raws: Iterator[object], report: ImportReport) -> None:
+def _store_in_private(channel: Channel, raws: Iterator[object], now: datetime) -> Tally:
+    """What an export holds of a private channel is for its members, even where a later one has told
+    that the channel became public."""
+    if not channel.is_public:
+        return store_messages(channel, raws, now)
+    with transaction.atomic():
+        before = channel.messages.aggregate(newest=Max("pk"))["newest"] or 0
+        tally = store_messages(channel, raws, now)
+        channel.messages.filter(pk__gt=before).update(was_private=True)
+    return tally
+
+
+def _leave_out(
+    folder: ExportFolder, raws: Iterator[object], report: ImportReport, outcome: Outcome
+) -> None:
     count = sum(1 for _ in raws)
-    outcome: Outcome = skipped("direct messages") if folder.kind else UNLISTED
     report.tally.see(Thing.MESSAGE, count)
     report.tally.end(Thing.MESSAGE, outcome, count)
     if outcome is UNLISTED:

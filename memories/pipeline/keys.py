@@ -39,5 +39,9 @@ def merge_key(memory: Memory, base: Numbered | None, read: Iterable[tuple[int, i
     return input_key(memory.pk, "merge", base, list(read))
 
 
-def numbered(version: MemoryVersion | None) -> Numbered | None:
-    return (version.number, version.revision) if version else None
+def numbered(version: MemoryVersion | None, memory: Memory) -> Numbered | None:
+    """The base of a merge. A memory whose versions are all withheld begins anew, once for each
+    version that was withheld: with the same inputs as long ago, perhaps, and yet wanted."""
+    if version is not None:
+        return version.number, version.revision
+    return (memory.head, -1) if memory.head else None

@@ -86,19 +86,22 @@ def channel_merge(channel: Channel, as_of_us: int) -> bool:
 
 
 def workspace_merges(workspace: Workspace, as_of_us: int) -> None:
-    """Once the public channels have settled: long-term from long-term, and, where switched on,
-    short-term from short-term memories. Private channels never take part."""
-    public = workspace.channels.public()
-    busy = Generation.objects.filter(memory__channel__in=public, memory__scope=MemoryScope.CHANNEL)
+    """Once the channels that flow into it have settled: long-term from long-term, and, where switched
+    on, short-term from short-term memories, of public channels alone."""
+    flowing = workspace.channels.flowing()
+    busy = Generation.objects.filter(memory__channel__in=flowing, memory__scope=MemoryScope.CHANNEL)
     if busy.unsettled(timezone.now()).exists():
         return
     long_term = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
     if not long_term.generations.unfinished().exists():
-        changed = _not_paused(_current_of(public, MemoryType.LONG_TERM).not_merged())
+        changed = _not_paused(_current_of(flowing, MemoryType.LONG_TERM).not_merged())
         _owe_merge(long_term, _as_many_as_fit(changed.order_by("memory__channel")), as_of_us)
     if workspace.memory_settings.workspace_short_term:
         short_term = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
         window_us = workspace.memory_settings.short_term_window_hours * HOUR
+        public = flowing.filter(  # opted in is the long-term text alone
+            kind=Channel.Kind.PUBLIC, is_shared=False
+        )
         recent = _not_paused(_current_of(public, MemoryType.SHORT_TERM)).filter(
             until_us__gte=as_of_us - window_us
         )
@@ -149,7 +152,7 @@ def _owe_merge(memory: Memory, inputs: Sequence[MemoryVersion], as_of_us: int) -
         return
     base, backfill = memory.current, _order_of(inputs)
     generation, made = Generation.objects.get_or_create(
-        input_key=merge_key(memory, numbered(base), [(v.pk, v.revision) for v in inputs]),
+        input_key=merge_key(memory, numbered(base, memory), [(v.pk, v.revision) for v in inputs]),
         defaults={
             "memory": memory,
             "base": base,
@@ -159,9 +162,8 @@ def _owe_merge(memory: Memory, inputs: Sequence[MemoryVersion], as_of_us: int) -
         },
     )
     if made:
-        memory.generations.proposed().exclude(pk=generation.pk).update(
-            state=Generation.State.SUPERSEDED  # it is asked anew, with more to read
-        )
+        asked_before = memory.generations.proposed().exclude(pk=generation.pk)
+        asked_before.end(Generation.State.SUPERSEDED)  # it is asked anew, with more to read
         generation.take_inputs(inputs)
     elif generation.want_again():
         Generation.objects.filter(pk=generation.pk).update(backfill=backfill)
@@ -179,11 +181,13 @@ def is_as_owed(generation: Generation) -> bool:
 
 
 def may_flow(generation: Generation) -> bool:
-    """Only public channels flow into the workspace's memories, whenever one was made private."""
-    if generation.memory.scope != MemoryScope.WORKSPACE:
-        return True
-    public = Channel.objects.public().filter(workspace=generation.memory.workspace_id)
-    return not generation.read.exclude(version__memory__channel__in=public).exists()
+    """Only channels that are public, or opted in, flow into the workspace's memories, whenever that
+    changed; and nothing that fewer people may read."""
+    may = models.Q(version__audience=MemoryVersion.Audience.SCOPE)
+    if generation.memory.scope == MemoryScope.WORKSPACE:
+        flowing = Channel.objects.flowing().filter(workspace=generation.memory.workspace_id)
+        may &= models.Q(version__memory__channel__in=flowing)
+    return not generation.read.exclude(may).exists()
 
 
 def thread(memory: Memory, as_of_us: int) -> None:
@@ -206,7 +210,7 @@ def thread(memory: Memory, as_of_us: int) -> None:
     last = waiting[-1]
     backfill = Backfill.objects.of_channel(memory.channel)
     Generation.objects.get_or_create(
-        input_key=thread_key(memory, numbered(base), digest),
+        input_key=thread_key(memory, numbered(base, memory), digest),
         defaults={
             "memory": memory,
             "segment": last,

@@ -1,7 +1,7 @@
 """messages → segments, and the generation rows that they want (rules 1, 2, 3 and 7)."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,7 +9,16 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, Exists, Max, OuterRef, Q
 
-from memories.models import Backfill, Channel, Generation, Memory, Message, Segment, Workspace
+from memories.models import (
+    Backfill,
+    Channel,
+    Generation,
+    Memory,
+    MemoryVersion,
+    Message,
+    Segment,
+    Workspace,
+)
 from memories.pipeline import owe
 from memories.pipeline.keys import provisional_key, segment_key
 from memories.rules.memory import MemoryType
@@ -55,7 +64,7 @@ def channels_to_plan(workspace: Workspace, now_us: int) -> list[Channel]:
     if workspace.memory_settings.thread_memories:
         wanted |= Q(pk__in={channel for channel, _ in _threads_to_plan(workspace, now_us)})
     stale = Segment.objects.filter(channel=OuterRef("pk"), stale=True)
-    return list(workspace.channels.filter(wanted | Exists(stale)).order_by("pk"))
+    return list(workspace.channels.known().filter(wanted | Exists(stale)).order_by("pk"))
 
 
 def _threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set[tuple[int, str]]:
@@ -183,11 +192,13 @@ def _owe_segment(
     messages: Sequence[Waiting],
     now_us: int,
     backfill: Backfill | None = None,
+    *,
+    again: bool = False,
 ) -> None:
     if not any(m.has_text for m in messages):
         segment.settle(Segment.Outcome.SKIPPED)
         return
-    Generation.objects.get_or_create(
+    generation, made = Generation.objects.get_or_create(
         input_key=segment_key(memory, segment, ((m.ts, m.edited_ts) for m in messages)),
         defaults={
             "memory": memory,
@@ -201,6 +212,8 @@ def _owe_segment(
             },
         },
     )
+    if again and not made:
+        generation.make_again()
 
 
 def _owe_provisional(memory: Memory, waiting: Sequence[Waiting], due: Due, now_us: int) -> None:
@@ -232,10 +245,23 @@ def _owe_again_for_edits(channel: Channel, memory: Memory, now_us: int) -> None:
             continue  # when it is wanted again, it is read as it is then
         if segment.outcome == Segment.Outcome.REMEMBERED and not segment.versions.exists():
             continue  # overwritten since by a later text: disabled history keeps one
+        if segment.messages.filter(state=Message.State.EXPIRED).exists():
+            continue  # made again it would lose what they said; what was deleted is masked
         segment.reason = Trigger.EDITED
         messages = _read(segment.messages.rememberable())
         if any(m.has_text for m in messages):
-            _owe_segment(memory, segment, messages, now_us)
+            _owe_segment(memory, segment, messages, now_us, again=True)
+        else:
+            segment.settle(Segment.Outcome.SKIPPED)
+            _nothing_is_left(memory, memory.versions.filter(segment=segment))
+
+
+def _nothing_is_left(memory: Memory, versions: Iterable[MemoryVersion]) -> None:
+    """All that these were made from was deleted: their text goes, but for what people hold."""
+    memory.lock()
+    for version in versions:
+        version.withdraw()
+    memory.show_newest()
 
 
 def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:
@@ -244,6 +270,14 @@ def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:
     if memory.generations.filter(state__in=asked).exists():
         return  # perhaps before the edit: once that is written, a pass comes here again
     segments = channel.segments.filter(thread_ts=memory.thread_ts)
+    said = channel.messages.filter(thread_segment__in=segments)
+    if said.filter(state=Message.State.EXPIRED).exists():
+        segments.update(stale=False)
+        return  # as with a channel's segments
+    if not any(m.has_text for m in _read(said.rememberable())):
+        segments.update(stale=False, outcome=Segment.Outcome.SKIPPED)
+        _nothing_is_left(memory, memory.versions.all())
+        return
     segments.filter(outcome=Segment.Outcome.CANCELLED).update(stale=False)
     segments.exclude(outcome=Segment.Outcome.CANCELLED).update(
         stale=False, outcome=Segment.Outcome.WAITING

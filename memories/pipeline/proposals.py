@@ -4,17 +4,19 @@ from django.db import transaction
 from django.utils import timezone
 
 from memories.models import AuditEvent, Generation, Memory, MemoryVersion, StaleBase, User
-from memories.pipeline import owe
+from memories.pipeline import guarding, owe
 from memories.pipeline.ask import Asker
-from memories.pipeline.close import made_lines, supersede, write
+from memories.pipeline.close import hold_readers, made_lines, supersede, write
 from memories.rules.lines import Line, merged
 from memories.rules.reply import read_reply
 from memories.rules.tokens import estimate
 
 
 def of(memory: Memory) -> Generation | None:
-    """The proposal that waits for this memory, the newest if there are several."""
-    return memory.generations.proposed().with_memory().order_by("-pk").first()
+    """The proposal that waits for this memory, the newest if there are several. One that read what
+    the memory's readers may not read any more is none."""
+    found = memory.generations.proposed().with_memory().order_by("-pk").first()
+    return found if found is not None and owe.may_flow(found) else None
 
 
 def sizes(generation: Generation) -> tuple[int, int] | None:
@@ -32,7 +34,8 @@ def lines(generation: Generation) -> list[Line]:
     reply = generation.saved_reply
     if reply is None:
         return []
-    made = made_lines(generation.cites, read_reply(reply, question.request))
+    reading = read_reply(reply, question.request)
+    made = made_lines(generation.cites, guarding.judge(generation, question, reading).reading)
     return merged(generation.base.line_values() if generation.base else [], made).lines
 
 
@@ -48,6 +51,7 @@ def accept(generation: Generation, *, by: User | None) -> MemoryVersion | None:
         if not owe.is_as_owed(generation):
             raise StaleBase(generation.memory.current)
         with transaction.atomic():
+            hold_readers(generation)
             if not generation.close(Generation.State.DONE, now):
                 return None
             reading = read_reply(reply, question.request)
@@ -60,6 +64,9 @@ def accept(generation: Generation, *, by: User | None) -> MemoryVersion | None:
                 subject=str(generation),
             )
             return closed.version
+    except guarding.NothingLeft as left:  # the rules have grown since
+        supersede(generation, now)
+        raise StaleBase(generation.memory.current) from left
     except StaleBase:
         supersede(generation, now)
         raise

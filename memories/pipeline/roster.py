@@ -5,6 +5,7 @@ and what a row already knows better is left alone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import TypeVar
@@ -12,7 +13,9 @@ from typing import TypeVar
 from django.db import transaction
 
 from memories.models import Channel, ChannelMember, Person, Workspace
-from memories.rules.outcomes import DUPLICATE, STORED, UPDATED, Outcome, Tally, Thing
+from memories.pipeline import audience
+from memories.pipeline.linking import link_people
+from memories.rules.outcomes import DUPLICATE, STORED, UPDATED, Outcome, Tally, Thing, skipped
 from memories.rules.slack import SLACKBOT, ChannelIn, PersonIn, channel, person
 
 PEOPLE_IN_A_BATCH = 500
@@ -22,12 +25,16 @@ _PERSON_FIELDS = (
     *("name", "real_name", "email", "updated"),
     *("is_bot", "is_guest", "is_external", "is_deleted"),
 )
-_CHANNEL_FIELDS = ("name", "is_archived", "topic", "purpose")
+_CHANNEL_FIELDS = ("name", "is_archived", "is_shared", "topic", "purpose")
 _T = TypeVar("_T")
 
 
 def store_people(workspace: Workspace, raws: Iterable[object]) -> Tally:
-    """People as they are now; one known from a later profile (``updated``) stays as it is."""
+    """People as they are now; one known from a later profile (``updated``) stays as it is.
+
+    Of a workspace that is connected live no e-mail addresses are kept unless it wants them.
+    """
+    with_emails = workspace.connected_at is None or workspace.memory_settings.read_emails
     tally = Tally()
     for batch in _batches(raws, PEOPLE_IN_A_BATCH):
         tally.see(Thing.PERSON, len(batch))
@@ -37,10 +44,11 @@ def store_people(workspace: Workspace, raws: Iterable[object]) -> Tally:
             if isinstance(read, Outcome):
                 tally.end(Thing.PERSON, read)
             else:
-                found.append(read)
+                found.append(read if with_emails else replace(read, email=""))
         with transaction.atomic():
             for outcome in _keep_people(workspace, found):
                 tally.end(Thing.PERSON, outcome)
+    link_people(workspace)
     return tally
 
 
@@ -53,10 +61,15 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn]) -> list[Outcom
     for one in found:
         row = rows.get(one.slack_id)
         values = {name: getattr(one, name) for name in _PERSON_FIELDS}
+        if one.is_guest is None:  # who was a guest stays one until Slack says otherwise
+            values["is_guest"] = row is not None and row.is_guest
         if row is None:
             row = rows[one.slack_id] = Person(workspace=workspace, slack_id=one.slack_id, **values)
             new.append(row)
             outcomes.append(STORED)
+            continue
+        if row.forgotten_at is not None:
+            outcomes.append(skipped("forgotten"))
             continue
         before = {name: getattr(row, name) for name in _PERSON_FIELDS}
         values["updated"] = one.updated or row.updated
@@ -118,8 +131,9 @@ def store_channels(
     *,
     known_at: datetime,
     live: bool = False,
+    direct: bool = False,
 ) -> Tally:
-    """Channels with what their source calls them: public, private, im or mpim.
+    """Channels with what their source calls them: public, private, im or mpim (only if ``direct``).
 
     ``known_at``: the moment that the objects describe; one that tells of an earlier moment than
     the row's changes nothing. Only ``live`` objects, those that Slack answers now, may turn a
@@ -130,7 +144,7 @@ def store_channels(
         tally.see(Thing.CHANNEL, len(batch))
         with transaction.atomic():
             for raw, kind in batch:
-                read = channel(raw, kind)
+                read = channel(raw, kind, direct=direct)
                 if not isinstance(read, Outcome):
                     read = _keep_channel(workspace, read, known_at, live=live)
                 tally.end(Thing.CHANNEL, read)
@@ -141,6 +155,8 @@ def _keep_channel(
     workspace: Workspace, found: ChannelIn, known_at: datetime, *, live: bool
 ) -> Outcome:
     values = {name: getattr(found, name) for name in _CHANNEL_FIELDS}
+    if found.kind == Channel.Kind.IM:
+        values["name"] = _names_of(workspace, found)
     row = workspace.channels.filter(slack_id=found.slack_id).first()
     if row is None:
         row = workspace.channels.create(slack_id=found.slack_id, kind=found.kind, **values)
@@ -148,12 +164,24 @@ def _keep_channel(
     elif row.members_known_at and known_at < row.members_known_at:
         return DUPLICATE
     else:
-        if live or found.kind == Channel.Kind.PRIVATE:
+        # Slack was asked before an event told of fewer readers: the event is the later word.
+        is_older = row.narrowed_at is not None and known_at <= row.narrowed_at
+        if (live and not is_older) or row.is_public:
             values["kind"] = found.kind
+        if is_older:
+            values["is_shared"] = found.is_shared or row.is_shared
+        was, was_shared = row.kind, row.is_shared
         outcome = UPDATED if row.describe(values) else DUPLICATE
+        audience.follow(row, was, was_shared=was_shared)
     if found.members is not None and set_members(row, found.members, known_at):
         outcome = outcome if outcome is STORED else UPDATED
     return outcome
+
+
+def _names_of(workspace: Workspace, found: ChannelIn) -> str:
+    """What a conversation of two is called: Slack gives it no name."""
+    names = workspace.people.filter(slack_id__in=found.members or ()).names()
+    return ", ".join(sorted(names.values()))[:200] or found.name
 
 
 def set_members(channel: Channel, slack_ids: Sequence[str], known_at: datetime) -> bool:

@@ -2,15 +2,19 @@
 
 The end state does not depend on the order in which files and walks come, nor on how often
 the same message does: of two versions the later edit stays, a deletion stays for good, and a reply
-makes a placeholder for a root that nobody has seen yet. Each batch is one transaction.
+makes a placeholder for a root that nobody has seen yet. Each batch is one transaction, in which the
+words of what was deleted or edited leave every other place too (`forgetting`).
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db import transaction
 
-from memories.models import Channel, Message, Segment
+from memories.models import Channel, Message, Person, Segment
+from memories.pipeline import forgetting
+from memories.pipeline.forgetting import Gone
 from memories.pipeline.roster import people_by_id
 from memories.rules.outcomes import (
     DUPLICATE,
@@ -20,12 +24,16 @@ from memories.rules.outcomes import (
     Outcome,
     Tally,
     Thing,
+    skipped,
 )
+from memories.rules.profiles import without_labels, without_names
 from memories.rules.slackmessages import MessageIn, message
-from memories.rules.slacktime import micros, micros_or_0, to_micros
+from memories.rules.slacktime import HOUR, micros, micros_or_0, to_micros
 
 BATCH = 1000
 BATCH_CHARACTERS = 8_000_000
+FORGOTTEN = skipped("forgotten")
+TOO_OLD = skipped("older than messages are kept")
 
 _CONTENT = (
     *(
@@ -66,10 +74,10 @@ def store_messages(
         waiting.append(read)
         size += len(read.raw)
         if len(waiting) == BATCH or size > BATCH_CHARACTERS:
-            _store_batch(channel, waiting, people, tally, live=live)
+            _store_batch(channel, waiting, people, tally, now_us, live=live)
             waiting, size = [], 0
     if waiting:
-        _store_batch(channel, waiting, people, tally, live=live)
+        _store_batch(channel, waiting, people, tally, now_us, live=live)
     return tally
 
 
@@ -78,26 +86,33 @@ def _store_batch(
     found: Sequence[MessageIn],
     people: dict[str, int],
     tally: Tally,
+    now_us: int,
     *,
     live: bool,
 ) -> None:
     with transaction.atomic():
-        outcomes = _write(channel, found, people, live=live)
+        outcomes = _write(channel, found, people, now_us, live=live)
     for outcome in outcomes:
         tally.end(Thing.MESSAGE, outcome)
 
 
 def _write(
-    channel: Channel, found: Sequence[MessageIn], people: dict[str, int], *, live: bool
+    channel: Channel,
+    found: Sequence[MessageIn],
+    people: dict[str, int],
+    now_us: int,
+    *,
+    live: bool,
 ) -> list[Outcome]:
     # In turn with whoever else stores in this channel, so that no message comes twice, and with a
-    # pass that cuts it, so that no edit misses its segment.
-    Channel.objects.select_for_update().get(pk=channel.pk)
+    # pass that cuts it, so that no edit misses its segment; and with who forgets it.
+    locked = Channel.objects.select_for_update().get(pk=channel.pk)
     authors: dict[str, tuple[str, str]] = {}
     for one in found:
         if one.author and not authors.get(one.author, ("", ""))[0]:
             authors[one.author] = (one.author_name or one.username, one.author_team)
     people_by_id(channel.workspace, authors, people)
+    unwanted = _Unwanted.of(channel, locked.forgotten_at, people, authors, now_us)
     keys = {one.ts for one in found} | {one.thread_ts for one in found if one.thread_ts}
     # The span of time spares a database without statistics from reading the whole channel.
     times = [micros(key) for key in keys]
@@ -108,12 +123,19 @@ def _write(
     for one in found:
         author_id = people[one.author] if one.author else None
         row = rows.get(one.ts)
-        if row is None:
-            row = rows[one.ts] = _new(channel, one, author_id)
+        if why := unwanted.why(one):
+            outcomes.append(why)
+            if row is None:
+                row = rows[one.ts] = _tombstone(channel, one, why)
+                change.new.append(row)
+            else:
+                change.bury(row, one, why, live=live)
+        elif row is None:
+            row = rows[one.ts] = _new(channel, unwanted.cleaned(one), author_id)
             change.new.append(row)
             outcomes.append(STORED_NOTICE if one.is_notice else STORED)
         else:
-            outcomes.append(change.merge(row, one, author_id, live=live))
+            outcomes.append(change.merge(row, unwanted.cleaned(one), author_id, live=live))
         if one.thread_ts and one.thread_ts != one.ts:
             root = rows.get(one.thread_ts)
             if root is None:
@@ -122,8 +144,57 @@ def _write(
             elif not root.thread_ts:
                 root.thread_ts = root.ts
                 change.moved(root)
-    change.save()
+    change.save(channel)
+    # Of a person who is no source, nothing is one.
+    revoked = Person.objects.filter(pk__in=set(people.values()), is_revoked=True).values("pk")
+    channel.messages.filter(ts__in=keys, author__in=revoked).update(is_revoked=True)
     return outcomes
+
+
+@dataclass(frozen=True)
+class _Unwanted:
+    """What is not taken in (again): what was said before its channel or its author was forgotten,
+    and what is older than messages are kept. Only its place in the conversation is."""
+
+    channel_us: int  # up to here; 0 where nothing was forgotten
+    horizon_us: int
+    people: dict[str, int]  # Slack id of a forgotten person → up to here
+
+    @classmethod
+    def of(
+        cls,
+        channel: Channel,
+        forgotten_at: datetime | None,
+        known: dict[str, int],
+        authors: Iterable[str],
+        now_us: int,
+    ) -> "_Unwanted":
+        days = channel.workspace.memory_settings.retention_days
+        keys = [known[slack_id] for slack_id in authors]
+        forgotten = Person.objects.filter(pk__in=keys, forgotten_at__isnull=False)
+        return cls(
+            channel_us=to_micros(forgotten_at) if forgotten_at else 0,
+            horizon_us=now_us - days * 24 * HOUR if days else 0,
+            people={
+                slack_id: to_micros(at)
+                for slack_id, at in forgotten.values_list("slack_id", "forgotten_at")
+                if at is not None
+            },
+        )
+
+    def why(self, one: MessageIn) -> Outcome | None:
+        if one.is_deleted:
+            return None
+        if one.micros <= max(self.channel_us, self.people.get(one.author, 0)):
+            return FORGOTTEN
+        return TOO_OLD if one.micros < self.horizon_us else None
+
+    def cleaned(self, one: MessageIn) -> MessageIn:
+        """What a forgotten person says later is kept, but not under their name."""
+        if one.author not in self.people:
+            return one
+        text, raw = without_labels(one.text, one.author), without_names(one.raw, one.author)
+        return replace(one, text=text, raw=raw, username="")
 
 
 def _new(channel: Channel, one: MessageIn, author_id: int | None) -> Message:
@@ -147,6 +218,24 @@ def _new(channel: Channel, one: MessageIn, author_id: int | None) -> Message:
     )
 
 
+def _tombstone(channel: Channel, one: MessageIn, why: Outcome) -> Message:
+    row = _new(channel, _gone(one), None)
+    row.state = Message.State.EXPIRED if why is TOO_OLD else Message.State.DELETED
+    return row
+
+
+def _gone(one: MessageIn) -> MessageIn:
+    """Of a message its place in the conversation, as a deletion tells it."""
+    return MessageIn(
+        ts=one.ts,
+        micros=one.micros,
+        thread_ts=one.thread_ts,
+        reply_count=one.reply_count,
+        latest_reply=one.latest_reply,
+        is_deleted=True,
+    )
+
+
 def _placeholder(channel: Channel, ts: str) -> Message:
     return Message(
         channel=channel, ts=ts, micros=micros(ts), thread_ts=ts, state=Message.State.MISSING
@@ -161,19 +250,24 @@ class _Change:
         self.content: dict[int, Message] = {}
         self.place: dict[int, Message] = {}
         self.stale: set[int] = set()
+        self.gone: dict[int, Gone] = {}
 
     def merge(self, row: Message, one: MessageIn, author_id: int | None, *, live: bool) -> Outcome:
         """Put what a further sight of a message tells into its row."""
         was = row.state
         placed = _place(row, one, live=live)
-        if was == Message.State.DELETED:
+        if was == Message.State.DELETED or (row.is_gone and not one.is_deleted):
             changed = False
         elif one.is_deleted:
+            self._forget(row, Gone.of(row))
             row.purge()
             changed = True
         elif was == Message.State.MISSING or _version(one) > _version(row):
             changed = True
+            before = row.text
             self._fill(row, one, author_id)
+            if was == Message.State.LIVE and before != row.text:
+                self._forget(row, Gone.edited(row, before))
         else:
             changed = False
             if row.author_id is None and author_id is not None:
@@ -199,6 +293,21 @@ class _Change:
         row.raw = one.raw
         row.edited_ts = one.edited_ts
 
+    def bury(self, row: Message, one: MessageIn, why: Outcome, *, live: bool) -> None:
+        """What is not wanted leaves a tombstone; of what grew too old while it was kept, retention
+        takes care."""
+        was = row.state
+        if why is FORGOTTEN or was == Message.State.MISSING:
+            self.merge(row, _gone(one), None, live=live)
+        if why is TOO_OLD and was == Message.State.MISSING:
+            row.state = Message.State.EXPIRED
+
+    def _forget(self, row: Message, gone: Gone) -> None:
+        """Of a message that changes twice in a batch, what it said at first: nothing else was read."""
+        if row.pk:
+            first = self.gone.get(row.pk)
+            self.gone[row.pk] = replace(gone, text=first.text) if first else gone
+
     def _touch(self, row: Message) -> None:
         self.stale.update(pk for pk in (row.segment_id, row.thread_segment_id) if pk)
         if row.pk:
@@ -208,13 +317,14 @@ class _Change:
         if row.pk:
             self.place[row.pk] = row
 
-    def save(self) -> None:
+    def save(self, channel: Channel) -> None:
         Message.objects.insert(self.new)
         Message.objects.rewrite(list(self.content.values()), _CONTENT)
         moved = [row for pk, row in self.place.items() if pk not in self.content]
         Message.objects.rewrite(moved, _PLACE)
         if self.stale:
             Segment.objects.filter(pk__in=self.stale).update(stale=True)
+        forgetting.mask(channel.workspace, list(self.gone.values()))
 
 
 def _version(one: MessageIn | Message) -> tuple[int, int, str]:
@@ -226,7 +336,7 @@ def _place(row: Message, one: MessageIn, *, live: bool) -> bool:
     """Where a message stands in its thread; True when that is news."""
     before = (row.thread_ts, row.broadcast, row.reply_count, row.latest_reply)
     row.thread_ts = row.thread_ts or one.thread_ts
-    if not one.is_deleted and row.state != Message.State.DELETED:
+    if not one.is_deleted and not row.is_gone:
         row.broadcast = row.broadcast or one.broadcast
     told = (micros_or_0(one.latest_reply), one.reply_count)
     held = (micros_or_0(row.latest_reply), row.reply_count)

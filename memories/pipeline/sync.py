@@ -15,13 +15,18 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from django.conf import settings
-from django.db.models import F
+from django.db import transaction
+from django.db.models import F, Q
 
-from memories.models import Channel, Workspace
+from memories.models import Channel, SlackConnection, Workspace
+from memories.pipeline import audience, connecting
+from memories.pipeline.coverage import Coverage, coverage_of
 from memories.pipeline.locks import storing
+from memories.pipeline.reading import OutOfTime, Reading, Walked, stop_watch
 from memories.pipeline.roster import set_members, store_channels, store_people
-from memories.pipeline.walk import OutOfTime, Walk, Walked
+from memories.pipeline.threads import Threads
+from memories.pipeline.walk import Walk
+from memories.rules import rings
 from memories.rules.outcomes import Tally
 from memories.rules.slack import slack_id
 from memories.rules.slacktext import as_dict
@@ -36,6 +41,7 @@ class State(StrEnum):
     SYNCED = "synced"
     NOT_MEMBER = "not_member"  # the bot has to be invited
     FAILED = "failed"
+    LIMITED = "limited"  # Slack gives no more calls for now: the next sync goes on
     UNFINISHED = "unfinished"  # time was up: the next sync goes on
     HIDDEN = "hidden"  # was public, and Slack lists it no longer
 
@@ -49,7 +55,9 @@ class ChannelReport:
     state: State
     walked: Walked = field(default_factory=Walked)
     failures: list[str] = field(default_factory=list)
+    code: str = ""
     not_before: datetime | None = None
+    coverage: Coverage | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -64,26 +72,40 @@ class ChannelReport:
             "to": self.walked.mark,
             "errors": self.failures,
             "not_before": self.not_before.isoformat() if self.not_before else None,
+            "coverage": self.coverage.as_json() if self.coverage else None,
         }
+
+    def goes_wrong(self, error: SlackError, not_before: datetime | None) -> None:
+        """A failure counts for more than a limit, and the limit that ends last for most."""
+        if error.code != "ratelimited":
+            self.state, self.code = State.FAILED, error.code
+            self.failures.append(error.message)
+        elif self.state is not State.FAILED:
+            self.state, self.code = State.LIMITED, error.code
+        if not_before and (self.not_before is None or not_before > self.not_before):
+            self.not_before = not_before
 
 
 @dataclass
 class SyncReport:
     """``error``: why the whole sync stopped, "" when it did not; ``code`` is Slack's word for it.
 
-    ``calls`` counts the pages asked for, by method.
+    ``calls`` counts the pages asked for, by method; ``not_followed`` the channels that are not read
+    because nobody chose them.
     """
 
     workspace: str
     tally: Tally = field(default_factory=Tally)
     channels: list[ChannelReport] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
+    not_followed: int = 0
+    slow_plan: bool = False
     error: str = ""
     code: str = ""
     not_before: datetime | None = None
 
-    def of(self, state: State) -> list[ChannelReport]:
-        return [channel for channel in self.channels if channel.state is state]
+    def of(self, *states: State) -> list[ChannelReport]:
+        return [channel for channel in self.channels if channel.state in states]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -91,15 +113,12 @@ class SyncReport:
             "error": self.error,
             "code": self.code,
             "not_before": self.not_before.isoformat() if self.not_before else None,
+            "slow_plan": self.slow_plan,
+            "not_followed": self.not_followed,
             **self.tally.as_json(),
             "by_channel": [channel.as_json() for channel in self.channels],
             "calls": dict(sorted(self.calls.items())),
         }
-
-
-def configured_client() -> SlackClient:
-    """Slack as the settings name it; raises `SlackError` when there is no token."""
-    return SlackClient(settings.SLACK_BOT_TOKEN, settings.SLACK_BASE_URL)
 
 
 def sync_workspace(
@@ -109,56 +128,118 @@ def sync_workspace(
     channels: Sequence[str] | None = None,
     *,
     seconds: float | None = None,
+    full: bool = False,
+    goes_on: bool = False,
+    stopwatch: Callable[[], float] = time.monotonic,
 ) -> SyncReport:
-    """Read what is new in Slack; ``channels``: only these, by id or name.
+    """Read what is new in Slack, of the channels that are followed.
 
-    ``seconds``: begin no channel and no thread after so long. The channels whose members were
-    read longest ago come first, so that each gets its turn. Raises `Busy` when an import or
-    another sync of the workspace is at work; all other trouble is in the report.
+    ``channels``: only these, by id or name, and follow them from now on. ``full``: look all over
+    them, not only where it is time to. ``goes_on``: what was listed or walked minutes ago need not
+    be again. ``seconds``: ask for no page after so long. The channels whose turn was
+    longest ago come first. Raises `Busy` when an import or another sync of the workspace is at work;
+    all other trouble is in the report.
     """
     with storing(workspace):
-        sync = _Sync(workspace, client, now, seconds)
+        sync = _Sync(workspace, client, now, seconds, stopwatch)
         try:
-            sync.run(channels)
+            sync.run(channels, full=full, goes_on=goes_on)
         except SlackError as error:
-            sync.report.error = error.message
-            sync.report.code = error.code
-            sync.report.not_before = sync.not_before(error)
-        sync.report.calls = client.calls.copy()
+            sync.stop(error)
+        sync.end()
     _log(sync.report)
     return sync.report
 
 
 class _Sync:
     def __init__(
-        self, workspace: Workspace, client: SlackClient, now: datetime, seconds: float | None
+        self,
+        workspace: Workspace,
+        client: SlackClient,
+        now: datetime,
+        seconds: float | None,
+        stopwatch: Callable[[], float],
     ) -> None:
         self.workspace = workspace
         self.client = client
         self.now = now
         self.report = SyncReport(workspace.slug)
-        self._began = time.monotonic()
-        self._deadline = None if seconds is None else self._began + seconds
+        self._stopwatch = stopwatch
+        self._began = stopwatch()
+        self._in_time = stop_watch(seconds, stopwatch)
 
     def not_before(self, error: SlackError) -> datetime | None:
         if error.retry_after is None:
             return None
-        passed = time.monotonic() - self._began
+        passed = self._stopwatch() - self._began
         return self.now + timedelta(seconds=passed + error.retry_after)
 
-    def run(self, wanted: Sequence[str] | None) -> None:
+    def run(self, wanted: Sequence[str] | None, *, full: bool, goes_on: bool) -> None:
+        if not (goes_on and rings.is_fresh(self.workspace.listed_at, self.now)):
+            self._roster(private=wanted is not None)
+        turns = [
+            _Turn(self, channel) for channel in self._followed(wanted) if self._may_read(channel)
+        ]
+        back = rings.looks_back_first(self.now)
+        try:
+            for turn in turns:
+                turn.begin(full=full)
+            for turn in turns:
+                turn.look_back() if back else turn.look(goes_on=goes_on)
+            for turn in turns:
+                turn.look(goes_on=goes_on) if back else turn.look_back()
+        finally:
+            for turn in turns:
+                turn.end()
+        self._is_known(whole=wanted is None)
+
+    def stop(self, error: SlackError) -> None:
+        report = self.report
+        report.error, report.code = error.message, error.code
+        report.not_before = self.not_before(error)
+        connecting.heed(self.workspace, self.client, error, self.now)
+
+    def end(self) -> None:
+        report = self.report
+        report.calls = self.client.calls.copy()
+        report.slow_plan = self.client.slow_plan
+        if report.slow_plan:
+            SlackConnection.objects.of(self.workspace).is_slow()
+        if report.code not in ("wrong_team", "unknown_channel", "forgotten"):
+            self.workspace.sync_again(self._next_look())
+
+    def _next_look(self) -> datetime:
+        """As soon as Slack lets us where there is more to read; the worker's clock is rough."""
+        report = self.report
+        if report.error:
+            return report.not_before or self.now + timedelta(minutes=1)
+        if report.of(State.UNFINISHED):
+            return self.now
+        limits = [one.not_before for one in report.of(State.LIMITED) if one.not_before]
+        return min([*limits, self.now + rings.SYNC_EVERY])
+
+    def _is_known(self, *, whole: bool) -> None:
+        """Conversations are known as far as those channels are that could be read at all; one in its
+        first walk holds up nobody, for nothing of it is remembered yet."""
+        rows = self.workspace.channels.known()
+        if whole:
+            ids = [one.channel_id for one in self.report.of(*_READABLE)]
+            rows = rows.filter(slack_id__in=ids)
+        else:  # of the others, as far as the syncs before have come
+            rows = rows.followed().filter(bot_is_in=True)
+        as_of = list(rows.values_list("walked_at", flat=True))
+        known = [moment for moment in as_of if moment is not None]
+        if len(known) == len(as_of):
+            self.workspace.has_been_synced(min(known, default=self.now))
+
+    # Who and what is there
+
+    def _roster(self, *, private: bool) -> None:
         self._connect(self.client.identity())
         for page in self.client.people():
             self.report.tally.add(store_people(self.workspace, page))
-        joined = self._channels()
-        rows = self._wanted(wanted)
-        for channel in rows:
-            if channel.slack_id in joined:
-                self._channel(channel)
-            elif channel.is_public and not channel.is_archived:
-                self._tell(channel, State.NOT_MEMBER)
-        if wanted is None and not self.report.of(State.UNFINISHED):
-            self.workspace.has_been_synced(self.now)
+        self._channels(private=private)
+        self.workspace.has_been_listed(self.now)
 
     def _connect(self, identity: Identity) -> None:
         """From now on only fresh lists of members count. Another team's token changes nothing."""
@@ -176,9 +257,9 @@ class _Sync:
             identity.team_id, name=identity.team_name, domain=identity.domain, now=self.now
         )
 
-    def _channels(self) -> set[str]:
-        """Store the channels as Slack lists them; returns the ids of those that the bot is in."""
-        raws = [as_dict(raw) for page in self.client.channels() for raw in page]
+    def _channels(self, *, private: bool) -> None:
+        """Store the channels as Slack lists them, and which of them the bot is in."""
+        raws = self._listed(private=private)
         # A channel that Slack does not call public in so many words is private.
         kinds = ["public" if raw.get("is_private") is False else "private" for raw in raws]
         self.report.tally.add(
@@ -190,18 +271,38 @@ class _Sync:
         for channel in self.workspace.channels.public():
             if channel.slack_id not in listed:
                 # Deleted, or made private without the bot: nobody can tell who may read it.
-                channel.describe({"kind": Channel.Kind.PRIVATE})
+                with transaction.atomic():
+                    channel.describe({"kind": Channel.Kind.PRIVATE})
+                    audience.follow(channel, Channel.Kind.PUBLIC, was_shared=channel.is_shared)
                 self._tell(channel, State.HIDDEN)
-        return {slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
+        joined = {slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
+        self.workspace.channels.bot_is_in_these(joined)
 
-    def _wanted(self, wanted: Sequence[str] | None) -> list[Channel]:
+    def _listed(self, *, private: bool) -> list[dict[str, Any]]:
+        """Private channels only where somebody wants them read: their scope is asked for then."""
+        wanted = self.workspace.memory_settings.read_private_channels
+        followed = self.workspace.channels.followed().exclude(kind=Channel.Kind.PUBLIC)
+        if wanted or private or followed.exists():
+            try:
+                return self._list(private=True)
+            except SlackError as error:
+                if wanted or error.code != "missing_scope":
+                    raise
+        return self._list(private=False)
+
+    def _list(self, *, private: bool) -> list[dict[str, Any]]:
+        return [as_dict(raw) for page in self.client.channels(private=private) for raw in page]
+
+    def _followed(self, wanted: Sequence[str] | None) -> list[Channel]:
         rows = self.workspace.channels.select_related("workspace").order_by(
-            F("members_known_at").asc(nulls_first=True), "pk"
+            F("turn_at").asc(nulls_first=True), "pk"
         )
         if wanted is None:
-            return list(rows)
+            followed = list(rows.followed())
+            self.report.not_followed = self.workspace.channels.count() - len(followed)
+            return followed
         names = {name.removeprefix("#") for name in wanted}
-        found = [row for row in rows if row.slack_id in names or row.name in names]
+        found = list(rows.filter(Q(slack_id__in=names) | Q(name__in=names)))
         unknown = names.difference((row.slack_id for row in found), (row.name for row in found))
         if unknown:
             raise SlackError(
@@ -210,46 +311,101 @@ class _Sync:
                 " Private channels are seen only once the bot is invited.",
                 permanent=True,
             )
+        if forgotten := [row.slack_id for row in found if row.forgotten_at is not None]:
+            raise SlackError(
+                "forgotten",
+                f"{', '.join(forgotten)} was forgotten: it is not read from Slack any more.",
+                permanent=True,
+            )
+        for channel in found:
+            channel.follow(by=None, on=True)
         return found
 
-    def _channel(self, channel: Channel) -> None:
-        if self._deadline is not None and time.monotonic() > self._deadline:
-            self._tell(channel, State.UNFINISHED)
-            return
-        report = self._tell(channel, State.SYNCED)
-        walk = Walk(channel, self.client, self.now, self._deadline)
-        report.walked = walk.walked
-        steps: list[Callable[[], None]] = [partial(self._members, channel), walk.run]
-        try:
-            for step in steps:
-                self._try(step, report)
-        finally:
-            self.report.tally.add(walk.walked.tally)
-        report.failures += walk.walked.failures
-        if report.failures:
-            report.state = State.FAILED
+    def _may_read(self, channel: Channel) -> bool:
+        if channel.bot_is_in:
+            return True
+        channel.was_left("not_in_channel", "", None)
+        if not channel.is_archived and not self._told(channel):
+            self._tell(channel, State.NOT_MEMBER).coverage = coverage_of(channel, self.now)
+        return False
 
-    def _try(self, step: Callable[[], None], report: ChannelReport) -> None:
-        """What goes wrong with one channel stays with it, unless Slack refuses the token."""
-        try:
-            step()
-        except OutOfTime:
-            report.state = State.UNFINISHED
-        except SlackError as error:
-            report.state = State.FAILED
-            report.failures.append(error.message)
-            report.not_before = self.not_before(error) or report.not_before
-            if error.refuses_token:
-                raise
-
-    def _members(self, channel: Channel) -> None:
-        """All or nothing: a walk that breaks off leaves the old list, and its old date."""
-        ids = [slack_id(one) for page in self.client.members(channel.slack_id) for one in page]
-        set_members(channel, [one for one in ids if one], self.now)
+    def _told(self, channel: Channel) -> bool:
+        return any(one.channel_id == channel.slack_id for one in self.report.channels)
 
     def _tell(self, channel: Channel, state: State) -> ChannelReport:
         self.report.channels.append(ChannelReport(channel.slack_id, channel.name, state))
         return self.report.channels[-1]
+
+
+class _Turn:
+    """One channel's part in a sync. What goes wrong with it stays with it, unless Slack refuses the
+    token."""
+
+    def __init__(self, sync: _Sync, channel: Channel) -> None:
+        self.sync = sync
+        self.channel = channel
+        self.report = sync._tell(channel, State.SYNCED)
+        reading = Reading(channel, sync.client, sync.now, sync._in_time)
+        self.walked = self.report.walked = reading.walked
+        self.walk = Walk(reading)
+        self.threads = Threads(reading)
+        self._has_looked = False
+
+    def begin(self, *, full: bool) -> None:
+        if full:
+            self.channel.look_all_over(self.sync.now - rings.PACE)
+            self.channel.messages.roots().update(replies_read_at=None)
+
+    def look(self, *, goes_on: bool) -> None:
+        """Who is in it, what is new, and what moved in the hot window."""
+        self._has_looked = True
+        due = rings.members_are_due(self.channel.members_known_at, self.sync.now)
+        if due or self.channel.members_have_changed:
+            self._try(self._members)
+        self._try(partial(self.walk.run, goes_on=goes_on))
+        self._try(self.threads.read_owed)
+
+    def look_back(self) -> None:
+        """What else it is time to compare with Slack."""
+        self._try(self.walk.sweep_on)
+        self._try(self.threads.turn_ring)
+
+    def end(self) -> None:
+        report, channel, now = self.report, self.channel, self.sync.now
+        self.sync.report.tally.add(self.walked.tally)
+        report.failures += self.walked.failures
+        if self.walked.failures:
+            report.state = State.FAILED
+        elif not self._has_looked and report.state is State.SYNCED:
+            report.state = State.UNFINISHED
+        if self.walked.pages:
+            channel.has_had_its_turn(now)
+        if not self.threads.are_owed:
+            channel.is_complete()
+        text = " ".join(report.failures)
+        channel.was_left(report.code or ("failed" if text else ""), text, report.not_before)
+        report.coverage = coverage_of(channel, now)
+
+    def _members(self) -> None:
+        """All or nothing: a walk that breaks off leaves the old list, and its old date."""
+        pages = self.sync.client.members(self.channel.slack_id)
+        ids = [slack_id(one) for page in pages for one in page]
+        set_members(self.channel, [one for one in ids if one], self.sync.now)
+
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except OutOfTime:
+            if self.report.state is State.SYNCED:
+                self.report.state = State.UNFINISHED
+        except SlackError as error:
+            self.report.goes_wrong(error, self.sync.not_before(error))
+            if error.refuses_token:
+                raise
+
+
+# What these are known up to holds for the workspace; the others cannot be waited for.
+_READABLE = (State.SYNCED, State.LIMITED, State.UNFINISHED)
 
 
 def _log(report: SyncReport) -> None:

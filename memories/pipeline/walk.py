@@ -1,254 +1,176 @@
-"""One channel, read from Slack: history after the mark, threads that moved, what is gone.
+"""The history of one channel, read from its newest message down.
 
-A walk asks for all pages first and keeps them aside, newest first as Slack gives them; then they
-are stored from the oldest on, each root after the replies of its thread. So a channel's mark
-may follow what is stored, and a walk that was stopped goes on from there. Nothing is held to be
-deleted unless a walk came to its end. No call is made inside a transaction.
+A walk goes to the mark, or through the hot window; where a sweep is due it goes on to the very
+beginning. It may take many runs: its place is kept with each page, and the mark moves to its top
+only when it came to its end. A message that we hold and that its page lacks was deleted.
 """
 
-import json
-import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from tempfile import SpooledTemporaryFile
-from typing import Any
 
+from django.db import transaction
 from django.db.models import Count, F, Max, Q
 
-from memories.models import Channel, Message
-from memories.pipeline.store import store_messages
-from memories.rules.outcomes import Outcome, Result, Tally, Thing
-from memories.rules.slackmessages import moment, replies
+from memories.models import Message
+from memories.pipeline.reading import Reading, highest, lowest, us_or_none
+from memories.rules import rings
+from memories.rules.slackmessages import replies
 from memories.rules.slacktext import as_dict
-from memories.rules.slacktime import HOUR, micros, micros_or_0, to_micros, ts_from_micros
-from memories.slack.web import SlackClient, SlackError
+from memories.rules.slacktime import micros_or_0, ts_from_micros
+from memories.rules.stretch import Seen, going_down, key_of, see
+from memories.slack.web import HistoryPage
 
-# Roots this young are looked at in every walk: for edits, deletions and late replies.
-HOT_WINDOW = 30 * 24 * HOUR
-SPOOL_BYTES = 8_000_000  # of pages kept in memory; more goes to a temporary file
-
-
-class OutOfTime(Exception):
-    """The caller's time is up; what is stored is kept, and the next walk goes on from there."""
-
-
-@dataclass
-class Walked:
-    """What one walk did. ``asked_from``, ``mark``: ts texts, "" when from the very beginning.
-
-    ``failures``: of single threads that Slack would not give; the next walk asks again.
-    """
-
-    asked_from: str = ""
-    mark: str = ""
-    threads: int = 0
-    deleted: int = 0
-    failures: list[str] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
-
-    @property
-    def new(self) -> int:
-        return self.tally.count(Thing.MESSAGE, Result.STORED)
-
-    @property
-    def updated(self) -> int:
-        return self.tally.count(Thing.MESSAGE, Result.UPDATED) - self.deleted
+_Replies = tuple[int, int]  # how many, and the moment of the last one
+_IN_CHANNEL = Q(thread_ts="") | Q(thread_ts=F("ts")) | Q(broadcast=True)
 
 
 class Walk:
-    """``deadline``: in seconds of time.monotonic; no thread is begun after it."""
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.channel = reading.channel
+        self.now = reading.now
+
+    def run(self, *, goes_on: bool = False) -> None:
+        """Raises `SlackError` or `OutOfTime`; what was stored until then is right and stays.
+        ``goes_on``: a walk of minutes ago is as good as one now."""
+        if self.channel.is_being_walked:
+            self._go_on()
+        if not (goes_on and rings.is_fresh(self.channel.known_as_of, self.now)):
+            self._begin()
+
+    def sweep_on(self) -> None:
+        """Go on with a sweep that was begun below an earlier walk."""
+        if self.channel.sweep_at_ts:
+            for page in self._pages(self.channel.sweep_at_ts, ""):
+                with transaction.atomic():
+                    at_ts = page.keep()
+                    self._sweep_to(at_ts, is_last=page.is_last)
+
+    def _begin(self) -> None:
+        channel = self.channel
+        end_us = rings.end_of_walk(channel.synced_ts, self.reading.now_us)
+        self._descend("", ts_from_micros(end_us) if end_us else "", "", self.now)
+
+    def _go_on(self) -> None:
+        channel = self.channel
+        self._descend(
+            channel.walk_at_ts, channel.walk_end_ts, channel.walk_top_ts, channel.walk_began_at
+        )
+
+    def _descend(self, at_ts: str, end_ts: str, top_ts: str, began_at: datetime | None) -> None:
+        """From ``at_ts`` ("": the newest) down to ``end_ts``, and as a sweep below it."""
+        self.reading.walked.asked_from = end_ts
+        is_sweep = not end_ts or self._sweep_is_due()
+        channel = self.channel
+        walking = True
+        for page in self._pages(at_ts, "" if is_sweep else end_ts):
+            with transaction.atomic():
+                at_ts = page.keep()
+                top_ts = top_ts or highest(page.seen.moments, "")
+                passed = bool(end_ts and at_ts) and micros_or_0(at_ts) <= micros_or_0(end_ts)
+                if walking and (page.is_last or passed):
+                    walking = False
+                    channel.walk_ends(top_ts, began_at)
+                elif walking and top_ts:
+                    channel.walk_goes_on(
+                        top_ts=top_ts, at_ts=at_ts, end_ts=end_ts, began_at=began_at
+                    )
+                if is_sweep and not walking:
+                    self._sweep_to(at_ts, is_last=page.is_last)
+            self.reading.walked.mark = channel.synced_ts
+
+    def _sweep_is_due(self) -> bool:
+        """None is under way, and the last one was long ago."""
+        channel = self.channel
+        return not channel.sweep_at_ts and rings.sweep_is_due(channel.swept_at, self.now)
+
+    def _sweep_to(self, at_ts: str, *, is_last: bool) -> None:
+        if is_last:
+            self.channel.sweep_ends(self.now)
+        else:
+            self.channel.sweep_goes_on(at_ts)
+
+    def _pages(self, at_ts: str, end_ts: str) -> Iterator["_Page"]:
+        """Every page between the two places, to be kept one after the other."""
+        asked = self.reading.client.history(self.channel.slack_id, end_ts or "0", at_ts)
+        for answer, newest in self.reading.each(asked):
+            page = _Page(self.reading, answer, newest, at_ts, end_ts)
+            yield page
+            at_ts = lowest(page.seen.moments, at_ts)
+
+
+class _Page:
+    """A page of history below ``at_ts``; ``newest``: see `Reading.each`."""
 
     def __init__(
-        self, channel: Channel, client: SlackClient, now: datetime, deadline: float | None = None
+        self, reading: Reading, answer: HistoryPage, newest: int, at_ts: str, end_ts: str
     ) -> None:
-        self.channel = channel
-        self.walked = Walked(mark=channel.synced_ts)
-        self._client = client
-        self._now = now
-        self._now_us = to_micros(now)
-        self._deadline = deadline
-
-    def run(self) -> None:
-        """Raises `SlackError` or `OutOfTime`; what was stored until then is right and stays."""
-        from_us = self._oldest()
-        self.walked.asked_from = ts_from_micros(from_us) if from_us else ""
-        absence = Absence(self._standing(from_us), self._now_us)
-        with _Pages() as pages:
-            for page in self._client.history(self.channel.slack_id, self.walked.asked_from or "0"):
-                absence.meet(page.messages, is_limited=page.is_limited)
-                pages.add(page.messages)
-            gone = absence.gone()
-            self._delete(gone)
-            for messages in pages.oldest_first():
-                self._keep(messages)
-        for root in self._alive_below(gone):
-            self._read_thread(root, root_is_gone=True)
-
-    def _oldest(self) -> int:
-        """From here on the walk looks, exclusive: the mark, or the hot window if that is wider."""
-        mark = self.channel.synced_ts
-        return max(0, min(micros(mark), self._now_us - HOT_WINDOW)) if mark else 0
-
-    def _standing(self, from_us: int) -> set[str]:
-        """What we hold of what Slack shows in the channel itself."""
-        in_channel = Q(thread_ts="") | Q(thread_ts=F("ts")) | Q(broadcast=True)
-        held = self.channel.messages.filter(
-            in_channel, state=Message.State.LIVE, micros__gt=from_us
+        self.reading = reading
+        self.messages = answer.messages
+        self.is_last = answer.is_last
+        self.seen: Seen = see(answer.messages, reading.now_us)
+        self._at_ts = at_ts
+        self._newest = newest
+        self._stretch = going_down(
+            self.seen,
+            before_us=us_or_none(at_ts),
+            end_us=micros_or_0(end_ts),
+            is_last=answer.is_last,
+            is_limited=answer.is_limited,
         )
-        return set(held.values_list("ts", flat=True))
 
-    def _keep(self, messages: list[Any]) -> None:
-        """A page: the replies of its threads that moved, then itself. Then the mark follows."""
-        moved = self._moved(messages)
-        ready: list[Any] = []
-        try:
-            for raw in reversed(messages):
-                ts = _ts(raw, self._now_us)
-                if ts in moved:
-                    self._read_thread(ts)
-                ready.append(raw)
-        except (SlackError, OutOfTime):
-            # All before this thread is complete.
-            self._settle(ready)
-            raise
-        self._settle(ready)
+    def keep(self) -> str:
+        """Store it, delete what it lacks, and note which threads have to be read; in a transaction of
+        the caller's. Returns how far down it goes."""
+        reading = self.reading
+        rows = reading.channel.messages
+        before = self._told_before()
+        reading.store(reversed(self.messages))
+        gone = reading.missing(self._stretch, self.seen.ts, rows.filter(_IN_CHANNEL), self._newest)
+        reading.delete(gone)
+        if moved := self._moved(before) | self._alive_below(gone):
+            rows.filter(ts__in=moved).thread_has_moved()
+        return lowest(self.seen.moments, self._at_ts)
 
-    def _settle(self, ready: list[Any]) -> None:
-        self._store(ready)
-        seen = [micros(ts) for raw in ready if (ts := _ts(raw, self._now_us))]
-        if seen and (not self.walked.mark or max(seen) > micros(self.walked.mark)):
-            self.walked.mark = ts_from_micros(max(seen))
-            self.channel.was_read_to(self.walked.mark)
+    def _told_before(self) -> dict[str, tuple[bool, _Replies]]:
+        """By root: whether it owes its thread, and how many replies Slack gave it when it last told."""
+        rows = self.reading.channel.messages.filter(ts__in=self.seen.ts).values_list(
+            "ts", "thread_moved", "reply_count", "latest_reply"
+        )
+        return {ts: (owed, (count, micros_or_0(latest))) for ts, owed, count, latest in rows}
 
-    def _moved(self, messages: list[Any]) -> set[str]:
+    def _moved(self, told_before: dict[str, tuple[bool, _Replies]]) -> set[str]:
         """Roots whose threads differ from what we hold.
 
         What counts are the replies that are here: an export may know of more replies than it
-        holds. Where Slack counts fewer than it once gave, and said so before, it has nothing new.
+        holds. Where Slack counts fewer than it once gave, and said so before, it has nothing new;
+        nor where it says what made us owe the thread already.
         """
-        told = {}
-        for raw in messages:
-            if ts := _ts(raw, self._now_us):
+        now_us = self.reading.now_us
+        told: dict[str, _Replies] = {}
+        for raw in self.messages:
+            if ts := key_of(raw, now_us):
                 count, latest = replies(as_dict(raw))
                 told[ts] = (count, micros_or_0(latest))
-        live = self.channel.messages.filter(thread_ts__in=told, state=Message.State.LIVE)
-        held = {
-            ts: (count, latest_us)
-            for ts, count, latest_us in live.exclude(ts=F("thread_ts"))
-            .values_list("thread_ts")
-            .annotate(Count("pk"), Max("micros"))
-        }
-        before = {
-            ts: (count, micros_or_0(latest))
-            for ts, count, latest in self.channel.messages.filter(ts__in=told).values_list(
-                "ts", "reply_count", "latest_reply"
-            )
-        }
-        return {
-            ts
-            for ts, now in told.items()
-            if (here := held.get(ts, (0, 0))) != now
-            and not (now == before.get(ts) and here[0] >= now[0])
-        }
+        live = self.reading.channel.messages.filter(
+            thread_ts__in=told, state=Message.State.LIVE
+        ).exclude(ts=F("thread_ts"))
+        counted = live.values_list("thread_ts").annotate(Count("pk"), Max("micros"))
+        held = {ts: (count, latest_us) for ts, count, latest_us in counted}
+        moved = set()
+        for ts, now in told.items():
+            here = held.get(ts, (0, 0))
+            owed, before = told_before.get(ts, (False, None))
+            is_old_news = now == before and (owed or here[0] >= now[0])
+            if here != now and not is_old_news:
+                moved.add(ts)
+        return moved
 
-    def _read_thread(self, root_ts: str, *, root_is_gone: bool = False) -> None:
-        if self._deadline is not None and time.monotonic() > self._deadline:
-            raise OutOfTime
-        thread = self.channel.messages.filter(thread_ts=root_ts, state=Message.State.LIVE)
-        absence = Absence(
-            set(thread.exclude(ts=root_ts).values_list("ts", flat=True)), self._now_us
-        )
-        try:
-            for page in self._client.replies(self.channel.slack_id, root_ts):
-                found = [raw for raw in page if _ts(raw, self._now_us) != root_ts]
-                absence.meet(found)
-                self._store(found)
-        except SlackError as error:
-            if error.is_general:
-                raise
-            if not (root_is_gone and error.code == "thread_not_found"):
-                self.walked.failures.append(f"{error.message} (thread {root_ts})")
-                return
-        self.walked.threads += 1
-        self._delete(absence.gone())
-
-    def _alive_below(self, gone: list[str]) -> list[str]:
+    def _alive_below(self, gone: Sequence[str]) -> set[str]:
         """Of roots that are gone, those whose replies we still hold."""
         if not gone:
-            return []
-        held = self.channel.messages.filter(state=Message.State.LIVE).exclude(thread_ts="")
-        threads = held.exclude(ts=F("thread_ts")).values_list("thread_ts", flat=True).distinct()
-        return sorted(set(gone).intersection(threads))
-
-    def _store(self, raws: Iterable[Any]) -> None:
-        self.walked.tally.add(store_messages(self.channel, raws, self._now, live=True))
-
-    def _delete(self, gone: list[str]) -> None:
-        """Told to the storing code in Slack's own words for it."""
-        self.walked.deleted += len(gone)
-        self._store({"subtype": "message_deleted", "deleted_ts": ts} for ts in gone)
-
-
-class Absence:
-    """Of the messages that we hold, those which a complete walk did not meet: deleted in Slack.
-
-    Concludes nothing when a met object cannot be told from the others, and where a plan hides
-    older messages nothing about those before the oldest one met.
-    """
-
-    def __init__(self, held: set[str], now_us: int) -> None:
-        self._held = held
-        self._now_us = now_us
-        self._is_certain = True
-        self._is_limited = False
-        self._oldest_us: int | None = None
-
-    def meet(self, raws: Iterable[Any], *, is_limited: bool = False) -> None:
-        self._is_limited = self._is_limited or is_limited
-        for raw in raws:
-            ts = _ts(raw, self._now_us)
-            if not ts:
-                self._is_certain = False
-                continue
-            self._held.discard(ts)
-            us = micros(ts)
-            self._oldest_us = us if self._oldest_us is None else min(us, self._oldest_us)
-
-    def gone(self) -> list[str]:
-        """To be asked once the walk has come to its end."""
-        if not self._is_certain:
-            return []
-        if not self._is_limited:
-            return sorted(self._held)
-        oldest_us = self._oldest_us
-        return sorted(ts for ts in self._held if oldest_us is not None and micros(ts) > oldest_us)
-
-
-class _Pages:
-    """Pages kept aside, to be taken in the opposite order."""
-
-    def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(max_size=SPOOL_BYTES)  # noqa: SIM115
-        self._starts: list[int] = []
-
-    def __enter__(self) -> "_Pages":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-
-    def add(self, messages: list[Any]) -> None:
-        self._starts.append(self._file.tell())
-        self._file.write(json.dumps(messages).encode() + b"\n")
-
-    def oldest_first(self) -> Iterator[list[Any]]:
-        for start in reversed(self._starts):
-            self._file.seek(start)
-            yield json.loads(self._file.readline())
-
-
-def _ts(raw: Any, now_us: int) -> str:
-    """The key of a raw message, "" when it has none."""
-    us = moment(as_dict(raw).get("ts"), now_us)
-    return "" if isinstance(us, Outcome) else ts_from_micros(us)
+            return set()
+        live = self.reading.channel.messages.filter(
+            thread_ts__in=gone, state=Message.State.LIVE
+        ).exclude(ts=F("thread_ts"))
+        return set(live.values_list("thread_ts", flat=True).distinct())

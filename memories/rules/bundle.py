@@ -35,7 +35,8 @@ from memories.rules.shapes import (
 from memories.rules.summary import Way
 
 FORMAT = "memory-hub-workspace"
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
 
 MANIFEST = "manifest.json"
 WORKSPACE = "workspace.json"
@@ -150,8 +151,12 @@ PERSON = Shape(
         "is_deleted": flag,
         "is_placeholder": flag,
         "updated": _US,
+        "is_revoked": flag,
+        "forgotten_at": maybe(moment),
         "user": _USER,
-    }
+        "linked_by": one_of(("", "email", "slack")),
+    },
+    {"is_revoked": False, "forgotten_at": None, "linked_by": ""},
 )
 
 CHANNEL = Shape(
@@ -160,6 +165,11 @@ CHANNEL = Shape(
         "name": text(200),
         "kind": one_of(("public", "private", "mpim", "im")),
         "is_archived": flag,
+        "is_shared": flag,
+        "is_followed": flag,
+        "in_workspace_memory": flag,
+        "private_since": maybe(moment),
+        "forgotten_at": maybe(moment),
         "topic": text(),
         "purpose": text(),
         "remember_bots": flag,
@@ -168,7 +178,11 @@ CHANNEL = Shape(
         "members_known_at": maybe(moment),
         "synced_ts": ts_or_none,
         "members": many(_ID),
-    }
+    },
+    {
+        **{"is_shared": False, "is_followed": False, "in_workspace_memory": False},
+        **{"private_since": None, "forgotten_at": None},
+    },
 )
 
 MESSAGE = Shape(
@@ -181,15 +195,18 @@ MESSAGE = Shape(
         "is_notice": flag,
         "is_bot": flag,
         "broadcast": flag,
-        "state": one_of(("live", "deleted", "missing")),
+        "state": one_of(("live", "deleted", "expired", "missing")),
         "text": text(),
         "raw": text(),
         "edited_ts": ts_or_none,
         "reply_count": whole(),
         "latest_reply": ts_or_none,
+        "was_private": flag,
+        "is_revoked": flag,
         "segment": maybe(whole()),
         "thread_segment": maybe(row(ts_or_none, whole())),  # thread, number
-    }
+    },
+    {"was_private": False, "is_revoked": False},
 )
 
 SEGMENT = Shape(
@@ -242,8 +259,10 @@ LINE = Shape(
         "origin": one_of(Origin),
         "since": whole(),
         "pinned": flag,
+        "masked": flag,
         "sources": many(MESSAGE_KEY),
-    }
+    },
+    {"masked": False},
 )
 
 # What a generation tells of a text, also in front of the text itself.
@@ -262,6 +281,7 @@ VERSION_SHAPE = Shape(
         **_TIMES,
         "updated_at": moment,
         "revision": whole(),
+        "audience": one_of(("scope", "members", "nobody")),
         "base": maybe(whole(1)),
         "restored_from": maybe(whole(1)),
         "segment": maybe(SEGMENT_KEY),
@@ -276,7 +296,8 @@ VERSION_SHAPE = Shape(
         "generation": maybe(whole(1)),  # its line in generations.jsonl
         "made_by": maybe(Shape(FACTS)),
         "lines": many(LINE),
-    }
+    },
+    {"audience": "scope"},
 )
 
 GENERATION = Shape(
@@ -323,7 +344,9 @@ NOTE = Shape(
         "author": _USER,
         **_TIMES,
         "updated_at": moment,
-    }
+        "was_private": flag,
+    },
+    {"was_private": False},
 )
 
 

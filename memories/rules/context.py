@@ -57,6 +57,8 @@ class Context:
     conversation_history: list[str]
     workspace_long_term_memory: str | None = None
     workspace_short_term_memory: str | None = None
+    # Channels that not everybody may read, and whose long-term text is in the workspace's by opt-in.
+    workspace_includes: list[str] = field(default_factory=list)
     channel_memories: dict[str, ChannelMemory] = field(default_factory=dict)
     thread_memories: dict[str, str] = field(default_factory=dict)
     target_thread_ts: str | None = None
@@ -174,6 +176,7 @@ def _without(
         conversation_history=[message.line for message in messages],
         workspace_long_term_memory=m.workspace_long_term,
         workspace_short_term_memory=m.workspace_short_term,
+        workspace_includes=list(m.workspace_includes),
         channel_memories={key: _channel_memory(c) for key, c in channels.items()},
         thread_memories=threads,
         target_thread_ts=m.target_thread_ts,

@@ -55,6 +55,7 @@ class Material:
     target_thread_ts: str | None = None
     workspace_long_term: str | None = None
     workspace_short_term: str | None = None
+    workspace_includes: Sequence[str] = ()  # names of channels that not everybody may read
     channels: Sequence[ChannelTexts] = ()
     threads: Mapping[str, Version] = field(default_factory=dict)
     messages: Sequence[Message] = ()
@@ -90,10 +91,16 @@ def _section(title: str, groups: Iterable[tuple[str, str]]) -> str:
 
 def _long_term(material: Material, channels: Sequence[ChannelTexts]) -> Iterator[tuple[str, str]]:
     if material.workspace_long_term is not None:
-        yield "Workspace", _body(material.workspace_long_term)
+        yield "Workspace", _included(material) + _body(material.workspace_long_term)
     for channel in channels:
         if channel.long_term is not None:
             yield f"#{channel.name}", _body(channel.long_term)
+
+
+def _included(material: Material) -> str:
+    """Whose private text was published there, on their admin's word."""
+    names = ", ".join(f"#{one_line(name)}" for name in material.workspace_includes)
+    return f"(Includes {names}, private, by opt-in.)\n" if names else ""
 
 
 def _short_term(material: Material, channels: Sequence[ChannelTexts]) -> Iterator[tuple[str, str]]:

@@ -69,6 +69,8 @@ POLICIES: dict[str, Policy] = {
     "too_long": _BAD_ANSWER,
     "too_short": _BAD_ANSWER,
     "wrong_language": _BAD_ANSWER,
+    # Nothing of it may enter a memory (rules.guard): asked again it would be paid again.
+    "quarantined": Policy(Then.GIVE_UP),
     # Ours.
     "unexpected": _LATER,
 }

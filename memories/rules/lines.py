@@ -11,6 +11,8 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import NamedTuple
 
+from memories.rules.shingles import MARK
+
 _BULLET = re.compile(r"^\s*(?:[-*•・]\s+|・)?")
 
 
@@ -50,6 +52,12 @@ class Merged(NamedTuple):
 def words_of(text: str) -> str:
     """A line's words without its bullet and spare white space: what makes two lines the same."""
     return " ".join(_BULLET.sub("", text, count=1).split())
+
+
+def emptied(text: str) -> str:
+    """A line whose words are forgotten: a mark behind its bullet."""
+    bullet = _BULLET.match(text)
+    return f"{bullet[0] if bullet else ''}{MARK}"
 
 
 def split_text(text: str) -> list[str]:

@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 
 class Thing(StrEnum):
+    __hash__ = str.__hash__  # that of enum is slow, and each object is counted twice
+
     PERSON = "people"
     CHANNEL = "channels"
     MESSAGE = "messages"
@@ -20,6 +23,8 @@ class Thing(StrEnum):
 
 
 class Result(StrEnum):
+    __hash__ = str.__hash__
+
     STORED = "stored"
     UPDATED = "updated"
     DUPLICATE = "duplicate"
@@ -41,10 +46,12 @@ UPDATED = Outcome(Result.UPDATED)
 DUPLICATE = Outcome(Result.DUPLICATE)
 
 
+@cache
 def skipped(reason: str) -> Outcome:
     return Outcome(Result.SKIPPED, reason)
 
 
+@cache
 def quarantined(reason: str) -> Outcome:
     return Outcome(Result.QUARANTINED, reason)
 

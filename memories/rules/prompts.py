@@ -15,6 +15,7 @@ from memories.rules import prompt_texts
 from memories.rules.characters import LINE_BREAK
 from memories.rules.invisible import clean
 from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.secrets import redacted
 from memories.rules.summary import MemoryLine, MessageLine, Reference, Request
 
 LONGEST_MESSAGE = 6_000  # characters; the rest of a longer message is left out, visibly
@@ -144,6 +145,12 @@ def one_line(text: str) -> str:
 def visible(text: str) -> str:
     """Text without what a person cannot see; every kind of line break as ``\\n``."""
     return clean(LINE_BREAK.sub("\n", text))
+
+
+def for_model(text: str) -> str:
+    """Text as a request may hold it: nothing that a person cannot see, and no secret. In this order,
+    for a character that nobody sees can stand in the middle of a key."""
+    return redacted(visible(text))
 
 
 def _message(message: MessageLine) -> str:

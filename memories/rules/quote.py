@@ -18,10 +18,10 @@ from memories.rules.workload import (
     Limits,
     Load,
     Part,
+    answer_length,
     batches,
     channel_merges,
     expect,
-    expected_output,
     first_calls,
     instructions,
 )
@@ -174,11 +174,12 @@ def quote_of(
     """The quote of all that these channels hold; ``workspace_memory`` is its length by now."""
     parts: list[Part] = []
     public: list[int] = []
+    rate = 1.0 if is_free else rates.tokens_out.middle
     begun = 0  # calls of messages before this channel's, in the order in which they are made
     for load in loads:
-        part, outputs = first_calls(load, settings, limits, begun)
+        part, outputs = first_calls(load, settings, limits, begun, rate)
         begun += part.first.calls
-        part.merges, grown = channel_merges(load, outputs, settings, limits)
+        part.merges, grown = channel_merges(load, outputs, settings, limits, rate)
         if outputs and load.is_public:
             public.append(grown)
         parts.append(part)
@@ -190,7 +191,7 @@ def quote_of(
         data = workspace_memory + sum(tokens + TITLED for tokens in batch) + BLOCK
         cost = expect(system, data, settings.long_term_max_tokens, limits.prompt)
         quote.workspace.merges += cost
-        workspace_memory = expected_output(settings.long_term_max_tokens, data)
+        workspace_memory = answer_length(settings.long_term_max_tokens, data, rate)
     return quote
 
 

@@ -19,7 +19,7 @@ class InvalidSetting(ValueError):
 
 @dataclass(frozen=True)
 class MemorySettings:
-    """Counts are whole numbers from 1 on; unset means the seed's default."""
+    """Counts are whole numbers from 1 on, of days to keep from 0 on; unset means the seed's default."""
 
     short_term_window_hours: int = 24
     short_term_max_tokens: int = 300
@@ -35,6 +35,9 @@ class MemorySettings:
     notes_inject: Inject = "auto"
     time_zone: str = "UTC"
     output_language: OutputLanguage = "conversation"
+    read_private_channels: bool = False
+    read_emails: bool = False
+    retention_days: int = 0  # for ever
 
     @property
     def zone(self) -> ZoneInfo:
@@ -46,6 +49,7 @@ KEYS = tuple(field.name for field in fields(MemorySettings))
 _BOOLEANS = {"true": True, "on": True, "yes": True, "1": True}
 _BOOLEANS |= {"false": False, "off": False, "no": False, "0": False}
 _LARGEST = 10_000_000
+_FROM_NOUGHT = ("retention_days",)
 
 
 @cache
@@ -57,6 +61,11 @@ def choices(key: str) -> tuple[str, ...] | None:
     """The words a setting may be, None where it is a number, a switch or a zone."""
     kind = KINDS[key]
     return get_args(kind) if get_origin(kind) is Literal else None
+
+
+def least(key: str) -> int:
+    """The smallest number that a setting may be."""
+    return 0 if key in _FROM_NOUGHT else 1
 
 
 def read_setting(key: str, value: object) -> int | bool | str:
@@ -78,8 +87,10 @@ def read_setting(key: str, value: object) -> int | bool | str:
         digits = str(value).strip()
         if isinstance(value, bool) or not (digits.isascii() and digits.isdigit()):
             raise InvalidSetting(f"{key} must be a whole number, not {value!r}.")
-        if not 1 <= (number := int(digits[:12])) <= _LARGEST:
-            raise InvalidSetting(f"{key} must be between 1 and {_LARGEST}, not {digits}.")
+        if not least(key) <= (number := int(digits[:12])) <= _LARGEST:
+            raise InvalidSetting(
+                f"{key} must be between {least(key)} and {_LARGEST}, not {digits}."
+            )
         return number
     if not isinstance(value, str) or value not in _zones():
         raise InvalidSetting(f"{key} must be a time zone such as Asia/Tokyo, not {value!r}.")

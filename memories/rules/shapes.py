@@ -7,7 +7,7 @@ number that its column cannot hold.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from math import isfinite
@@ -29,9 +29,11 @@ class Wrong(ValueError):
 
 @dataclass(frozen=True)
 class Shape:
-    """An object with exactly these keys."""
+    """An object with exactly these keys. ``later``: those that earlier formats did not have, with
+    what stands for them there."""
 
     checks: Mapping[str, Check]
+    later: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def keys(self) -> list[str]:
@@ -40,6 +42,7 @@ class Shape:
     def __call__(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise Wrong("is no object")
+        value = {**self.later, **value}
         for key in self.checks:
             if key not in value:
                 raise Wrong(f"has no {key!r}")

@@ -28,7 +28,7 @@ class PersonIn:
     real_name: str
     email: str
     is_bot: bool
-    is_guest: bool
+    is_guest: bool | None  # None: the object does not tell
     is_external: bool
     is_deleted: bool
     updated: int  # seconds since 1970 by Slack's clock; 0 unknown
@@ -40,8 +40,9 @@ class ChannelIn:
 
     slack_id: str
     name: str
-    kind: str  # public | private
+    kind: str  # public | private | mpim | im
     is_archived: bool
+    is_shared: bool  # with another organisation, or about to be
     topic: str
     purpose: str
     members: tuple[str, ...] | None
@@ -50,11 +51,6 @@ class ChannelIn:
 def slack_id(value: object) -> str:
     """An id, or "" when it is none."""
     return value if isinstance(value, str) and _ID.fullmatch(value) else ""
-
-
-def is_direct(raw: dict[str, Any]) -> bool:
-    """A direct or group message rather than a channel."""
-    return raw.get("is_im") is True or raw.get("is_mpim") is True
 
 
 def person(raw: object, team_id: str = "") -> PersonIn | Outcome:
@@ -74,37 +70,53 @@ def person(raw: object, team_id: str = "") -> PersonIn | Outcome:
         real_name=first_name(real_names),
         email=fit(as_text(profile.get("email")), 254),
         is_bot=raw.get("is_bot") is True or known_as == SLACKBOT,
-        is_guest=raw.get("is_restricted") is True or raw.get("is_ultra_restricted") is True,
+        is_guest=_is_guest(raw),
         is_external=raw.get("is_stranger") is True or bool(team_id and team and team != team_id),
         is_deleted=raw.get("deleted") is True,
         updated=whole_number(raw.get("updated"), 10**11),
     )
 
 
-def channel(raw: object, kind: str) -> ChannelIn | Outcome:
+def _is_guest(raw: dict[str, Any]) -> bool | None:
+    told = [raw[key] for key in ("is_restricted", "is_ultra_restricted") if key in raw]
+    return True in told if told else None
+
+
+def channel(raw: object, kind: str, *, direct: bool = False) -> ChannelIn | Outcome:
     """A channel; ``kind`` is public, private, im or mpim as its source says.
 
-    An object that calls itself private is private, whatever its source says.
+    An object that calls itself private is private, whatever its source says. Direct and group
+    messages are left out unless ``direct``.
     """
     if (problem := _unreadable(raw)) is not None:
         return problem
     raw = as_dict(raw)
     if not (known_as := slack_id(raw.get("id"))):
         return quarantined("no id")
-    if kind in ("im", "mpim") or is_direct(raw):
+    kind = _kind(raw, kind)
+    if kind in ("im", "mpim") and not direct:
         return skipped("direct messages")
     members = raw.get("members")
     return ChannelIn(
         slack_id=known_as,
         name=first_name([raw.get("name"), raw.get("name_normalized")]) or known_as,
-        kind="private" if raw.get("is_private") is True or raw.get("is_group") is True else kind,
+        kind=kind,
         is_archived=raw.get("is_archived") is True,
+        is_shared=raw.get("is_ext_shared") is True or raw.get("is_pending_ext_shared") is True,
         topic=fit(as_text(as_dict(raw.get("topic")).get("value"))),
         purpose=fit(as_text(as_dict(raw.get("purpose")).get("value"))),
         members=tuple(dict.fromkeys(filter(None, map(slack_id, members))))
         if isinstance(members, list)
         else None,
     )
+
+
+def _kind(raw: dict[str, Any], kind: str) -> str:
+    if raw.get("is_im") is True or kind == "im":
+        return "im"
+    if raw.get("is_mpim") is True or kind == "mpim":
+        return "mpim"
+    return "private" if raw.get("is_private") is True or raw.get("is_group") is True else kind
 
 
 def whole_number(value: object, largest: int) -> int:

@@ -16,6 +16,7 @@ from memories.rules.slacktext import as_dict, as_text, message_text
 from memories.rules.slacktime import HOUR, SLACK_BEGAN, micros, ts_from_micros
 
 LARGEST_OBJECT = 1_000_000  # bytes of JSON
+DEEPEST_OBJECT = 100  # lists and objects in one another; Slack's have ten or so
 UNKNOWN_BOT = "unknown bot"
 
 # What Slack itself says in a channel; kept, but nothing that a person said.
@@ -83,6 +84,9 @@ def message(raw: object, now_us: int) -> MessageIn | Outcome:
     except RecursionError:
         return quarantined("too large")
     if len(text) > LARGEST_OBJECT and _size(raw) > LARGEST_OBJECT:
+        return quarantined("too large")
+    # What is nested deeper could not be read again in each place that reads it.
+    if text.count("[") + text.count("{") > DEEPEST_OBJECT and _is_deep(raw):
         return quarantined("too large")
     edited = raw.get("edited")
     found = MessageIn(
@@ -207,6 +211,20 @@ def _sign(found: MessageIn, raw: dict[str, Any], subtype: str) -> None:
         or as_text(raw.get("team")),
         32,
     )
+
+
+def _is_deep(raw: object) -> bool:
+    level = [raw]
+    for _ in range(DEEPEST_OBJECT):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _size(raw: object) -> int:

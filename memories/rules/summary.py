@@ -56,10 +56,14 @@ class Addition:
 
 @dataclass(frozen=True)
 class Reference:
-    """Background of the wider scopes (S3's table): helps to understand, is not to be summarised."""
+    """Background of the wider scopes (S3's table): helps to understand, is not to be summarised.
+
+    ``same_memory``: an earlier text of the very memory that is asked for, so no other scope's.
+    """
 
     title: str  # "workspace memory", "memory of #general", "previous memory"
     text: str
+    same_memory: bool = False
 
 
 @dataclass(frozen=True)

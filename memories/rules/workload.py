@@ -116,6 +116,12 @@ def expected_output(limit: int, tokens_in: int) -> int:
     return int(min(OUT_OF_LIMIT * limit, OUT_SHARE * tokens_in + OUT_LEAST))
 
 
+def answer_length(limit: int, tokens_in: int, rate: float) -> int:
+    """What such an answer adds to the calls that read it; ``rate``: how much longer than expected
+    this model's answers are."""
+    return min(limit, round(rate * expected_output(limit, tokens_in)))
+
+
 def expect(instructions: int, data: int, limit: int, longest: int) -> Expected:
     """The calls of one request: one, or halves of halves and what combines them (rule 11)."""
     if instructions + data <= longest or data < 2:
@@ -168,7 +174,7 @@ class Part:
 
 
 def first_calls(
-    load: Load, settings: MemorySettings, limits: Limits, begun: int
+    load: Load, settings: MemorySettings, limits: Limits, begun: int, rate: float = 1.0
 ) -> tuple[Part, list[int]]:
     """Summaries of segments and threads, and the lengths of the former. What was answered before a
     call begins goes along with it; so many begin together."""
@@ -186,7 +192,7 @@ def first_calls(
         cost = _of_messages(MemoryScope.CHANNEL, text, above, settings, limits)
         data = text.tokens + BLOCK + above
         part.first += cost
-        outputs.append(expected_output(limit, data))
+        outputs.append(answer_length(limit, data, rate))
     known = load.short_term or (outputs[-1] if outputs else 0)
     above = background + sum(tokens + BLOCK for tokens in (known, load.long_term) if tokens)
     for text in load.threads:
@@ -210,7 +216,11 @@ def _of_messages(
 
 
 def channel_merges(
-    load: Load, outputs: Sequence[int], settings: MemorySettings, limits: Limits
+    load: Load,
+    outputs: Sequence[int],
+    settings: MemorySettings,
+    limits: Limits,
+    rate: float = 1.0,
 ) -> tuple[Expected, int]:
     """Of a channel's summaries into its long-term memory, and how long that gets."""
     cost, grown = Expected(), load.long_term
@@ -227,7 +237,7 @@ def channel_merges(
         data = sum(tokens + TITLED for tokens in batch)
         data += sum(tokens + BLOCK for tokens in (grown, load.background) if tokens)
         cost += expect(system, data, limit, limits.prompt)
-        grown = expected_output(limit, data)
+        grown = answer_length(limit, data, rate)
     return cost, grown
 
 

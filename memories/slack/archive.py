@@ -1,16 +1,34 @@
-"""The files of an export, in a zip or a folder, read where they are and never unpacked."""
+"""The files of an export, in a zip or a folder, read where they are and never unpacked.
+
+A zip that could do harm where it is unpacked, or whose directory contradicts itself, is refused as
+a whole: whoever made it did not make an export. A damaged file in a sound one is only left out.
+"""
 
 import os
+import re
+import stat
+import struct
 import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import NoReturn
 
-from memories.slack.jsonlists import Unreadable, objects
+from memories.slack.jsonlists import Readable, Unreadable, objects
+from memories.slack.limits import LARGEST_TOTAL, MOST_MEMBERS, Meter, may_unpack_to
+
+_LOCAL_HEADER = 30  # bytes before an entry's name
+_ENTRY = b"PK\x01\x02"  # begins each entry of a zip's directory
+_ZIP64_END = 76  # bytes that may stand between the directory and its end record
+_CHUNK = 1 << 20
+_LARGEST_DIRECTORY = 64 << 20
+_DRIVE = re.compile(r"[A-Za-z]:")
+_UNPACK = "Unpack it yourself, look at what it holds, and give the folder."
+# Whatever a damaged zip makes of the library that reads it.
+_DAMAGE = (OSError, EOFError, ValueError, IndexError, struct.error, zipfile.BadZipFile, zlib.error)
 
 
 class NotAnExport(Exception):
@@ -34,7 +52,7 @@ class Member:
         try:
             with self.source.open(self.key) as file:
                 yield from objects(file)
-        except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except _DAMAGE as error:
             raise Unreadable("damaged") from error
         except NotImplementedError as error:
             raise Unreadable("compressed in an unknown way") from error
@@ -46,34 +64,106 @@ class Zip:
     """A zip file. Old tools write names in UTF-8 without saying so."""
 
     def __init__(self, path: Path) -> None:
+        self._name = path.name
         try:
+            self._refuse_many(path)
             self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError, OSError) as error:
+        except (NotImplementedError, *_DAMAGE) as error:
             raise NotAnExport(f"{path.name} is damaged, or not a zip file.") from error
+        try:
+            self._refuse_harm(self._zip.infolist())
+            self._meter = Meter(self._most(path.stat().st_size))
+        except NotAnExport:
+            self.close()
+            raise
 
     def members(self) -> Iterator[Member]:
         for info in self._zip.infolist():
             if not info.is_dir():
-                yield Member(unicodedata.normalize("NFC", _zip_name(info)), self, info)
+                yield Member(_zip_name(info), self, info)
 
     @contextmanager
-    def open(self, key: object) -> Iterator[BinaryIO]:
+    def open(self, key: object) -> Iterator[Readable]:
         assert isinstance(key, zipfile.ZipInfo)
+        if key.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            # The library unpacks the other kinds without a limit. Slack uses none of them.
+            raise Unreadable("compressed in an unknown way")
         with self._zip.open(key) as file:
-            yield file  # type: ignore[misc]
+            yield self._meter.through(file, key.header_offset)
 
     def close(self) -> None:
         self._zip.close()
 
+    def _refuse_many(self, path: Path) -> None:
+        """Before the directory is read, since that takes memory for each entry."""
+        with path.open("rb") as file:
+            # The library's own search, so that both find the same directory.
+            end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+            if not end:
+                return
+            size, place = end[5], end[9]
+            file.seek(max(0, place - size - _ZIP64_END))
+            too_long = place - file.tell() > _LARGEST_DIRECTORY
+            count, rest = 0, b""
+            while chunk := file.read(_CHUNK):
+                chunk = rest + chunk
+                count += chunk.count(_ENTRY)
+                rest = chunk[-len(_ENTRY) + 1 :]
+        if count > MOST_MEMBERS or too_long:
+            self._refuse(f"holds more than {MOST_MEMBERS:,} files. Give it in parts.")
+
+    def _refuse_harm(self, infos: list[zipfile.ZipInfo]) -> None:
+        names: set[str] = set()
+        for info in infos:
+            name = _zip_name(info)
+            if "\\" in name or name.startswith("/") or _DRIVE.match(name) or _leads_out(name):
+                self._refuse(f"names a place outside of itself ({_shown(name)}). {_UNPACK}")
+            if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                self._refuse(f"holds a link or a device ({_shown(name)}). {_UNPACK}")
+            if name in names:
+                self._refuse(f"holds two files of one name ({_shown(name)}). {_UNPACK}")
+            names.add(name)
+        end = self._zip.start_dir
+        for info in sorted(infos, key=lambda info: info.header_offset, reverse=True):
+            if info.header_offset + _least_size(info) > end:
+                self._refuse("holds files that lie over each other.")
+            end = info.header_offset
+        files = [info for info in infos if not info.is_dir()]
+        if files and all(info.flag_bits & 1 for info in files):
+            self._refuse("is protected by a password. Unpack it, and give the folder.")
+
+    def _most(self, packed: int) -> int:
+        """How much may be read. What claims to be more is refused before anything is stored."""
+        most = may_unpack_to(packed)
+        if sum(info.file_size for info in self._zip.infolist()) > most:
+            self._refuse(f"unpacks to far more than an export of its size may. {_UNPACK}")
+        return most
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise NotAnExport(f"{self._name} {why}")
+
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
+    name = info.orig_filename  # the library cuts the other one at a NUL
     says_utf8 = info.flag_bits & 0x800
-    if says_utf8:
-        return info.filename
-    try:
-        return info.filename.encode("cp437").decode("utf-8")
-    except UnicodeError:
-        return info.filename
+    if not says_utf8:
+        with suppress(UnicodeError):
+            name = name.encode("cp437").decode("utf-8")
+    return unicodedata.normalize("NFC", name)
+
+
+def _leads_out(name: str) -> bool:
+    return ".." in name.split("/")
+
+
+def _least_size(info: zipfile.ZipInfo) -> int:
+    """Of an entry in the file: its header, name and content; it may have more before them."""
+    encoding = "utf-8" if info.flag_bits & 0x800 else "cp437"
+    return _LOCAL_HEADER + len(info.orig_filename.encode(encoding)) + info.compress_size
+
+
+def _shown(name: str) -> str:
+    return ascii(name[:80])
 
 
 class Folder:
@@ -81,22 +171,37 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self._top = path
+        self._meter = Meter(LARGEST_TOTAL)
 
     def members(self) -> Iterator[Member]:
-        for folder, folders, files in os.walk(self._top):
+        count = 0
+        for folder, folders, files in os.walk(self._top, onerror=self._stop):
             folders.sort()
+            count += len(files)
+            if count > MOST_MEMBERS:
+                raise NotAnExport(
+                    f"{self._top.name} holds more than {MOST_MEMBERS:,} files. Give it in parts."
+                )
             for name in sorted(files):
                 path = Path(folder, name)
                 inner = path.relative_to(self._top).as_posix()
                 yield Member(unicodedata.normalize("NFC", inner), self, path)
 
     @contextmanager
-    def open(self, key: object) -> Iterator[BinaryIO]:
+    def open(self, key: object) -> Iterator[Readable]:
         assert isinstance(key, Path)
         if key.is_symlink():
             raise Unreadable("a link")
-        with key.open("rb") as file:
-            yield file
+        # Never waits, as a pipe would make us, and never follows what has become a link meanwhile.
+        number = os.open(key, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(number, "rb") as file:
+            if not stat.S_ISREG(os.fstat(number).st_mode):
+                raise Unreadable("no file")
+            yield self._meter.through(file, key)
 
     def close(self) -> None:
         pass
+
+    @staticmethod
+    def _stop(error: OSError) -> None:
+        raise NotAnExport(f"{error.filename} cannot be read: {error.strerror}.") from error

@@ -3,6 +3,7 @@
 At the top lie lists of people and of channels by kind; each channel has a folder, named after it
 or by its id, with a file per day. Anything else is counted as junk, and a folder that no list
 names is nobody's: its objects are counted and nothing of it is stored, since it may be private.
+An export of an organisation (Enterprise Grid) with one team in it is read as that team's.
 """
 
 import re
@@ -10,17 +11,19 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
-from memories.rules.slack import ChannelIn, channel, is_direct, slack_id
+from memories.rules.slack import ChannelIn, channel, slack_id
 from memories.rules.slacktext import as_text
+from memories.rules.slacktime import SLACK_BEGAN, to_micros
 from memories.slack.archive import Folder, Member, NotAnExport, Zip
 from memories.slack.jsonlists import Unreadable
 
 __all__ = ["Export", "ExportFolder", "NotAnExport"]
 
-PEOPLE = "users.json"
+PEOPLE = ("users.json", "org_users.json")
+TEAMS = "teams"
 # In this order: of two lists that name a channel, the later and more private one holds.
 CHANNEL_LISTS = {
     "channels.json": "public",
@@ -28,11 +31,16 @@ CHANNEL_LISTS = {
     "mpims.json": "mpim",
     "dms.json": "im",
 }
-_LISTS = (PEOPLE, *CHANNEL_LISTS)
-_DAY = re.compile(r"(\d{4}-\d{2}-\d{2}).*\.json")
+_LISTS = (*PEOPLE, *CHANNEL_LISTS)
+_DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}).*\.json")
 _DIRECT_FOLDER = re.compile(r"D[A-Z0-9]{7,}|mpdm-.+")
 _DUMP_FILE = re.compile(r"[CDG][A-Z0-9]{7,}(-[0-9.]+)?\.json")
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_LONGEST_NAME = 1000  # characters
+_WRAPPERS = 8  # how many folders around the export are taken off
+_ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|gz|bz2|xz)", re.IGNORECASE)
+# Of one file: a list of so many things that are no objects of Slack's was made to keep us busy.
+_MOST_ODD = 10_000
 _CONVERT = (
     "This is slackdump's {form}, not an export. Make one of it first:"
     " slackdump convert -f export -o export.zip {name}"
@@ -51,6 +59,14 @@ class ExportFolder:
     kind: str = ""
     days: list[Member] = field(default_factory=list)
 
+    @property
+    def is_public(self) -> bool:
+        return self.kind == "public"
+
+    @property
+    def is_direct(self) -> bool:
+        return self.kind in ("im", "mpim")
+
 
 class Export:
     """Open with ``Export(path)``; raises `NotAnExport` with advice. Close it, or use ``with``."""
@@ -61,12 +77,19 @@ class Export:
         self.junk: Counter[str] = Counter()
         self.broken: list[tuple[str, str]] = []  # files by name, with the reason
         self._listed: dict[str, tuple[str, set[str]]] = {}
+        try:
+            self._look_over(path.name)
+        except NotAnExport:
+            self.close()
+            raise
+
+    def _look_over(self, name: str) -> None:
         members = self._readable(list(self._source.members()))
-        _refuse_other_forms(members, path.name)
-        self._members = _without_wrapper(members)
+        _refuse_other_forms(members, name)
+        self._members = _of_the_team(_without_wrapper(members), name)
         if beside := len(members) - len(self._members):
             self.junk["beside the export"] += beside
-        self._top = {member.name: member for member in self._members if len(member.parts) == 1}
+        self._top: dict[str, list[Member]] = defaultdict(list)
         self._sort()
 
     def __enter__(self) -> "Export":
@@ -80,7 +103,11 @@ class Export:
 
     @property
     def newest_day(self) -> datetime | None:
-        """The end of the newest day with a file: the moment that the lists describe, about."""
+        """The start of the newest day with a file: the lists describe this moment, or a later one.
+        Taken for a later one, they might bring back who has left since.
+
+        None where that would be before there was a Slack.
+        """
         days = [
             match[1]
             for folder in self._folders.values()
@@ -89,20 +116,22 @@ class Export:
         ]
         for day in sorted(set(days), reverse=True):
             try:
-                return datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(days=1)
-            except (ValueError, OverflowError):
+                start = datetime.fromisoformat(day).replace(tzinfo=UTC)
+            except ValueError:
                 continue
+            return start if to_micros(start) > SLACK_BEGAN else None
         return None
 
     def people(self) -> Iterator[object]:
-        if PEOPLE in self._top:
-            yield from self._objects(self._top[PEOPLE])
+        for name in PEOPLE:
+            for member in self._top[name]:
+                yield from self._objects(member)
 
     def channels(self) -> Iterator[tuple[object, str]]:
         """Listed conversations with the kind of their list: public, private, im or mpim."""
         for name, kind in CHANNEL_LISTS.items():
-            if name in self._top:
-                for raw in self._objects(self._top[name]):
+            for member in self._top[name]:
+                for raw in self._objects(member):
                     self._note(raw, kind)
                     yield raw, kind
 
@@ -131,8 +160,14 @@ class Export:
             yield from self._objects(day)
 
     def _objects(self, member: Member) -> Iterator[object]:
+        odd = 0
         try:
-            yield from member.objects()
+            for one in member.objects():
+                if not isinstance(one, dict) or len(one) < 2:
+                    odd += 1
+                    if odd > _MOST_ODD:
+                        raise Unreadable("hardly any objects")
+                yield one
         except Unreadable as error:
             self.broken.append((member.name, str(error)))
 
@@ -140,9 +175,7 @@ class Export:
         """Remember whose the folders are. Of two lists with one channel the later decides."""
         if not isinstance(raw, dict) or not (known_as := slack_id(raw.get("id"))):
             return
-        if is_direct(raw):
-            kind = "im"
-        elif isinstance(read := channel(raw, kind), ChannelIn):
+        if isinstance(read := channel(raw, kind, direct=True), ChannelIn):
             kind = read.kind
         names = {as_text(raw.get("name")), as_text(raw.get("name_normalized"))} - {""}
         _, known = self._listed.get(known_as, ("", set()))
@@ -154,8 +187,9 @@ class Export:
         for member in members:
             if reason := _junk(member):
                 self.junk[reason] += 1
-            elif _UNPRINTABLE.search(member.name):
-                shown = _UNPRINTABLE.sub(lambda odd: f"\\u{ord(odd[0]):04x}", member.name)
+            elif _UNPRINTABLE.search(member.name) or len(member.name) > _LONGEST_NAME:
+                name = member.name[:_LONGEST_NAME]
+                shown = _UNPRINTABLE.sub(lambda odd: f"\\u{ord(odd[0]):04x}", name)
                 self.broken.append((shown, "a name that is no text"))
             else:
                 kept.append(member)
@@ -164,12 +198,18 @@ class Export:
     def _sort(self) -> None:
         self._folders: dict[str, list[Member]] = defaultdict(list)
         for member in self._members:
-            if len(member.parts) == 2 and _DAY.fullmatch(member.parts[1]):
-                self._folders[member.parts[0]].append(member)
-            elif len(member.parts) > 2 and _DAY.fullmatch(member.parts[-1]):
+            parts = member.parts
+            is_day = _DAY.fullmatch(parts[-1])
+            if len(parts) == 2 and is_day:
+                self._folders[parts[0]].append(member)
+            elif is_day:
                 self.broken.append((member.name, "in no channel's folder"))
-            elif member.name not in _LISTS:
-                self.junk["no messages"] += 1
+            elif member.name in _LISTS:
+                self._top[member.name].append(member)
+            else:
+                self.junk[
+                    "an archive inside" if _ARCHIVE.fullmatch(parts[-1]) else "no messages"
+                ] += 1
 
 
 def _junk(member: Member) -> str:
@@ -178,14 +218,18 @@ def _junk(member: Member) -> str:
         return "left by the system"
     if parts[-1].startswith("._"):
         return "left by the system"
-    if any(part.startswith("FC:") or part == "canvases" for part in parts[:-1]):
+    if any(part.startswith("FC:") for part in parts[:-1]):
+        return "canvas"
+    if "canvases" in parts[:-1] and not _DAY.fullmatch(parts[-1]):  # a channel may be called so
         return "canvas"
     return ""
 
 
 def _without_wrapper(members: list[Member]) -> list[Member]:
     """The members as seen from the export's top, when somebody zipped the folder around it."""
-    while not any(member.name in _LISTS for member in members):
+    for _ in range(_WRAPPERS):
+        if any(member.name in _LISTS for member in members):
+            break
         wrappers = {
             member.parts[0]
             for member in members
@@ -203,13 +247,42 @@ def _without_wrapper(members: list[Member]) -> list[Member]:
     return members
 
 
+def _of_the_team(members: list[Member], name: str) -> list[Member]:
+    """Of an organisation's export, the files of its one team beside what lies at the top."""
+    teams = {
+        parts[1]
+        for parts in (member.parts for member in members)
+        if parts[0] == TEAMS
+        and (
+            (len(parts) == 3 and parts[2] in _LISTS)
+            or (len(parts) == 4 and _DAY.fullmatch(parts[3]))
+        )
+    }
+    if len(teams) > 1:
+        raise NotAnExport(
+            f"{name} holds {len(teams)} teams of an organisation. Give the export of one team, each"
+            " to a workspace of its own."
+        )
+    if not teams:
+        return members
+    prefix = f"{TEAMS}/{teams.pop()}/"
+    return [
+        Member(member.name.removeprefix(prefix), member.source, member.key) for member in members
+    ]
+
+
 def _refuse_other_files(path: Path) -> None:
-    if not path.exists():
-        raise NotAnExport(f"There is no {path}.")
-    if path.is_dir():
-        return
-    with path.open("rb") as file:
-        begin = file.read(16)
+    try:
+        if not path.exists():
+            raise NotAnExport(f"There is no {path}.")
+        if path.is_dir():
+            return
+        if not path.is_file():
+            raise NotAnExport(f"{path} is neither a zip file nor a folder.")
+        with path.open("rb") as file:
+            begin = file.read(16)
+    except OSError as error:
+        raise NotAnExport(f"{path} cannot be read: {error.strerror}.") from error
     if begin.startswith(b"SQLite format 3"):
         raise NotAnExport(_CONVERT.format(form="database", name=path.name))
     if begin.startswith(b"\x1f\x8b") and path.name.endswith(".json.gz"):
@@ -227,7 +300,10 @@ def _refuse_other_forms(members: list[Member], name: str) -> None:
     has_days = any(_DAY.fullmatch(name) for name in names)
     if not has_days and any(_DUMP_FILE.fullmatch(name) for name in names):
         raise NotAnExport(_CONVERT.format(form="dump", name=name))
-    if not has_days and not any(name in _LISTS for name in names):
+    has_lists = any(name in _LISTS for name in names)
+    if not has_days and not has_lists and any(name.endswith(".zip") for name in names):
+        raise NotAnExport(f"{name} holds another zip file. Take it out, and give that one.")
+    if not has_days and not has_lists:
         raise NotAnExport(
             f"{name} holds neither lists of channels nor files of days. Give the zip file that"
             " Slack made, or the folder it was unpacked to."

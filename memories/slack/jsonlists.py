@@ -8,7 +8,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Protocol
 
 from memories.rules.slack import TooLarge
 
@@ -16,17 +16,22 @@ CHUNK = 1 << 16  # bytes
 LARGEST_HELD = 8_000_000  # characters
 _SPACE = re.compile(r"[ \t\n\r]*")
 _TURNS = re.compile(r'["\\{}\[\]]')
+_AFTER_NUMBER = re.compile(r"[^0-9eE.+-]")
 # The end of what is held may cut a literal (-Infinity is the longest), a \uXXXX, or a number's
 # fraction or exponent in two.
 _LITERAL = 12
 _NUMBER = 2
 
 
+class Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
 class Unreadable(Exception):
     """A file that is no JSON list, or stops being one; the text says how."""
 
 
-def objects(file: BinaryIO) -> Iterator[object]:
+def objects(file: Readable) -> Iterator[object]:
     """Yield what the list holds. What was read before a break has been yielded already."""
     text = _Window(file)
     if text.peek() != "[":
@@ -50,7 +55,7 @@ def objects(file: BinaryIO) -> Iterator[object]:
 class _Window:
     """A piece of the file as text, and where in it reading goes on."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: Readable) -> None:
         self._file = file
         self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
         self._json = json.JSONDecoder()
@@ -99,6 +104,8 @@ class _Window:
 
     def _pass_over(self) -> TooLarge:
         """Go behind the value that begins here, holding a chunk of it at a time."""
+        if self._held[self.position] not in '{["':
+            return self._pass_over_number()
         depth, in_string, escaped = 0, False, -1
         while True:
             for match in _TURNS.finditer(self._held, self.position):
@@ -118,6 +125,14 @@ class _Window:
             self.position = len(self._held)
             if not self._more(CHUNK):
                 raise Unreadable(self.fault or "cut off")
+
+    def _pass_over_number(self) -> TooLarge:
+        while not (end := _AFTER_NUMBER.search(self._held, self.position)):
+            self.position = len(self._held)
+            if not self._more(CHUNK):
+                raise Unreadable(self.fault or "cut off")
+        self.position = end.start()
+        return TooLarge()
 
     def _more(self, wanted: int) -> bool:
         """Read on, so many bytes, and forget what was read; False at the end of the file."""

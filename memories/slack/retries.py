@@ -1,16 +1,16 @@
-"""Which troubles of a call to Slack are waited out, and for how long."""
+"""Which troubles of a call to Slack are waited out, and for how long. Each further attempt is a call
+like the first: it is taken from the budget. A rate limit is never waited out here."""
 
 import random
+from collections.abc import Callable
 from http.client import HTTPException
 from typing import Any
 from urllib.error import URLError
 
-from slack_sdk.http_retry.builtin_handlers import (
-    ConnectionErrorRetryHandler,
-    RateLimitErrorRetryHandler,
-)
+from slack_sdk.http_retry.builtin_handlers import ConnectionErrorRetryHandler
 from slack_sdk.http_retry.builtin_interval_calculators import BackoffRetryIntervalCalculator
 from slack_sdk.http_retry.handler import RetryHandler
+from slack_sdk.http_retry.interval_calculator import RetryIntervalCalculator
 from slack_sdk.http_retry.jitter import Jitter
 from slack_sdk.http_retry.request import HttpRequest
 from slack_sdk.http_retry.response import HttpResponse
@@ -18,20 +18,20 @@ from slack_sdk.http_retry.state import RetryState
 
 RETRIES = 3
 PAUSE = 0.5  # seconds before the first retry; each further one waits twice as long
-LONGEST_WAIT = 30  # seconds; a longer rate limit is not slept through
 UNKNOWN_WAIT = 60.0  # seconds, when Slack limits without saying for how long
 
 # ValueError: a body that breaks off, or is no text.
 _CONNECTION = [URLError, ConnectionError, TimeoutError, HTTPException, ValueError]
 
+Take = Callable[[str], None]
 
-def retry_handlers(pause: float) -> list[RetryHandler]:
-    """For a WebClient; they count their retries together."""
+
+def retry_handlers(pause: float, take: Take) -> list[RetryHandler]:
+    """For a WebClient; they count their retries together. ``take`` a call of this method, or raise."""
     waits = BackoffRetryIntervalCalculator(pause, _Spread())
     return [
-        ConnectionErrorRetryHandler(RETRIES, waits, _CONNECTION),
-        _ServerTrouble(RETRIES, waits),
-        _ShortRateLimit(RETRIES),
+        _ConnectionTrouble(take, RETRIES, waits, _CONNECTION),
+        _ServerTrouble(take, RETRIES, waits),
     ]
 
 
@@ -42,8 +42,43 @@ class _Spread(Jitter):
         return duration * (1 + random.random() / 2)
 
 
-class _ServerTrouble(RetryHandler):
+class _Metered(RetryHandler):
+    """Takes the call before it is made again."""
+
+    take: Take
+
+    def prepare_for_next_attempt(
+        self,
+        *,
+        state: RetryState,
+        request: HttpRequest,
+        response: HttpResponse | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        self.take(request.url.rpartition("/")[2])
+        super().prepare_for_next_attempt(
+            state=state, request=request, response=response, error=error
+        )
+
+
+class _ConnectionTrouble(_Metered, ConnectionErrorRetryHandler):
+    def __init__(
+        self,
+        take: Take,
+        retries: int,
+        waits: RetryIntervalCalculator,
+        troubles: list[type[Exception]],
+    ) -> None:
+        super().__init__(retries, waits, troubles)
+        self.take = take
+
+
+class _ServerTrouble(_Metered):
     """Any 5xx, and a 200 that is not Slack speaking: the SDK retries 500 and 503 alone."""
+
+    def __init__(self, take: Take, retries: int, waits: RetryIntervalCalculator) -> None:
+        super().__init__(retries, waits)
+        self.take = take
 
     def _can_retry(
         self,
@@ -56,23 +91,6 @@ class _ServerTrouble(RetryHandler):
         if response is None:
             return False
         return response.status_code >= 500 or (response.status_code == 200 and not response.body)
-
-
-class _ShortRateLimit(RateLimitErrorRetryHandler):
-    """Sleeps through a 429 only when that is short."""
-
-    def _can_retry(
-        self,
-        *,
-        state: RetryState,
-        request: HttpRequest,
-        response: HttpResponse | None = None,
-        error: Exception | None = None,
-    ) -> bool:
-        if response is None or response.status_code != 429:
-            return False
-        headers = {name: values[0] for name, values in response.headers.items()}
-        return retry_after(headers) <= LONGEST_WAIT
 
 
 def retry_after(headers: Any) -> float:

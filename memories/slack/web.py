@@ -1,33 +1,34 @@
 """Slack's Web API: the one place that speaks it.
 
 `SlackClient` returns Slack's own JSON, page by page, and raises `SlackError` for whatever goes
-wrong. Short troubles (a lost connection, a 5xx, a rate limit of at most 30 s) are waited out
-here; a longer rate limit is the caller's to come back from, and until then the method is not
-called again.
+wrong. Short troubles (a lost connection, a 5xx, a few seconds until the budget has a call) are
+waited out here. A rate limit is the caller's to come back from: its `Limiter` remembers it.
 """
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from memories.rules.tiers import SLOW_METHODS, SLOW_PAGE
 from memories.slack.retries import PAUSE, retry_after, retry_handlers
 
 TIMEOUT = 30  # seconds a call may take
 PAGE_SIZE = 999  # the most that Slack gives at once
+PATIENCE = 5.0  # seconds; who must wait longer for a call comes back later
 
 # The token, or the app behind it, is what Slack refuses: no other call would do better.
 _TOKEN_CODES = frozenset(
     [
         *("not_authed", "invalid_auth", "account_inactive", "token_revoked", "token_expired"),
         *("access_denied", "org_login_required", "not_allowed_token_type", "no_permission"),
-        *("team_access_not_granted", "two_factor_setup_required", "no_token"),
+        *("team_access_not_granted", "two_factor_setup_required", "no_token", "no_key"),
     ]
 )
 # Worth another try later, as it is.
@@ -77,26 +78,72 @@ class SlackError(Exception):
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose token it is. ``domain`` is the part before .slack.com, "" when Slack does not tell."""
+    """Whose token it is. ``domain`` is the part before .slack.com, "" when Slack does not tell;
+    ``bot_id`` is "" for a token that is not a bot's."""
 
     team_id: str
     team_name: str
     domain: str
+    bot_id: str = ""
+    app_id: str = ""
 
 
 @dataclass(frozen=True)
 class HistoryPage:
-    """``is_limited``: the workspace's plan hides older messages."""
+    """``is_limited``: the workspace's plan hides older messages. ``is_last``: Slack has no more."""
 
     messages: list[Any]
     is_limited: bool
+    is_last: bool
+
+
+@dataclass(frozen=True)
+class RepliesPage:
+    messages: list[Any]
+    is_last: bool
+
+
+class Limiter(Protocol):
+    """Who says whether a method may be called now."""
+
+    def take(self, method: str, *, slow: bool = False) -> float:
+        """Take one call: 0.0, or in how many seconds there will be one. ``slow``: the app is on
+        Slack's plan of one page of history a minute."""
+
+    def limited(self, method: str, seconds: float) -> None:
+        """Slack refused a call, and takes none for so long."""
+
+
+class OwnLimits:
+    """Of a client on its own: calls as it likes, and heeds what Slack told it."""
+
+    def __init__(self) -> None:
+        self._not_before: dict[str, float] = {}
+
+    def take(self, method: str, *, slow: bool = False) -> float:
+        return max(0.0, self._not_before.get(method, 0.0) - time.monotonic())
+
+    def limited(self, method: str, seconds: float) -> None:
+        self._not_before[method] = time.monotonic() + seconds
 
 
 class SlackClient:
-    """One token's view of Slack. ``calls`` counts the pages asked for, by method."""
+    """One token's view of Slack. ``calls`` counts the pages asked for, by method.
+
+    ``slow_plan``: Slack gives 15 messages a page and a page a minute; it turns True when that
+    shows. ``sleep`` is for the few seconds that are waited out.
+    """
 
     def __init__(
-        self, token: str, base_url: str = "", *, timeout: int = TIMEOUT, pause: float = PAUSE
+        self,
+        token: str,
+        base_url: str = "",
+        *,
+        timeout: int = TIMEOUT,
+        pause: float = PAUSE,
+        limiter: Limiter | None = None,
+        slow_plan: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not token:
             raise SlackError(
@@ -106,12 +153,18 @@ class SlackClient:
                 permanent=True,
             )
         self.calls: Counter[str] = Counter()
-        self._not_before: dict[str, float] = {}
+        self.token_end = token[-4:]
+        # What the token may do, as the last answer said; None when none has.
+        self.scopes: list[str] | None = None
+        self.slow_plan = slow_plan
+        self._limiter = limiter or OwnLimits()
+        self._sleep = sleep
+        self._cut_short: set[str] = set()  # methods whose last page was as short as the slow plan's
         self._client = WebClient(
             token,
             base_url=(base_url or WebClient.BASE_URL).rstrip("/") + "/",
             timeout=timeout,
-            retry_handlers=retry_handlers(pause),
+            retry_handlers=retry_handlers(pause, self._take),
         )
 
     def identity(self) -> Identity:
@@ -121,6 +174,8 @@ class SlackClient:
             team_id=str(answer.get("team_id") or ""),
             team_name=str(answer.get("team") or ""),
             domain=host.removesuffix(".slack.com") if host.endswith(".slack.com") else "",
+            bot_id=str(answer.get("bot_id") or ""),
+            app_id=str(answer.get("app_id") or ""),
         )
 
     def people(self) -> Iterator[list[Any]]:
@@ -128,9 +183,10 @@ class SlackClient:
         for answer in self._pages("users.list", {}):
             yield _list(answer, "users.list", "members")
 
-    def channels(self) -> Iterator[list[Any]]:
-        """All public channels, and the private ones that the bot is in; archived ones too."""
-        asked = {"types": "public_channel,private_channel"}
+    def channels(self, *, private: bool = True) -> Iterator[list[Any]]:
+        """All public channels, and with ``private`` the private ones that the bot is in; archived
+        ones too."""
+        asked = {"types": "public_channel,private_channel" if private else "public_channel"}
         for answer in self._pages("conversations.list", asked):
             yield _list(answer, "conversations.list", "channels")
 
@@ -139,42 +195,63 @@ class SlackClient:
         for answer in self._pages("conversations.members", {"channel": channel_id}):
             yield _list(answer, "conversations.members", "members")
 
-    def history(self, channel_id: str, oldest: str) -> Iterator[HistoryPage]:
-        """What stands in the channel itself, newest first, after ``oldest`` (a ts, exclusive)."""
-        for answer in self._pages(
-            "conversations.history", {"channel": channel_id, "oldest": oldest}
-        ):
-            messages = _list(answer, "conversations.history", "messages")
-            yield HistoryPage(messages, answer.get("is_limited") is True)
+    def history(self, channel_id: str, oldest: str, latest: str = "") -> Iterator[HistoryPage]:
+        """What stands in the channel itself, newest first, between two ts (both exclusive); from the
+        newest one on without ``latest``."""
+        method = "conversations.history"
+        asked = {"channel": channel_id, "oldest": oldest} | ({"latest": latest} if latest else {})
+        for answer in self._pages(method, asked):
+            messages = _list(answer, method, "messages")
+            yield HistoryPage(messages, answer.get("is_limited") is True, _is_last(answer))
 
-    def replies(self, channel_id: str, thread_ts: str) -> Iterator[list[Any]]:
-        """A whole thread, oldest first; Slack puts the root on top of every page."""
-        for answer in self._pages(
-            "conversations.replies", {"channel": channel_id, "ts": thread_ts}
-        ):
-            yield _list(answer, "conversations.replies", "messages")
+    def replies(self, channel_id: str, thread_ts: str, oldest: str = "") -> Iterator[RepliesPage]:
+        """A thread, oldest first, after ``oldest`` (a ts, exclusive); Slack puts the root on top of
+        every page."""
+        method = "conversations.replies"
+        asked = {"channel": channel_id, "ts": thread_ts} | ({"oldest": oldest} if oldest else {})
+        for answer in self._pages(method, asked):
+            yield RepliesPage(_list(answer, method, "messages"), _is_last(answer))
 
     def _pages(self, method: str, asked: dict[str, str]) -> Iterator[dict[str, Any]]:
         cursor = ""
         while True:
-            paging = {"limit": str(PAGE_SIZE)} | ({"cursor": cursor} if cursor else {})
+            paging = {"limit": str(self._limit(method))} | ({"cursor": cursor} if cursor else {})
             answer = self._call(method, asked | paging)
+            self._measure(method, answer)
             yield answer
-            metadata = answer.get("response_metadata")
-            following = metadata.get("next_cursor") if isinstance(metadata, dict) else None
+            following = _next_cursor(answer)
             if not following:
                 return
             if following == cursor:
                 raise _malformed(method, "the same page again and again")
-            cursor = str(following)
+            cursor = following
+
+    def _limit(self, method: str) -> int:
+        return SLOW_PAGE if self.slow_plan and method in SLOW_METHODS else PAGE_SIZE
+
+    def _measure(self, method: str, answer: dict[str, Any]) -> None:
+        """A page that holds 15, of more, where many more were asked for: a refusal right after it
+        shows the slow plan."""
+        self._cut_short.discard(method)
+        messages = answer.get("messages")
+        short = isinstance(messages, list) and len(messages) <= SLOW_PAGE + 1  # and the root
+        if method in SLOW_METHODS and short and not _is_last(answer) and not self.slow_plan:
+            self._cut_short.add(method)
+
+    def _take(self, method: str) -> None:
+        """Take a call, after a few seconds if need be."""
+        waited = 0.0
+        while wait := self._limiter.take(method, slow=self.slow_plan):
+            waited += wait
+            if waited > PATIENCE:
+                raise _rate_limited(method, wait)
+            self._sleep(wait)
 
     def _call(self, method: str, asked: dict[str, str]) -> dict[str, Any]:
-        left = self._not_before.get(method, 0.0) - time.monotonic()
-        if left > 0:
-            raise _rate_limited(method, left)
+        self._take(method)
         self.calls[method] += 1
         try:
-            answer = self._client.api_call(method, params=asked).data
+            response = self._client.api_call(method, params=asked)
         except SlackApiError as error:
             raise self._refused(method, error) from error
         except (OSError, HTTPException, ValueError) as error:
@@ -184,14 +261,21 @@ class SlackClient:
                 f"{method}: Slack cannot be reached ({type(error).__name__}).",
                 permanent=False,
             ) from error
-        return answer if isinstance(answer, dict) else {}
+        self._learn_scopes(response.headers)
+        return response.data if isinstance(response.data, dict) else {}
+
+    def _learn_scopes(self, headers: Any) -> None:
+        for name, value in headers.items():
+            if name.lower() == "x-oauth-scopes":
+                self.scopes = str(value).replace(",", " ").split()
 
     def _refused(self, method: str, error: SlackApiError) -> SlackError:
         response = error.response
         data = response.data if isinstance(response.data, dict) else {}
         if response.status_code == 429:
             seconds = retry_after(response.headers)
-            self._not_before[method] = time.monotonic() + seconds
+            self._limiter.limited(method, seconds)
+            self.slow_plan = self.slow_plan or method in self._cut_short
             return _rate_limited(method, seconds)
         if response.status_code >= 500:
             return SlackError(
@@ -211,6 +295,15 @@ class SlackClient:
         return SlackError(
             code, f"{method}: {code}. {advice}".strip(), permanent=code not in _PASSING_CODES
         )
+
+
+def _next_cursor(answer: dict[str, Any]) -> str:
+    metadata = answer.get("response_metadata")
+    return str(metadata.get("next_cursor") or "") if isinstance(metadata, dict) else ""
+
+
+def _is_last(answer: dict[str, Any]) -> bool:
+    return not _next_cursor(answer) and answer.get("has_more") is not True
 
 
 def _rate_limited(method: str, seconds: float) -> SlackError:

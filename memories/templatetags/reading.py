@@ -175,6 +175,7 @@ def fault_words(fault: str) -> str:
         "wrong_language": _("the answer was in the wrong language"),
         "gave_no_answer": _("its worker went away each time"),
         "not_closed": _("its worker went away each time"),
+        "quarantined": _("every line of the answer was held back"),
         "over_cap": _("a cap is reached"),
         "over_backfill_cap": _("the cap of its backfill is reached"),
         "breaker_open": _("the model failed again and again"),

@@ -8,7 +8,17 @@ from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 from django_htmx.middleware import HtmxDetails
 
-from memories.models import Channel, Member, Memory, MemoryVersion, Note, Reader, User, Workspace
+from memories.models import (
+    Channel,
+    Member,
+    Memory,
+    MemoryVersion,
+    Note,
+    QuarantinedLine,
+    Reader,
+    User,
+    Workspace,
+)
 from memories.rules.slacktime import micros
 
 
@@ -44,6 +54,12 @@ class Place:
         return Workspace.objects.visible_to(self.reader).filter(pk=self.workspace.pk).exists()
 
     @cached_property
+    def held_back(self) -> int:
+        """Lines that wait for an editor's word."""
+        lines = QuarantinedLine.objects.visible_to(self.reader).waiting()
+        return lines.filter(memory__workspace=self.workspace).count()
+
+    @cached_property
     def channels(self) -> list[Channel]:
         """The channels the reader may read, live ones first, by name."""
         found = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
@@ -52,6 +68,11 @@ class Place:
     @property
     def archived(self) -> list[Channel]:
         return [channel for channel in self.channels if channel.is_archived]
+
+    def is_in(self, channel: Channel) -> bool:
+        """Whether the reader is a member of it in Slack: an operator's opening is no membership."""
+        members = Reader(self.reader.user_id, now=self.reader.now)
+        return Channel.objects.of_members(members).filter(pk=channel.pk).exists()
 
     @cached_property
     def channels_by_id(self) -> dict[str, Channel]:

@@ -2,19 +2,24 @@
 
 from dataclasses import dataclass
 
+from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
+from django.shortcuts import redirect
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from memories.models import Channel, Generation, Memory, MemoryVersion, Message, Note
+from memories.pipeline import audience
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, open_channel
-from memories.views.coverage import channels_waiting
+from memories.views.coverage import channels_waiting, read_from_slack
 from memories.views.messages import first_words
 from memories.views.pages import render_page
 from memories.views.paths import thread_path
-from memories.views.shown import ShownVersion, rail_of, show, with_origin
+from memories.views.shown import ShownVersion, rail_of, show, versions_of, with_origin
 
 HISTORY_SHOWN = 10
 THREADS_SHOWN = 12
@@ -55,15 +60,45 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "short_term": short_term,
             "short_term_shown": shown.get(_current(short_term)),
             "history": sorted(history, key=_by_period, reverse=True)[:HISTORY_SHOWN],
-            "rail": rail_of(long_term),
+            "history_total": versions_of(short_term, place).count() if short_term else 0,
+            "rail": rail_of(long_term, place),
             "share": share,
             "waiting": waiting,
+            "coverage": read_from_slack(place, channel, now),
             "jobs": _jobs(channel),
             "threads": _threads(place, channel),
             "notes": _notes(place, channel),
+            "may_opt_in": may_opt_in(place, channel),
             "now": now,
         },
     )
+
+
+@login_required
+def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """GET says what it publishes, POST does it (``on=1``), or takes it back. For a workspace's admins
+    who are in the channel themselves."""
+    place, channel = open_channel(request, slug, slack_id)
+    if not may_opt_in(place, channel):
+        raise PermissionDenied
+    if request.method != "POST":
+        return render_page(request, "channels/opt_in.html", {"place": place, "channel": channel})
+    on = request.POST.get("on") == "1"
+    if audience.opt_in(channel, by=request.user, on=on):
+        toasts.success(
+            request,
+            _("Its long-term memory goes into the workspace's with the next update.")
+            if on
+            else _("Taken back: the workspace's memory is made again without it."),
+        )
+    return redirect("channels-detail", slug, slack_id)
+
+
+def may_opt_in(place: Place, channel: Channel) -> bool:
+    """A public channel's text flows by itself, a direct message's never does."""
+    is_closed = channel.kind == Channel.Kind.PRIVATE
+    is_narrow = is_closed or (channel.is_public and channel.is_shared)
+    return is_narrow and place.can_administer and place.is_in(channel)
 
 
 def _shown_by_pk(
@@ -72,7 +107,7 @@ def _shown_by_pk(
     """Both current texts and the short-term history, with all their lines in one go."""
     wanted = {_current(long_term), _current(short_term)}
     if short_term is not None:
-        newest = short_term.versions.in_order().reverse()
+        newest = versions_of(short_term, place).in_order().reverse()
         wanted |= set(newest.values_list("pk", flat=True)[:HISTORY_SHOWN])
     versions = with_origin(MemoryVersion.objects.filter(pk__in=wanted - {0}))
     return {one.version.pk: one for one in show(versions, place)}
@@ -96,7 +131,7 @@ def _threads(place: Place, channel: Channel) -> list[Thread]:
         .select_related("current")
         .order_by("-current__until_us", "-pk")[:THREADS_SHOWN]
     )
-    roots = Message.objects.filter(
+    roots = Message.objects.visible_to(place.reader).filter(
         channel=channel,
         state=Message.State.LIVE,
         ts__in=[memory.thread_ts for memory in memories],

@@ -1,14 +1,21 @@
 """What of the channels is remembered and what waits: rows in, `rules.coverage` out."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from django.db.models import Count, Max, Sum
 
 from memories.models import Channel, Memory, Message, Segment
+from memories.pipeline.coverage import Coverage, coverage_of
 from memories.rules.coverage import Share, Waiting, waiting
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.segments import should_update_short_term_memory
 from memories.views.access import Place
+
+
+def read_from_slack(place: Place, channel: Channel, now: datetime) -> Coverage | None:
+    """How far the channel is read; None in a workspace that is not connected. No query."""
+    return coverage_of(channel, now) if place.workspace.connected_at else None
 
 
 def channels_waiting(
@@ -22,7 +29,8 @@ def channels_waiting(
     settings = place.workspace.memory_settings
     unread = {
         row["channel"]: (row["new"], row["latest"])
-        for row in Message.objects.filter(channel__in=found)
+        for row in Message.objects.visible_to(place.reader)
+        .filter(channel__in=found)
         .waiting()
         .until(now_us)
         .values("channel")
@@ -30,7 +38,7 @@ def channels_waiting(
         .annotate(new=Count("pk"), latest=Max("micros"))
     }
     read: dict[int, dict[str, int]] = {}
-    segments = Segment.objects.filter(channel__in=found).of_channel()
+    segments = Segment.objects.visible_to(place.reader).filter(channel__in=found).of_channel()
     for row in segments.values("channel", "outcome").order_by().annotate(n=Sum("message_count")):
         read.setdefault(row["channel"], {})[row["outcome"]] = row["n"]
     remembering = set(

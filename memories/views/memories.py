@@ -18,7 +18,7 @@ from memories.rules.memory import MemoryType
 from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
 from memories.views.pages import render_page, render_page_or_part, wants_part
 from memories.views.paths import card_path
-from memories.views.shown import card_of, show_one, with_origin
+from memories.views.shown import card_of, show_one, versions_of, with_origin
 
 LONGEST_TEXT = 20_000  # characters; memories have a few hundred words
 VERSIONS_AT_ONCE = 50
@@ -74,7 +74,8 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
 @require_safe
 def versions(request: UserRequest, pk: int) -> HttpResponse:
     place, memory = open_memory(request, pk)
-    found = Paginator(with_origin(memory.versions.newest_first()), VERSIONS_AT_ONCE)
+    versions = versions_of(memory, place).newest_first()
+    found = Paginator(with_origin(versions), VERSIONS_AT_ONCE)
     page = found.get_page(request.GET.get("page"))
     return render_page(
         request,
@@ -156,7 +157,7 @@ def _conflict_context(
 ) -> dict[str, Any]:
     by_number = {
         version.number: version
-        for version in with_origin(memory.versions.filter(number__in=(seen, on.number)))
+        for version in with_origin(versions_of(memory, place).filter(number__in=(seen, on.number)))
     }
     base, theirs = by_number.get(seen), by_number.get(on.number)
     return {

@@ -18,6 +18,7 @@ from memories.models.names import Names
 from memories.rules.invisible import marked
 from memories.rules.markup import Token, parse, plain
 from memories.rules.permalinks import permalink
+from memories.rules.slacktext import as_text, dicts
 from memories.rules.slacktime import SECOND, from_micros
 from memories.views import paths
 from memories.views.access import Place, UserRequest, moment_or_404, number_or_none, open_channel
@@ -65,7 +66,8 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     version = _version(request, place)
     numbers = source_numbers(version, channel, place) if version else {}
     only = bool(version) and request.GET.get("only") == "sources"
-    messages = channel.messages.select_related("author")
+    messages = Message.objects.visible_to(place.reader).filter(channel=channel)
+    messages = messages.select_related("author")
     if only:
         messages = messages.filter(ts__in=numbers)
     around = request.GET.get("around", "")
@@ -182,9 +184,9 @@ def files_of(raw: str) -> list[str]:
     """Names of the files a message came with; what Slack no longer has keeps no name."""
     if '"files"' not in raw:
         return []
-    files = json.loads(raw).get("files") or []
-    names = (file.get("title") or file.get("name") for file in files if isinstance(file, dict))
-    return [marked(str(name)) for name in names if name]
+    files = dicts(json.loads(raw).get("files"))
+    names = (as_text(file.get("title")) or as_text(file.get("name")) for file in files)
+    return [marked(name) for name in names if name]
 
 
 def _version(request: UserRequest, place: Place) -> MemoryVersion | None:

@@ -10,7 +10,7 @@ from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from memories.models import Member
+from memories.models import Member, Opening, SlackConnection
 from memories.pipeline.operate import trouble_of
 from memories.rules.waits import Trouble
 from memories.views.access import Place, UserRequest
@@ -37,11 +37,19 @@ def render_page_or_part(
     place: Place | None = context.get("place")
     zone = place.workspace.memory_settings.zone if place else None
     told = None if as_part or place is None else trouble_for(place)
+    stopped = None if as_part or place is None else stopped_for(place)
+    opened = [] if as_part or place is None else opened_by(place)
     with timezone.override(zone):
         response = render(
             request,
             part if as_part else page,
-            {"is_part": as_part, "trouble": told, **context},
+            {
+                "is_part": as_part,
+                "trouble": told,
+                "stopped": stopped,
+                "opened": opened,
+                **context,
+            },
             status=status,
         )
     patch_vary_headers(response, ["HX-Request"])
@@ -51,6 +59,20 @@ def render_page_or_part(
 def trouble_for(place: Place) -> Trouble | None:
     """What keeps memories from being made, for the banner: members are told, guests are not."""
     return trouble_of(place.workspace, timezone.now()) if place.role in Member.READING else None
+
+
+def stopped_for(place: Place) -> SlackConnection | None:
+    """The connection to Slack that ended, for the banner: members are told, guests are not."""
+    if place.role not in Member.READING:
+        return None
+    return SlackConnection.objects.stopped().filter(workspace=place.workspace).first()
+
+
+def opened_by(place: Place) -> list[Opening]:
+    """The private channels that an operator has open, for the banner."""
+    if not place.reader.is_operator:
+        return []
+    return list(place.reader.openings().of_workspace(place.workspace))
 
 
 def render_page(

@@ -48,6 +48,7 @@ class ShownLine:
     since: int
     chips: list[Chip] = field(default_factory=list)
     is_unsourced: bool = False
+    is_masked: bool = False  # words of it were forgotten
 
 
 @dataclass(frozen=True)
@@ -126,11 +127,26 @@ def proposal_to(version: MemoryVersion) -> Proposal | None:
     return Proposal(generation, version, text)
 
 
-def rail_of(memory: Memory | None) -> list[MemoryVersion]:
+def versions_of(memory: Memory, place: Place) -> MemoryVersionQuerySet:
+    """Those that this reader may read: a memory may have more."""
+    found: MemoryVersionQuerySet = memory.versions.visible_to(place.reader)
+    return found
+
+
+class Rail(list[MemoryVersion]):
+    """The newest versions beside a memory, and how many there are in all."""
+
+    total = 0
+
+
+def rail_of(memory: Memory | None, place: Place) -> Rail:
     """The newest versions of a memory, for the rail beside it; no lines are read."""
     if memory is None:
-        return []
-    return list(with_origin(memory.versions.newest_first())[:VERSIONS_SHOWN])
+        return Rail()
+    found = versions_of(memory, place)
+    rail = Rail(with_origin(found.newest_first())[:VERSIONS_SHOWN])
+    rail.total = found.count() if len(rail) == VERSIONS_SHOWN else len(rail)
+    return rail
 
 
 def card_of(memory: Memory, place: Place) -> dict[str, Any]:
@@ -140,7 +156,7 @@ def card_of(memory: Memory, place: Place) -> dict[str, Any]:
         "place": place,
         "memory": memory,
         "shown": show_one(current, place),
-        "rail": rail_of(memory),
+        "rail": rail_of(memory, place),
     }
 
 
@@ -203,12 +219,13 @@ def _shown(
             is_restored=line.origin == Origin.RESTORE,
             is_pinned=line.pinned,
             since=line.since,
+            is_masked=line.masked,
         )
         for source in sorted(sources.get(line.pk, ()), key=lambda s: s.micros):
             number = numbers.setdefault(source.message, len(numbers) + 1)
             path = paths.get(source.channel)
             href = f"{path}?around={source.ts}&v={version.pk}#msg-{source.ts}" if path else ""
             one.chips.append(Chip(number, source.ts, source.micros, source.author, href))
-        one.is_unsourced = not one.chips and not one.is_persons
+        one.is_unsourced = not (one.chips or one.is_persons or one.is_masked)
         shown.lines.append(one)
     return shown

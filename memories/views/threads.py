@@ -8,7 +8,7 @@ from memories.rules.memory import MemoryScope
 from memories.views.access import UserRequest, moment_or_404, open_channel
 from memories.views.messages import first_words, read_stretch, show_messages
 from memories.views.pages import render_page
-from memories.views.shown import rail_of, show_one, with_origin
+from memories.views.shown import rail_of, show_one, versions_of, with_origin
 
 
 @login_required
@@ -18,12 +18,13 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
     memory = Memory.objects.filter(
         channel=channel, scope=MemoryScope.THREAD, thread_ts=thread_ts
     ).first()
-    messages = channel.messages.filter(thread_ts=thread_ts).select_related("author")
-    root = channel.messages.filter(ts=thread_ts).select_related("author")
+    readable = Message.objects.visible_to(place.reader).filter(channel=channel)
+    messages = readable.filter(thread_ts=thread_ts).select_related("author")
+    root = readable.filter(ts=thread_ts).select_related("author")
     found = messages | root
     after = request.GET.get("after", "")
     stretch = read_stretch(found, after=after or "0.0")
-    if memory is None and not stretch.messages:
+    if not stretch.messages and (memory is None or not versions_of(memory, place).exists()):
         raise Http404
     current = None
     if memory is not None and memory.current_id is not None:
@@ -43,7 +44,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             "words": first_words(root.filter(state=Message.State.LIVE), place).get(thread_ts, ""),
             "memory": memory,
             "shown": shown,
-            "rail": rail_of(memory),
+            "rail": rail_of(memory, place),
             "rows": rows,
             "newer": rows[-1].message.ts if rows and stretch.has_newer else "",
             "after": after,

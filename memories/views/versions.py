@@ -2,6 +2,7 @@
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
+from django.db.models import Max
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -22,7 +23,7 @@ from memories.views.access import (
 )
 from memories.views.pages import render_page, render_page_or_part, wants_part
 from memories.views.paths import card_path
-from memories.views.shown import card_of, show_one, with_origin
+from memories.views.shown import card_of, show_one, versions_of, with_origin
 
 PAIRS_SHOWN = 200
 
@@ -134,7 +135,8 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
         raise Http404
     place = place_of(request, new.memory.workspace)
     rows = compare_texts(old.content, new.content)
-    numbered = dict(new.memory.versions.newest_first().values_list("number", "pk")[:PAIRS_SHOWN])
+    newest = versions_of(new.memory, place).newest_first()
+    numbered = dict(newest.values_list("number", "pk")[:PAIRS_SHOWN])
     changed = changes(rows)
     return render_page(
         request,
@@ -177,14 +179,16 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     memory = version.memory
+    visible = versions_of(memory, place)
     shown_version = with_origin(memory.versions.filter(pk=version.pk)).select_related("base").get()
+    base = visible.filter(pk=version.base_id).first() if version.base_id else None
     near = {
         other.number: other
-        for other in memory.versions.filter(number__in=(version.number - 1, version.number + 1))
+        for other in visible.filter(number__in=(version.number - 1, version.number + 1))
     }
     older, newer = near.get(version.number - 1), near.get(version.number + 1)
     is_current = memory.current_id == version.pk
-    is_undoable = is_current and version.origin == Origin.RESTORE and version.base is not None
+    is_undoable = is_current and version.origin == Origin.RESTORE and base is not None
     return render_page_or_part(
         request,
         "versions/detail.html",
@@ -199,7 +203,9 @@ def _page(
             "newer": newer,
             "kept": kept(version.content, newer.content) if newer else None,
             "built_from": _built_from(place, version),
-            "undo": version.base if is_undoable else None,
+            "undo": base if is_undoable else None,
+            "base": base,
+            "newest": visible.aggregate(newest=Max("number"))["newest"] or version.number,
             "news": news,
             "moved_on": _numbered(moved_on, memory),
             "takes_focus": takes_focus,

@@ -11,7 +11,7 @@ from memories.models import Channel, Memory, MemoryVersion, Reader, Workspace
 from memories.rules.coverage import Share, Waiting
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
-from memories.views.access import UserRequest, open_workspace
+from memories.views.access import Place, UserRequest, open_workspace
 from memories.views.coverage import channels_waiting
 from memories.views.pages import render_page
 from memories.views.shown import rail_of, show, with_origin
@@ -86,13 +86,21 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             "shown": shown.get(long_term.pk) if long_term else None,
             "short_term": short_term,
             "short_term_shown": shown.get(short_term.pk) if short_term else None,
-            "rail": rail_of(long_term),
+            "rail": rail_of(long_term, place),
             "rows": _rows(place.channels, channels_waiting(place, place.channels, to_micros(now))),
             "bar_width": BAR_WIDTH,
+            "included": _included(place),
             "recent": recent,
             "now": now,
         },
     )
+
+
+def _included(place: Place) -> list[Channel]:
+    """Channels whose text not everybody may read, and yet is in the workspace's memory."""
+    if not place.reads_workspace:
+        return []
+    return list(place.workspace.channels.opted_in().order_by("name"))
 
 
 def _rows(

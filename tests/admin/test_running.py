@@ -310,7 +310,9 @@ class TestRecord:
         form = client.get(page("workspace", workspace)).context["adminform"].form
         data = {name: form[name].value() for name in form.fields}
         data |= {"members-TOTAL_FORMS": "0", "members-INITIAL_FORMS": "0", "message_threshold": 20}
-        data = {name: value for name, value in data.items() if value not in (None, False)}
+        data = {
+            name: value for name, value in data.items() if value is not None and value is not False
+        }
         assert client.post(page("workspace", workspace), data).status_code == 302
         changed = {"message_threshold": [50, 20]}
         assert told() == [("boss", "settings", "team", "", {"changed": changed})]
@@ -344,7 +346,9 @@ class TestRecord:
         address = page("workspace", workspace)
         form = client.get(address).context["adminform"].form
         data = {name: form[name].value() for name in form.fields}
-        data = {name: value for name, value in data.items() if value not in (None, False)}
+        data = {
+            name: value for name, value in data.items() if value is not None and value is not False
+        }
         data |= {"members-TOTAL_FORMS": 3, "members-INITIAL_FORMS": 2}
         rows = [
             (stays.pk, stays.user, "editor"),
@@ -371,7 +375,9 @@ class TestRecord:
         client.post(page("person", person), {"user": user.pk})
         form = client.get(page("user", user)).context["adminform"].form
         data = {name: form[name].value() for name in form.fields}
-        data = {name: value for name, value in data.items() if value not in (None, False)}
+        data = {
+            name: value for name, value in data.items() if value is not None and value is not False
+        }
         data |= {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0", "is_staff": "on"}
         data |= {"date_joined_0": "2026-01-01", "date_joined_1": "10:00:00"}
         answer = client.post(page("user", user), data)

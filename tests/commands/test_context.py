@@ -72,6 +72,7 @@ def test_the_parts_as_json(workspace, run):
     found = json.loads(run("--channel", "C1", "--thread", ts, "--format", "json"))
     assert set(found) == {
         *("persona", "workspace_long_term_memory", "workspace_short_term_memory"),
+        "workspace_includes",
         *("channel_memories", "thread_memories", "conversation_history", "target_thread_ts"),
         *("notes", "tokens", "left_out", "text"),
     }

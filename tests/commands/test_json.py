@@ -13,7 +13,16 @@ from django.utils import timezone
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
-from memories.models import Backfill, Call, Cap, Generation, Heartbeat, Memory, Price, Workspace
+from memories.models import (
+    Backfill,
+    Call,
+    Cap,
+    Generation,
+    Heartbeat,
+    Memory,
+    Price,
+    Workspace,
+)
 from memories.models import Endpoint as ModelEndpoint
 from memories.rules.memory import MemoryType
 from memories.rules.summary import Reply
@@ -29,7 +38,7 @@ from tests.factories import (
     make_workspace_memory,
 )
 from tests.llm.endpoint import Endpoint
-from tests.slack.fake_slack import TOKEN, FakeSlack
+from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
 from tests.slackexports import channel, export_files, person, said, write_zip
 
 pytestmark = pytest.mark.django_db
@@ -101,12 +110,34 @@ def test_sync(run: Run, settings: Settings) -> None:
         slack.add_user("U1", "ann")
         slack.add_channel("C1", "general", members=["U1"])
         slack.say("C1", "U1", "hello", "1700000000.000100")
-        whole = run("sync", "--json")
+        whole = run("sync", "--json", "--channel", "C1")
+        for second in (1, 2):
+            slack.say("C1", "U1", "more", f"170000000{second}.000100")
+        slack.page_size = 1
+        limit = Fault(429, "", {"Retry-After": "90"})
+        slack.lay("conversations.history", limit, on=2)
+        halted = run("sync", "--json", status=2)
+        slack.heal()
         slack.scopes.discard("channels:history")
         failed = run("sync", "--json", status=2)
         slack.token_error = "token_revoked"
         stopped = run("sync", "--json", status=1)
-    promised("sync", whole, failed, stopped)
+    promised("sync", halted, whole, failed, stopped)
+
+
+def test_slack_test(run: Run, settings: Settings) -> None:
+    """Good but for more than is asked, with something missing, refused, without a token."""
+    workspace = WorkspaceFactory()
+    none = run("slack_test", "--json", status=1)
+    with FakeSlack() as slack:
+        settings.SLACK_BOT_TOKEN, settings.SLACK_BASE_URL = TOKEN, slack.url
+        good = run("slack_test", "--json")
+        slack.scopes.discard("users:read")
+        missing = run("slack_test", "--json", status=1)
+        workspace.join_team("T0OTHER")
+        wrong = run("slack_test", "--json", status=1)
+    assert good["surplus"] and good["notes"] and none["scopes"] is None
+    promised("slack_test", none, good, missing, wrong)
 
 
 def test_run_pass(
@@ -330,10 +361,19 @@ def test_restore(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     promised("restore", checked, run("restore", path, "--replace", "--json"))
 
 
+def test_forget(run: Run, workspace: Workspace) -> None:
+    message = workspace.channels.get().messages.get()
+    words = ("--yes", "--json")
+    tried = run("forget", "--message", f"C1:{message.ts}", "--dry-run", "--json")
+    person = run("forget", "--person", message.author.slack_id, *words)
+    promised("forget", tried, person, run("forget", "--channel", "C1", *words))
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ["import_slack", "nowhere.zip", "--json"],
+        ["forget", "--person", "nobody", "--yes", "--json"],
         ["backup", "nowhere/b.zip", "--json"],
         ["restore", "nowhere.zip", "--json"],
         ["sync", "--json"],

@@ -35,18 +35,22 @@ def run(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_a_fresh_machine_needs_nothing_but_a_token(slack: FakeSlack) -> None:
+def test_a_fresh_machine_needs_nothing_but_a_token_and_a_choice(slack: FakeSlack) -> None:
     said = run()
     assert Workspace.objects.get().slug == "default"
+    assert "2 channels are not followed" in said
+    assert not Message.objects.exists()
+    said = run("--channel", "general", "--channel", "elsewhere")
     assert Message.objects.get().text == "hello"
     assert "messages stored: 1" in said
     assert "#general: 1 new, 0 updated, 0 deleted; up to 2023-11-14 22:13 UTC" in said
     assert "#elsewhere: the bot is not in it: /invite it there" in said
     assert "hello" not in said
+    assert "0 new" in run(), "it is followed from now on"
 
 
 def test_json_is_one_document(slack: FakeSlack) -> None:
-    report = json.loads(run("--json"))
+    report = json.loads(run("--channel", "C1", "--channel", "C2", "--json"))
     assert report["error"] == ""
     assert report["messages"]["stored"] == 1
     assert {one["channel_name"]: one["state"] for one in report["by_channel"]} == {
@@ -56,6 +60,37 @@ def test_json_is_one_document(slack: FakeSlack) -> None:
     general = next(one for one in report["by_channel"] if one["channel_id"] == "C1")
     assert (general["new"], general["from"], general["to"]) == (1, "", TS)
     assert report["calls"]["conversations.history"] == 1
+    assert (report["slow_plan"], report["not_followed"]) == (False, 0)
+    coverage = general["coverage"]
+    assert (coverage["from"], coverage["to"]) == (None, "2023-11-14T22:13:20.000100+00:00")
+    assert (coverage["gaps"], coverage["behind"], coverage["code"]) == ([], 0, "")
+    elsewhere = next(one for one in report["by_channel"] if one["channel_id"] == "C2")
+    assert elsewhere["coverage"]["code"] == "not_in_channel"
+    assert json.loads(run("--json"))["not_followed"] == 0
+
+
+def test_full_reads_every_thread_again(slack: FakeSlack) -> None:
+    slack.say("C1", "U1", "and hello", "1700000001.000100", thread=TS)
+    run("--channel", "C1")
+    slack.edit("C1", "1700000001.000100", "and good day")
+    assert json.loads(run("--json"))["by_channel"][0]["threads"] == 0
+    assert json.loads(run("--full", "--json"))["by_channel"][0]["threads"] == 1
+    assert Message.objects.filter(text="and good day").exists()
+
+
+def test_on_the_slow_plan_it_says_so(slack: FakeSlack) -> None:
+    """And takes it as what it is: not all, but as much as Slack gives."""
+    for n in range(20):
+        slack.say("C1", "U1", f"line {n}", f"17000001{n:02}.000100")
+    slack.slow_plan = True
+    slack.budgets.calls["conversations.history"] = 1
+    out = StringIO()
+    with pytest.raises(CommandError, match="1 channels wait for Slack") as raised:
+        call_command("sync", "--channel", "C1", stdout=out)
+    assert raised.value.returncode == 2
+    assert "slow plan" in out.getvalue()
+    assert "not finished, the next sync goes on; not before" in out.getvalue()
+    assert Message.objects.count() == 15
 
 
 def test_one_channel_and_one_workspace(slack: FakeSlack) -> None:
@@ -100,7 +135,7 @@ def test_trouble_is_told_and_shows_in_the_exit_status(
     spoil(slack)
     out = StringIO()
     with pytest.raises(CommandError, match=says) as raised:
-        call_command("sync", *arguments, stdout=out)
+        call_command("sync", "--channel", "C1", *arguments, stdout=out)
     assert raised.value.returncode == status
     if arguments:
         json.loads(out.getvalue())

@@ -30,7 +30,7 @@ SHARE = {True: 0.01, False: 0.02}  # of all calls, for each kind
 STEPS = 4  # in which the cap is raised
 HARMLESS = ("", "malformed_refs")  # these texts are good, whatever their references say
 PATIENCE = 180.0  # seconds in which something must move
-SLOW_BACK_OFF = 6.0  # seconds: the breaker's pause, long enough to be seen
+SLOW_BACK_OFF = 12.0  # seconds: the breaker's pause, long enough to be seen
 ON_THE_WAY = 1.0  # seconds that a call which had begun may take to the server
 
 
@@ -109,6 +109,11 @@ def spend_in_steps(
     Cap.objects.change(None, "month", by=None, tokens=None)
     world.offer(channels)
     operate(channels, lambda: world.is_at_rest(channels), "everything to come to rest")
+    while len(model.rows()) < calls:  # the slower the machine, the more one merge takes in
+        for channel in channels:
+            made.feed(channel, 2)
+        world.offer(channels)
+        operate(channels, lambda: world.is_at_rest(channels), "the rest to come to rest")
     return stops
 
 
@@ -164,13 +169,17 @@ def breaker(
     """From now on everything fails: the calls that reach the server, and those that begin after
     the fifth failure was answered."""
     Endpoint.objects.update(failures=0, open_until=None, openings=0)
-    model.configure(faults={"server_error": 1.0})
-    before = len(model.rows())
-    for channel in channels:
-        made.feed(channel, 2)
     slow = environment(work, model, MEMORYHUB_BACK_OFF=str(SLOW_BACK_OFF))
     with trees(work, slow) as running:
         running.start("worker")
+        # Each new process loads the client with its first call, which takes long side by side.
+        for channel in channels:
+            made.feed(channel)
+        operate(channels, lambda: world.is_at_rest(channels), "the new processes to have called")
+        model.configure(faults={"server_error": 1.0})
+        before = len(model.rows())
+        for channel in channels:
+            made.feed(channel, 2)
         world.offer(channels)
         opened = wait_for_the_breaker()
         rows = model.rows()[before:]

@@ -28,6 +28,7 @@ SMALL_DATABASES = ("postgresql",)  # the broker is what differs; the others run 
 HEARTBEAT = 2.0  # seconds
 BUSY = 1.0  # seconds that a busy machine may take to do what was decided
 PATIENCE = 120.0
+MOST_STRIKES = 20
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
@@ -97,15 +98,23 @@ def hang(work: Path, how: str, variables: Mapping[str, str]) -> dict[str, Any]:
             first_signs = last_sign()
             wait_until(lambda: last_sign() != first_signs, "a sign of life", PATIENCE)
             [main] = pids(running, "main")
-            if how == "frozen":
-                for process in running.processes():
-                    if process.pid != root and process.role != "watcher":
-                        kill(process.pid, signal.SIGSTOP)
-            else:
-                for pid in pids(running, "worker"):
-                    kill(pid)
-            began = time.monotonic()
-            wait_until(lambda: set(pids(running, "main")) - {main}, "a new cluster", PATIENCE)
+
+            def is_replaced(main: int = main) -> bool:
+                return bool(set(pids(running, "main")) - {main})
+
+            # A cluster whose workers die in the middle of a task recovers by itself: only where
+            # one of them held the queue's lock it hangs. So until it does.
+            for _ in range(MOST_STRIKES):
+                strike(running, root, how)
+                began, signs = time.monotonic(), last_sign()
+                wait_until(
+                    lambda signs=signs: is_replaced() or last_sign() != signs,
+                    "a new cluster, or a sign of the old one",
+                    PATIENCE,
+                )
+                if is_replaced():
+                    break
+            wait_until(is_replaced, "a new cluster", PATIENCE)
             back = time.monotonic() - began
             signs = last_sign()
             wait_until(lambda: last_sign() != signs, "a new sign of life", PATIENCE)
@@ -118,6 +127,17 @@ def hang(work: Path, how: str, variables: Mapping[str, str]) -> dict[str, Any]:
         "left_alive": left,
         "pass": back <= 2 * HEARTBEAT + BUSY and works <= 3 * HEARTBEAT + BUSY and not left,
     }
+
+
+def strike(running: Trees, root: int, how: str) -> None:
+    """Stop all of the cluster where it stands, or kill its workers."""
+    if how == "frozen":
+        for process in running.processes():
+            if process.pid != root and process.role != "watcher":
+                kill(process.pid, signal.SIGSTOP)
+    else:
+        for pid in pids(running, "worker"):
+            kill(pid)
 
 
 def pids(running: Trees, role: str) -> list[int]:

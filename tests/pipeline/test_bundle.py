@@ -23,6 +23,7 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.pipeline import audience
 from memories.pipeline.bundle.reading import import_workspace
 from memories.pipeline.bundle.writing import NotAReader
 from memories.pipeline.passes import run_pass
@@ -39,6 +40,7 @@ from tests.bundles import (
     make_generation,
     make_odd_workspace,
     owner_of,
+    rewrite,
 )
 from tests.factories import (
     MONDAY,
@@ -98,6 +100,66 @@ def test_the_demo_comes_back_byte_for_byte_and_nothing_is_owed(tmp_path):
     report = run_pass(again, again.created_at, Forbidden())
     assert (report.calls, report.made.total(), report.errors) == (0, 0, [])
     assert Generation.objects.count() == before
+
+
+def test_a_bundle_of_the_first_format_is_taken_in(tmp_path):
+    """What it did not know is as if nobody had ever wanted it."""
+    workspace = make_odd_workspace()
+    path, again = tmp_path / "1.zip", tmp_path / "2.zip"
+    exported(workspace, path, owner_of(workspace))
+    new = contents(path)
+    shapes = {"people": rules.PERSON, "channels": rules.CHANNEL, "messages": rules.MESSAGE}
+
+    def aged(files):
+        manifest = json.loads(files["manifest.json"])
+        files["manifest.json"] = json.dumps(manifest | {"version": 1}).encode()
+        for name in files:
+            if shape := shapes.get(name.partition("/")[0].removesuffix(".jsonl")):
+                rows = [json.loads(row) for row in files[name].splitlines()]
+                old = [{k: v for k, v in row.items() if k not in shape.later} for row in rows]
+                files[name] = b"".join(json.dumps(row).encode() + b"\n" for row in old)
+            elif name.endswith(".md"):
+                text = files[name].replace(b'"masked": false, ', b"")
+                files[name] = text.replace(b'audience: "scope"\n', b"")
+
+    rewrite(path, aged, honest=True)
+    assert b"masked" not in b"".join(contents(path).values())
+    imported = import_workspace(path, slug="again").workspace
+    exported(imported, again, owner_of(imported))
+    changed = [name for name, data in contents(again).items() if data != new[name]]
+    # The owner joined the copy, too, so the lists of people differ.
+    assert set(changed) <= {"workspace.json", "people.jsonl", "channels.jsonl", "manifest.json"}
+
+
+def test_what_was_learned_in_private_stays_with_its_members(tmp_path):
+    workspace = make_odd_workspace()
+    member = workspace.channels.get(slack_id="G1").people.first()
+    member.user = UserFactory(username="in it")
+    member.save()
+    channel = workspace.channels.get(slack_id="G1")
+    for minute, text in enumerate(("Said in private.", "Said in public.")):
+        MessageFactory(channel=channel, at=NOW + timedelta(minutes=minute), text=text)
+        if channel.kind == "private":
+            channel.describe({"kind": "public"})
+            audience.became_public(channel)
+    outside, inside = tmp_path / "outside.zip", tmp_path / "inside.zip"
+    exported(workspace, outside, UserFactory(username="boss", is_superuser=True))
+    exported(workspace, inside, member.user)
+    said = {path: contents(path)["messages/G1.jsonl"] for path in (outside, inside)}
+    assert b"Said in private" in said[inside]
+    assert b"Said in public" in said[inside]
+    assert b"Said in private" not in said[outside]
+    assert b"Said in public" in said[outside]
+    places = [json.loads(row)["ts"] for row in said[outside].splitlines()]
+    assert places == [json.loads(row)["ts"] for row in said[inside].splitlines()]
+    texts = [
+        data.partition(b"\n---\n")[2]
+        for name, data in contents(outside).items()
+        if "/G1" in name and name.endswith(".md")
+    ]
+    assert len(texts) > 2
+    assert set(texts) == {"[…]\n".encode()}
+    assert import_workspace(outside, slug="copy").left_out["references"] > len(texts)
 
 
 def test_another_name_changes_the_name_only(tmp_path):
@@ -397,6 +459,14 @@ LEFT_OUT = {
     "Message.micros",  # the ts as a number
     "Message.stored_at",  # when this installation stored it
     "Workspace.offered_at",  # a task of this installation
+    # What the app sees and has read of it: the app and its token stay with this installation.
+    *("Channel.bot_is_in", "Channel.walk_top_ts", "Channel.walk_at_ts", "Channel.walk_end_ts"),
+    *("Channel.walked_at", "Channel.swept_at", "Channel.sync_code", "Channel.sync_text"),
+    *("Channel.narrowed_at", "Channel.members_changed_at"),
+    *("Channel.sync_not_before", "Message.replies_read_at"),
+    *("Channel.walk_began_at", "Channel.sweep_at_ts", "Channel.ring_at", "Channel.turn_at"),
+    *("Message.thread_moved", "Message.thread_at_ts"),
+    *("Workspace.sync_again_at", "Workspace.listed_at"),
     *("Generation.fence", "Generation.lease_until"),  # nobody holds it there
     "Generation.input_key",  # made anew, see bundle.keys
     "MemoryVersion.content",  # the text behind the front

@@ -2,6 +2,9 @@
 of the generation, of the text that was there, and of the calls that follow."""
 
 import json
+import socket
+import socketserver
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
@@ -101,6 +104,10 @@ def whatever_waits_is_due() -> None:
 
 OURS = "- It is the team's channel and its people speak here about the launch of it. " * 60
 ECHO = "<<messages 00000000 begin>>\n- Step 0 is done."
+JAPANESE = (
+    "- 公開に向けた手順はすべて終わっていて、みんなで確認しながら進めることができました。[1, 10]\n"
+    "- 次の確認は来週に行うことになり、それまでに残りの点を見直しておきます。[3]"
+)
 WAITS, HELD, GOES_ON = "waits", "held by the endpoint", "asked again at once"
 
 
@@ -329,6 +336,118 @@ def test_a_clean_refusal_costs_nothing_and_a_lost_answer_counts_whole(
     lost = Call.objects.order_by("pk").last()
     assert (lost.fault, lost.prompt_tokens) == ("timeout", 0)
     assert lost.tokens > 300, "what it was allowed to use may have been paid"
+
+
+# -- what is too much at once
+
+
+def steps_in(user: str) -> list[int]:
+    """The numbers of the messages that a prompt shows."""
+    return [step for step in range(10) if f"Step {step} is done." in user and "<<messages" in user]
+
+
+def halves_and_whole(model: Model) -> None:
+    """Each prompt has its own answer: the steps it shows, by their refs; or the sum of the parts."""
+
+    def answered(user: str) -> Response:
+        if steps := steps_in(user):
+            first, last = steps[0], steps[-1]
+            return answer(f"- Steps {first} to {last} are done. [{first + 1}, {last + 1}]")
+        return answer("- All steps are done. [1, 2]")
+
+    model.always = answered
+
+
+def test_a_context_too_long_is_asked_in_halves_and_combined(channel: Channel, model: Model) -> None:
+    halves_and_whole(model)
+    as_told = model.always
+    model.always = lambda user: (
+        error(400, "context_length_exceeded") if len(steps_in(user)) > 6 else as_told(user)
+    )
+    report = one_pass(channel, model)
+    assert any("context_too_long" in told for told in report.errors), report.errors
+    assert report.left == 0
+    generation, version = short(channel).generations.get(), short(channel).current
+    assert (generation.state, generation.way, generation.attempts) == ("done", "split", 2)
+    assert version.content == "- All steps are done."
+    shown = [steps for user in model.asked if (steps := steps_in(user))]
+    assert shown[:3] == [list(range(10)), [0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    cited = {message.text for message in version.lines.get().sources.all()}
+    assert cited == {f"Step {step} is done." for step in (0, 4, 5, 9)}, "of both halves"
+    assert version.source_message_count == 10, "nothing was left out"
+
+
+def test_an_answer_cut_off_twice_is_asked_in_halves(channel: Channel, model: Model) -> None:
+    halves_and_whole(model)
+    model.script = [answer("- Steps 0 to", "length"), answer("- Steps 0 to", "length")]
+    report = one_pass(channel, model)
+    assert [told.rpartition(": ")[2] for told in report.errors] == ["length", "length"]
+    generation = short(channel).generations.get()
+    assert (generation.state, generation.way, generation.attempts) == ("done", "split", 3)
+    assert [steps_in(user) for user in model.asked[:4]] == [
+        *[list(range(10))] * 2,
+        [0, 1, 2, 3, 4],
+        [5, 6, 7, 8, 9],
+    ]
+    assert short(channel).current.content == "- All steps are done."
+
+
+def test_what_is_cut_off_in_halves_too_is_a_dead_letter(channel: Channel, model: Model) -> None:
+    model.always = lambda user: answer("- Steps 0 to", "length")
+    for _ in range(4):
+        one_pass(channel, model)
+        whatever_waits_is_due()
+    generation = short(channel).generations.get()
+    assert (generation.state, generation.fault) == ("dead", "length")
+    assert short(channel).head == 0, "half a text is never saved"
+
+
+def test_an_answer_in_another_language_is_asked_again(model: Model) -> None:
+    channel = ChannelFactory(workspace__settings={"thread_memories": False})
+    channel.remember_from(to_micros(MONDAY))
+    for minute in range(10):
+        MessageFactory(
+            channel=channel,
+            at=MONDAY + timedelta(minutes=minute),
+            text=f"We have finished step {minute} of the launch and all of it looks good to me.",
+        )
+    model.script = [answer(JAPANESE)]
+    report = one_pass(channel, model)
+    assert [told.rpartition(": ")[2] for told in report.errors] == ["wrong_language"]
+    generation = short(channel).generations.get()
+    assert (generation.state, generation.attempts) == ("done", 2)
+    assert short(channel).current.content == GOOD.partition(" [")[0]
+
+
+def test_a_connection_that_breaks_in_the_answer(channel: Channel) -> None:
+    """It may have been paid: it counts whole, and is asked again later."""
+
+    class Breaks(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{"id": ')
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Breaks) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        summariser = ModelSummariser(api_key="k", base_url=url, model="test-1", timeout=5)
+        report = run_pass(channel.workspace, NOW, summariser)
+        server.shutdown()
+    generation = short(channel).generations.get()
+    assert (generation.state, generation.fault) == ("waiting", "connection"), report.errors
+    assert generation.attempts == 1
+    assert Call.objects.get().tokens > 300
+    assert short(channel).head == 0
+
+
+def test_no_connection_at_all(channel: Channel) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    summariser = ModelSummariser(api_key="k", base_url=nobody, model="test-1", timeout=5)
+    report = run_pass(channel.workspace, NOW, summariser)
+    generation = short(channel).generations.get()
+    assert (generation.state, generation.fault) == ("waiting", "connection"), report.errors
+    assert Call.objects.get().tokens == 0, "nothing was sent, so nothing was paid"
 
 
 # -- a message that is refused

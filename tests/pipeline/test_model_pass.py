@@ -111,6 +111,8 @@ def test_references_go_with_segments_and_merges(channel, endpoint):
 def test_a_merge_that_changes_nothing_makes_no_version_and_no_further_call(channel, endpoint):
     run_pass(channel.workspace, NOW, endpoint.summariser)
     MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5), text="One more.")
+    merged = endpoint.says
+    endpoint.says = lambda user: answer("- One more. [1]") if "<<messages" in user else merged(user)
     report = run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
     assert report.made == {"channel short_term": 1} and report.skipped == {"unchanged": 1}
     assert Memory.objects.of_channel(channel, MemoryType.LONG_TERM).head == 1
@@ -155,7 +157,8 @@ def test_a_given_up_segment_lets_later_ones_pass_and_comes_after_them(channel, e
     for minute in range(5):
         MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5, minutes=minute))
     good = endpoint.says
-    endpoint.says = lambda user: error(400) if "Step 0" in user else good(user)
+    more = answer("- More was said. [1]")
+    endpoint.says = lambda user: error(400) if "Step 0" in user else more
     run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
     assert short(channel).versions.get().segment.number == 2
     endpoint.says = good

@@ -6,15 +6,35 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import F, Q
 
-from memories.models import Channel, Message, Reader, Workspace
+from memories.models import (
+    AuditEvent,
+    Channel,
+    Message,
+    Reader,
+    SlackConnection,
+    Workspace,
+)
+from memories.pipeline.budget import Budget
+from memories.pipeline.coverage import Gap, coverage_of
 from memories.pipeline.locks import Busy
+from memories.pipeline.plan import channels_to_plan
 from memories.pipeline.roster import store_channels, store_people
 from memories.pipeline.store import store_messages
 from memories.pipeline.sync import ChannelReport, State, SyncReport, sync_workspace
 from memories.rules.outcomes import Result, Thing
+from memories.rules.slacktime import from_micros, micros, to_micros
 from memories.slack.web import SlackClient
-from tests.factories import PersonFactory, UserFactory, WorkspaceFactory, ts_at
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MessageFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+    ts_at,
+)
 from tests.holding import being_stored
 from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
 
@@ -55,11 +75,20 @@ def slack() -> Iterator[FakeSlack]:
 
 @pytest.fixture
 def workspace() -> Workspace:
-    return WorkspaceFactory()
+    """All three channels are followed."""
+    return follow(WorkspaceFactory())
 
 
-def client_of(slack: FakeSlack) -> SlackClient:
-    return SlackClient(TOKEN, slack.url, timeout=5, pause=0.001)
+def follow(workspace: Workspace, *slack_ids: str) -> Workspace:
+    """As if somebody had chosen them from an earlier list."""
+    for slack_id in slack_ids or (GENERAL, CLOSED, ELSEWHERE):
+        row, _ = workspace.channels.get_or_create(slack_id=slack_id, defaults={"name": slack_id})
+        row.follow(by=None, on=True)
+    return workspace
+
+
+def client_of(slack: FakeSlack, **options: Any) -> SlackClient:
+    return SlackClient(TOKEN, slack.url, timeout=5, pause=0.001, **options)
 
 
 Sync = Callable[..., SyncReport]
@@ -69,9 +98,9 @@ Sync = Callable[..., SyncReport]
 def sync(slack: FakeSlack, workspace: Workspace) -> Sync:
     """One run with a client of its own, as each run has."""
 
-    def run(now: datetime = NOW, **given: Any) -> SyncReport:
+    def run(now: datetime = NOW, client: SlackClient | None = None, **given: Any) -> SyncReport:
         slack.forget_calls()
-        return sync_workspace(workspace, client_of(slack), now, **given)
+        return sync_workspace(workspace, client or client_of(slack), now, **given)
 
     return run
 
@@ -265,7 +294,8 @@ def delete_a_thread(slack: FakeSlack) -> None:
         pytest.param(say_more, 0, [], ["one more"], id="new message"),
         pytest.param(reply_late, 1, [], ["a late answer"], id="late reply"),
         pytest.param(reply_first, 1, [], ["the first answer"], id="first reply"),
-        pytest.param(reply_aloud, 1, [], ["for all"], id="broadcast reply"),
+        # The channel itself shows it, so there is nothing left to read.
+        pytest.param(reply_aloud, 0, [], ["for all"], id="broadcast reply"),
         pytest.param(
             edit_a_root, 0, ["shall we ship?"], ["shall we really ship?"], id="edited root"
         ),
@@ -372,21 +402,23 @@ def test_a_walk_that_breaks_off_concludes_nothing_and_then_converges(
     sync()
     delete_a_line(slack)
     say_more(slack)
-    mark = general(workspace).synced_ts
-    before = everything(workspace)
+    mark, complete = general(workspace).synced_ts, general(workspace).walked_at
     slack.page_size = 1
-    # The closed channel's members are as old as the general one's, and it is read after it.
+    # The closed channel is read after the general one.
     slack.lay(HISTORY, Fault(500), on=2, times=4)
     report = sync(LATER)
     failed = channel_report(report)
     assert failed.state is State.FAILED
     assert "500" in failed.failures[0]
-    assert general(workspace).synced_ts == mark
-    assert everything(workspace) == before
+    assert (general(workspace).synced_ts, general(workspace).walked_at) == (mark, complete)
+    # The page that came is kept; below it nothing is concluded.
+    assert texts(workspace)[-2:] == ["a new line", "one more"]
+    assert failed.walked.deleted == 0
     assert channel_report(report, CLOSED).state is State.SYNCED
 
     sync(LATER)
     assert general(workspace).synced_ts == ts(0)
+    assert general(workspace).walked_at == LATER
     assert texts(workspace)[-1] == "one more"
     assert "a new line" not in texts(workspace)
 
@@ -406,27 +438,43 @@ def test_wherever_it_stops_it_goes_on(
     report = sync()
     assert report.tally.complete
     assert slack.too_early == []
-    live = Message.objects.filter(state="live")
-    mark = general(workspace).synced_ts
-    for thread_ts in live.exclude(thread_ts="").values_list("thread_ts", flat=True):
-        # Up to the mark all is here, each thread with all its replies.
-        if mark and thread_ts <= mark:
-            held = live.filter(thread_ts=thread_ts).exclude(ts=thread_ts)
-            assert held.count() == len(slack.channels[GENERAL].replies_of(thread_ts))
+    channel = general(workspace)
+    live = channel.messages.filter(state="live")
+    if channel.synced_ts:
+        # Up to the mark all is here that stands in the channel itself.
+        assert live.filter(Q(thread_ts="") | Q(thread_ts=F("ts"))).count() == 5
+    for root in live.filter(thread_ts=F("ts"), thread_moved=False):
+        # Each thread has all its replies, or is known to owe them.
+        held = live.filter(thread_ts=root.ts).exclude(ts=root.ts)
+        assert held.count() == len(slack.channels[GENERAL].replies_of(root.ts))
+    if channel.walked_at:
+        assert channel.synced_ts
+        assert not live.filter(thread_moved=True).exists()
     slack.heal()
     sync()
+    assert general(workspace).walked_at == NOW
     stopped = everything(workspace)
-    fresh = WorkspaceFactory()
+    fresh = follow(WorkspaceFactory())
     assert not sync_workspace(fresh, client_of(slack), NOW).of(State.FAILED)
     assert everything(fresh) == stopped
 
 
-def test_all_before_a_thread_that_breaks_off_is_kept(
+def test_a_thread_that_breaks_off_is_owed(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     slack.lay(REPLIES, Fault.rate_limited(600))
-    assert channel_report(sync()).walked.mark == ts(60)
-    assert texts(workspace) == ["an old line"]
+    found = channel_report(sync())
+    assert (found.state, found.code) == (State.LIMITED, "ratelimited")
+    assert texts(workspace) == ["an old line", "shall we ship?", "a new line"]
+    channel = general(workspace)
+    assert (channel.synced_ts, channel.walked_at) == (ts(1), None), "known, and not complete"
+    workspace.refresh_from_db()
+    assert workspace.synced_at is None
+    found = channel_report(sync())
+    assert (found.state, found.walked.threads) == (State.SYNCED, 1)
+    assert general(workspace).walked_at == NOW
+    workspace.refresh_from_db()
+    assert workspace.synced_at == NOW
 
 
 def test_a_rate_limit_leaves_the_channel_and_says_until_when(
@@ -438,24 +486,38 @@ def test_a_rate_limit_leaves_the_channel_and_says_until_when(
     slack.lay(HISTORY, Fault.rate_limited(120))
     report = sync(LATER)
     assert [one.state for one in report.channels if one.channel_id in (GENERAL, CLOSED)] == [
-        State.FAILED,
-        State.FAILED,
+        State.LIMITED,
+        State.LIMITED,
     ]
     for slack_id in (GENERAL, CLOSED):
         until = channel_report(report, slack_id).not_before
         assert until is not None
         assert LATER + timedelta(seconds=110) < until < LATER + timedelta(seconds=130)
+        row = workspace.channels.get(slack_id=slack_id)
+        assert (row.sync_code, row.sync_not_before) == ("ratelimited", until)
     assert slack.too_early == []
+    assert slack.count(HISTORY) == 1
     assert everything(workspace) == before
+    workspace.refresh_from_db()
+    assert workspace.synced_at == NOW, "what was said since is not known"
+    assert workspace.sync_again_at is not None
+    assert abs((workspace.sync_again_at - LATER).total_seconds() - 120) < 10
+    sync(LATER)
+    assert general(workspace).sync_code == ""
 
 
-def test_a_short_rate_limit_is_waited_out(
+def test_a_short_rate_limit_costs_one_channel_its_turn(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     slack.lay(HISTORY, Fault.rate_limited(1), on=2)
-    report = sync()
+    report = sync(client=client_of(slack, limiter=Budget(TOKEN)))
+    assert channel_report(report, GENERAL).state is State.SYNCED
+    assert channel_report(report, CLOSED).state is State.LIMITED
+    assert [call.status for call in slack.calls if call.method == HISTORY] == [200, 429]
+    # Another process knows of the limit, too, and waits that second.
+    report = sync(client=client_of(slack, limiter=Budget(TOKEN)))
+    assert report.channels[0].channel_id == CLOSED, "whose turn was longest ago"
     assert len(report.of(State.SYNCED)) == 2
-    assert [call.status for call in slack.calls if call.method == HISTORY] == [200, 429, 200]
     assert slack.too_early == []
 
 
@@ -606,7 +668,9 @@ def test_members_follow_slack(
     sync()
     assert sees(ann, CLOSED)
     slack.channels[CLOSED].members = ["U2", "U3"]
-    sync()
+    sync(LATER - timedelta(minutes=1))
+    assert slack.count("conversations.members") == 0, "an hour is soon enough"
+    sync(LATER)
     assert not sees(ann, CLOSED)
     assert members(workspace.channels.get(slack_id=CLOSED)) == ["U2", "U3"]
 
@@ -642,7 +706,7 @@ def test_members_stay_as_they_were_when_their_walk_breaks_off(
     slack.channels[CLOSED].members = ["U3", "U2"]
     report = sync(LATER)
     closed = workspace.channels.get(slack_id=CLOSED)
-    assert channel_report(report, CLOSED).state is State.FAILED
+    assert channel_report(report, CLOSED).state in (State.FAILED, State.LIMITED)
     assert (members(closed), closed.members_known_at) == (["U1", "U2"], NOW)
     assert texts(workspace)[-1] == "one more"
     # A day later the old list no longer opens anything.
@@ -706,3 +770,290 @@ def test_an_unknown_channel_is_an_error(slack: FakeSlack, sync: Sync) -> None:
     assert report.code == "unknown_channel"
     assert "nowhere" in report.error
     assert slack.count(HISTORY) == 0
+
+
+@pytest.mark.parametrize("name", ["closed", "#closed", CLOSED])
+def test_whoever_names_a_channel_follows_it(slack: FakeSlack, name: str) -> None:
+    workspace = WorkspaceFactory()
+    report = sync_workspace(workspace, client_of(slack), NOW, channels=[name])
+    assert [one.channel_id for one in report.channels] == [CLOSED]
+    assert [row.slack_id for row in workspace.channels.followed()] == [CLOSED]
+    assert AuditEvent.objects.filter(action="channel_follow").count() == 1
+    slack.forget_calls()
+    assert len(sync_workspace(workspace, client_of(slack), LATER).channels) == 1
+
+
+def test_what_nobody_chose_is_known_by_name_and_not_read(slack: FakeSlack) -> None:
+    workspace = WorkspaceFactory()
+    report = sync_workspace(workspace, client_of(slack), NOW)
+    assert (report.channels, report.not_followed) == ([], 2)
+    rows = workspace.channels.order_by("slack_id").values_list("name", "bot_is_in", "is_followed")
+    assert list(rows) == [("general", True, False), ("elsewhere", False, False)]
+    assert slack.counts() == {"auth.test": 1, "users.list": 1, "conversations.list": 1}
+    assert not Message.objects.exists()
+
+
+@pytest.mark.parametrize("switched_on", [False, True])
+def test_private_channels_are_listed_only_where_they_are_wanted(
+    slack: FakeSlack, switched_on: bool
+) -> None:
+    workspace = WorkspaceFactory(settings={"read_private_channels": switched_on})
+    sync_workspace(workspace, client_of(slack), NOW)
+    assert workspace.channels.filter(slack_id=CLOSED).exists() is switched_on
+
+
+def test_without_the_scope_of_private_channels_the_public_ones_are_read(slack: FakeSlack) -> None:
+    slack.scopes -= {"groups:read", "groups:history"}
+    workspace = WorkspaceFactory()
+    report = sync_workspace(workspace, client_of(slack), NOW, channels=["general"])
+    assert (report.error, channel_report(report).state) == ("", State.SYNCED)
+    workspace.change_settings({"read_private_channels": True})
+    assert sync_workspace(workspace, client_of(slack), NOW).code == "missing_scope"
+
+
+def test_where_the_bot_is_follows_slack(slack: FakeSlack, workspace: Workspace, sync: Sync) -> None:
+    sync()
+    slack.remove_bot(GENERAL)
+    report = sync(LATER)
+    assert channel_report(report).state is State.NOT_MEMBER
+    found = channel_report(report).coverage
+    assert found is not None and found.code == "not_in_channel"
+    slack.invite_bot(GENERAL)
+    assert channel_report(sync(LATER)).state is State.SYNCED
+    assert general(workspace).sync_code == ""
+
+
+# A walk of many runs
+
+
+class OfCalls:
+    """A limiter of so many calls of history and replies each, whose clock stands still."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = {HISTORY: calls, REPLIES: calls}
+
+    def take(self, method: str, *, slow: bool = False) -> float:
+        if self.left.get(method, 1) == 0:
+            return 60.0
+        if method in self.left:
+            self.left[method] -= 1
+        return 0.0
+
+    def limited(self, method: str, seconds: float) -> None:
+        self.left[method] = 0
+
+
+def test_a_walk_goes_on_from_its_place(slack: FakeSlack, workspace: Workspace, sync: Sync) -> None:
+    """One call of history and one of replies in each run."""
+    workspace.channels.get(slack_id=CLOSED).follow(by=None, on=False)
+    slack.page_size = 1
+    seen = []
+    for run in range(4):
+        report = channel_report(sync(client=client_of(slack, limiter=OfCalls(1)), goes_on=run > 0))
+        row = general(workspace)
+        seen.append((report.state.value, row.walk_at_ts, row.synced_ts, row.walked_at))
+        assert slack.count(HISTORY) <= 1
+    assert seen == [
+        ("limited", ts(1), "", None),
+        ("limited", ROOT, "", None),
+        ("synced", "", ts(1), NOW),  # the thread, too: its second reply came with this run
+        ("synced", "", ts(1), NOW),  # a walk of minutes ago is as good as one now
+    ]
+    assert slack.count(HISTORY) == 0
+    assert slack.count("users.list") == 0, "who is there was listed a moment ago"
+    assert texts(workspace) == ["an old line", "shall we ship?", "yes", "on Friday", "a new line"]
+    # All that is said meanwhile is found by the next one.
+    say_more(slack)
+    sync()
+    assert texts(workspace)[-1] == "one more"
+
+
+def test_a_gap_shows_while_a_walk_is_under_way(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    slack.page_size = 1
+    found = channel_report(sync(client=client_of(slack, limiter=OfCalls(2)))).coverage
+    assert found is not None
+    at = from_micros(micros(ROOT))
+    assert (found.begin, found.end, found.behind) == (at, from_micros(micros(ts(1))), None)
+    assert found.gaps == (Gap(None, at),)
+    assert found.code == "ratelimited"
+    sync()
+    whole = coverage_of(general(workspace), NOW + timedelta(minutes=3))
+    assert (whole.begin, whole.gaps, whole.behind, whole.code) == (None, (), 180, "")
+
+
+@pytest.mark.parametrize("page_size", [1, 2])
+def test_what_is_deleted_while_a_walk_is_under_way_is_found(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, page_size: int
+) -> None:
+    sync()
+    slack.page_size = page_size
+    for n in range(4):
+        slack.say(GENERAL, "U1", f"said {n}", ts(0.5, n))
+    sync(client=client_of(slack, limiter=OfCalls(1)))  # down to said 3 or 2
+    slack.delete(GENERAL, ts(0.5, 3))
+    slack.delete(GENERAL, ts(0.5, 0))
+    delete_a_line(slack)
+    while channel_report(sync(client=client_of(slack, limiter=OfCalls(1)))).walked.pages == 0:
+        pass
+    sync(LATER)
+    assert texts(workspace)[-2:] == ["said 1", "said 2"]
+    assert "a new line" not in texts(workspace)
+
+
+def test_a_message_that_an_event_brought_meanwhile_is_not_gone(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """It is stored after Slack was asked, and stands on no page."""
+    sync()
+    client = client_of(slack)
+    history = client.history
+
+    def and_meanwhile(*asked: str) -> Iterator[Any]:
+        for page in history(*asked):
+            raw = {"type": "message", "user": "U1", "text": "just now", "ts": ts(0.1)}
+            store_messages(general(workspace), [raw], NOW, live=True)
+            yield page
+
+    client.history = and_meanwhile  # type: ignore[method-assign]
+    report = channel_report(sync(client=client))
+    assert report.walked.deleted == 0
+    assert texts(workspace)[-1] == "just now"
+    # Slack does not have it after all.
+    assert channel_report(sync()).walked.deleted == 1
+
+
+# Rings
+
+
+def test_each_week_every_message_of_the_channel_is_compared(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    slack.edit(GENERAL, ts(60), "an old line, and edited", ts(0))
+    sync(NOW + timedelta(days=6))
+    assert "an old line" in texts(workspace)
+    sync(NOW + timedelta(days=7))
+    assert slack.count(HISTORY) == 2, "in one page with what is new"
+    assert "an old line, and edited" in texts(workspace)
+    assert general(workspace).swept_at == NOW + timedelta(days=7)
+
+
+def test_a_sweep_of_many_runs_leaves_what_is_new_its_turn(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    workspace.channels.get(slack_id=CLOSED).follow(by=None, on=False)
+    for n in range(6):
+        slack.say(GENERAL, "U1", f"long ago {n}", ts(100, n))
+    sync()
+    slack.page_size = 2
+    slack.delete(GENERAL, ts(100, 2))
+    begin = NOW + timedelta(days=8)
+    for run in range(20):
+        now = begin + timedelta(minutes=run)
+        slack.say(GENERAL, "U2", f"new {run}", ts_at(now))
+        sync(now, client=client_of(slack, limiter=OfCalls(3)))
+        assert texts(workspace)[-1] == f"new {run}"
+        if general(workspace).swept_at != NOW:
+            break
+    assert general(workspace).sweep_at_ts == ""
+    assert "long ago 2" not in texts(workspace)
+    assert "long ago 1" in texts(workspace)
+
+
+def test_each_thread_is_read_once_in_a_ring(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """Forty threads in thirty days, and never many at a time."""
+    for n in range(39):
+        slack.say(GENERAL, "U1", f"question {n}", ts(50, n))
+        slack.say(GENERAL, "U2", f"answer {n}", ts(49, n), thread=ts(50, n))
+    sync()
+    read: list[str] = []
+    for n in range(39):
+        slack.edit(GENERAL, ts(49, n), f"answer {n}, edited", ts(0))
+    slack.edit(GENERAL, ts(1.8), "on Monday", ts(0))
+    for hours in range(6, 30 * 24 + 1, 6):
+        sync(NOW + timedelta(hours=hours))
+        asked = [call.params["ts"] for call in slack.calls if call.method == REPLIES]
+        assert len(asked) <= 1
+        read += asked
+    assert len(read) >= 40
+    assert len(set(read[:40])) == 40
+    live = general(workspace).messages.filter(state="live")
+    assert live.filter(text__endswith=", edited").count() == 39
+    assert live.filter(text="on Monday").exists()
+
+
+def test_a_full_sync_reads_all_of_it_once(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    slack.edit(GENERAL, ts(60), "an old line, and edited", ts(0))
+    slack.edit(GENERAL, ts(1.8), "on Monday", ts(0))
+    sync(LATER, full=True)
+    assert (slack.count(HISTORY), slack.count(REPLIES)) == (2, 1)
+    assert "an old line, and edited" in texts(workspace)
+    assert "on Monday" in texts(workspace)
+
+
+def test_a_long_thread_is_read_in_many_runs(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """A page a run, of two replies; more is said and deleted meanwhile."""
+    for n in range(7):
+        slack.say(GENERAL, "U2", f"and {n}", ts(1.5, n), thread=ROOT)
+    slack.page_size = 2
+    for run in range(9):
+        sync(client=client_of(slack, limiter=OfCalls(2 if run else 9)))
+        if run == 2:
+            slack.delete(GENERAL, ts(1.9))
+            slack.say(GENERAL, "U3", "late", ts(0.1), thread=ROOT)
+    sync()
+    thread = general(workspace).messages.filter(thread_ts=ROOT, state="live").in_order()
+    assert list(thread.values_list("text", flat=True)) == [
+        *("shall we ship?", "on Friday"),
+        *(f"and {n}" for n in range(7)),
+        "late",
+    ]
+
+
+# The slow plan and the budget
+
+
+def test_the_slow_plan_is_noticed_and_kept(slack: FakeSlack, workspace: Workspace) -> None:
+    for n in range(40):
+        slack.say(GENERAL, "U1", f"line {n}", ts(3, n))
+    slack.slow_plan = True
+    slack.budgets.calls.update({HISTORY: 1, REPLIES: 1})
+    report = sync_workspace(workspace, client_of(slack, limiter=Budget(TOKEN)), NOW)
+    assert report.slow_plan
+    assert channel_report(report).state is State.LIMITED
+    assert SlackConnection.objects.get(workspace=workspace).slow_plan
+    assert Message.objects.filter(text__startswith="line").count() > 0
+
+
+@pytest.mark.parametrize(
+    ("code", "state"), [("token_revoked", "revoked"), ("account_inactive", "uninstalled")]
+)
+def test_a_token_that_is_gone_stops_the_sync(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, code: str, state: str
+) -> None:
+    sync()
+    slack.token_error = code
+    assert sync(LATER).code == code
+    connection = SlackConnection.objects.get(workspace=workspace)
+    assert connection.state == state
+    assert code in connection.trouble
+
+
+def test_nothing_is_remembered_of_a_channel_in_its_first_walk() -> None:
+    """Its newest messages are here, older ones are not: any cut would be a guess."""
+    channel = ChannelFactory(synced_ts="", walk_top_ts="1767603600.000100")
+    channel.remember_from(to_micros(MONDAY))
+    MessageFactory(channel=channel, at=MONDAY, text="hello")
+    late = to_micros(MONDAY + timedelta(days=1))
+    assert channels_to_plan(channel.workspace, late) == []
+    channel.describe({"synced_ts": "1767603600.000100", "walk_top_ts": ""})
+    assert channels_to_plan(channel.workspace, late) == [channel]

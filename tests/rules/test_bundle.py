@@ -18,6 +18,7 @@ FRONT = {
     "created_at": "2026-01-05T09:00:00.000001+00:00",
     "updated_at": "2026-01-05T09:00:00+00:00",
     "revision": 0,
+    "audience": "scope",
     "base": 2,
     "restored_from": None,
     "segment": ["C1", "", 4],
@@ -49,7 +50,10 @@ ODD = [
 @given(STORABLE.filter(bool) | st.sampled_from(ODD), STORABLE | st.sampled_from(ODD))
 def test_a_version_reads_as_it_was_written(content: str, line: str) -> None:
     lines = [
-        {"text": line, "origin": "person", "since": 1, "pinned": True, "sources": [["C1", "1.5"]]}
+        {
+            **{"text": line, "origin": "person", "since": 1, "pinned": True, "masked": False},
+            "sources": [["C1", "1.5"]],
+        }
     ]
     written = version_text(FRONT | {"lines": lines, "author": line[:150] or None}, content)
     front, read = read_version(written)

@@ -195,6 +195,7 @@ def test_json_has_exactly_these_keys():
         "conversation_history",
         "workspace_long_term_memory",
         "workspace_short_term_memory",
+        "workspace_includes",
         "channel_memories",
         "thread_memories",
         "target_thread_ts",

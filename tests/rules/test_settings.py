@@ -31,6 +31,9 @@ DEFAULTS = {
     "notes_inject": "auto",
     "time_zone": "UTC",
     "output_language": "conversation",
+    "read_private_channels": False,
+    "read_emails": False,
+    "retention_days": 0,
 }
 COUNTS = [key for key, value in DEFAULTS.items() if type(value) is int]
 SWITCHES = [key for key, value in DEFAULTS.items() if type(value) is bool]
@@ -59,12 +62,21 @@ def test_a_count_is_read(key, value, expected):
 @pytest.mark.parametrize("key", COUNTS)
 @pytest.mark.parametrize(
     "value",
-    [0, -1, "-1", 1.5, "1.5", "", " ", "many", None, True, [], "1e3", "١", 10_000_001, "9" * 5000],
+    [-1, "-1", 1.5, "1.5", "", " ", "many", None, True, [], "1e3", "١", 10_000_001, "9" * 5000],
     ids=str,
 )
 def test_a_count_is_refused(key, value):
     with pytest.raises(InvalidSetting, match=key):
         read_setting(key, value)
+
+
+@pytest.mark.parametrize("key", COUNTS)
+def test_only_keeping_for_ever_is_nought(key):
+    if key == "retention_days":
+        assert read_setting(key, "0") == 0
+    else:
+        with pytest.raises(InvalidSetting, match=key):
+            read_setting(key, 0)
 
 
 @pytest.mark.parametrize("key", SWITCHES)

@@ -1,286 +1,284 @@
-"""What a Slack workspace holds, what people do in it, and what it answers an app that asks.
+"""What a Slack workspace holds, and what people do in it.
 
-The answers are Slack's: cursors, limits, newest first in a channel, the root on top of every page
-of a thread, and nothing of what the bot may not see.
+Each act changes the workspace at once, and leaves the event that Slack would send the app in
+``events``: the whole body, to be posted by whoever tests events (tests/slack/fake_events.py).
 """
 
-import base64
-import binascii
 import threading
+import time
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 
-from memories.rules.slacktime import micros
+from memories.rules.slacktime import ts_from_micros
+from tests.slack.fake_channel import FakeChannel, Json, is_reply
 
 TOKEN = "xoxb-fake-token"
+APP_TOKEN = "xapp-fake-token"
 TEAM_ID = "T0FAKE"
+APP_ID = "A0FAKE"
+BOT_ID = "B0BOT"
+BOT_USER = "U0BOT"
 
-Json = dict[str, Any]
-
-
-@dataclass
-class FakeChannel:
-    slack_id: str
-    name: str
-    is_private: bool = False
-    is_archived: bool = False
-    bot_is_in: bool = True
-    members: list[str] = field(default_factory=list)
-    messages: dict[str, Json] = field(default_factory=dict)  # by ts; roots and replies
-    threads: dict[str, set[str]] = field(default_factory=dict)  # ts of replies by that of the root
-
-    def as_json(self) -> Json:
-        return {
-            "id": self.slack_id,
-            "name": self.name,
-            "is_channel": not self.is_private,
-            "is_private": self.is_private,
-            "is_archived": self.is_archived,
-            "is_member": self.bot_is_in,
-            "topic": {"value": ""},
-            "purpose": {"value": ""},
-        }
-
-    def replies_of(self, thread_ts: str) -> list[Json]:
-        return sorted((self.messages[ts] for ts in self.threads.get(thread_ts, ())), key=_us)
-
-    def told(self, message: Json) -> Json:
-        """A message with what Slack adds to roots when it is asked."""
-        told = deepcopy(message)
-        if not is_reply(message) and (replies := self.replies_of(message["ts"])):
-            told |= {
-                "thread_ts": message["ts"],
-                "reply_count": len(replies),
-                "reply_users": sorted({reply["user"] for reply in replies}),
-                "latest_reply": replies[-1]["ts"],
-            }
-        return told
-
-
-class SlackRefusal(Exception):
-    def __init__(self, code: str, **more: str) -> None:
-        super().__init__(code)
-        self.answer = {"ok": False, "error": code, **more}
+__all__ = ["TEAM_ID", "TOKEN", "FakeChannel", "FakeWorkspace", "Json", "is_reply"]
 
 
 class FakeWorkspace:
-    """``page_size``: give no more than so many at once, whatever is asked (Slack may, too)."""
+    """``clock``: seconds since 1970, for acts that do not say when."""
 
-    SCOPES = {
-        "users.list": "users:read",
-        "conversations.list": "channels:read",
-        "conversations.members": "channels:read",
-        "conversations.history": "channels:history",
-        "conversations.replies": "channels:history",
-    }
-
-    def __init__(self, page_size: int = 1000) -> None:
-        self.page_size = page_size
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
         self.name = "Fake Team"
         self.domain = "faketeam"
         self.team_id = TEAM_ID
-        self.token_error = ""  # e.g. token_revoked
-        self.is_limited = False  # the plan hides what is old
-        self.scopes = set(self.SCOPES.values())
+        self.app_id = APP_ID
         self.users: dict[str, Json] = {}
         self.channels: dict[str, FakeChannel] = {}
+        self.token_error = ""  # e.g. token_revoked
+        self.events: list[Json] = []
+        self._last_us = 0
         self._lock = threading.RLock()
 
-    # What people do
+    def now_ts(self) -> str:
+        """A ts of now that nothing else has."""
+        with self._lock:
+            self._last_us = max(self._last_us + 1, int(self.clock() * 1_000_000))
+            return ts_from_micros(self._last_us)
+
+    # Who is here
 
     def add_user(self, slack_id: str, name: str, **more: Any) -> str:
+        """``more``: any field of a user; ``profile`` is put on top of the names."""
         profile = {"display_name": name, "real_name": f"{name.title()} Example"}
+        profile |= more.pop("profile", {})
+        user = {"id": slack_id, "team_id": self.team_id, "name": name, "profile": profile, **more}
         with self._lock:
-            self.users[slack_id] = {
-                "id": slack_id,
-                "team_id": self.team_id,
-                "name": name,
-                "profile": profile,
-                **more,
-            }
+            known = slack_id in self.users
+            self.users[slack_id] = user
+            if self.channels:  # before there are any the workspace is being set up
+                self._tell({"type": "user_change" if known else "team_join", "user": user})
         return slack_id
+
+    def change_user(self, slack_id: str, **values: Any) -> None:
+        with self._lock:
+            self.users[slack_id] |= values
+            self._tell({"type": "user_change", "user": deepcopy(self.users[slack_id])})
+
+    # Channels
 
     def add_channel(self, slack_id: str, name: str, **more: Any) -> FakeChannel:
         with self._lock:
             self.channels[slack_id] = FakeChannel(slack_id, name, **more)
             return self.channels[slack_id]
 
+    def rename(self, channel_id: str, name: str) -> None:
+        with self._lock:
+            channel = self.channels[channel_id]
+            channel.name = name
+            told = {"id": channel_id, "name": name, "created": 1}
+            self._tell_of(channel, "rename", told)
+
+    def archive(self, channel_id: str, by: str = "U1", *, again: bool = True) -> None:
+        """``again`` False takes it out of the archive."""
+        with self._lock:
+            channel = self.channels[channel_id]
+            channel.is_archived = again
+            self._tell_of(channel, "archive" if again else "unarchive", channel_id, user=by)
+
+    def delete_channel(self, channel_id: str) -> None:
+        with self._lock:
+            self._tell_of(self.channels.pop(channel_id), "deleted", channel_id)
+
+    def make_private(self, channel_id: str, *, private: bool = True) -> None:
+        """The id stays. Slack has no event for this but a notice among the messages."""
+        with self._lock:
+            channel = self.channels[channel_id]
+            channel.is_private = private
+            subtype = f"channel_convert_to_{'private' if private else 'public'}"
+            self.say(channel_id, "U1", "changed the channel", self.now_ts(), subtype=subtype)
+
+    def share(self, channel_id: str, team_id: str) -> None:
+        with self._lock:
+            channel = self.channels[channel_id]
+            channel.shared_with.append(team_id)
+            told = {"type": "channel_shared", "connected_team_id": team_id, "channel": channel_id}
+            self._tell(told)
+
+    def unshare(self, channel_id: str, team_id: str) -> None:
+        with self._lock:
+            channel = self.channels[channel_id]
+            channel.shared_with.remove(team_id)
+            told = {
+                "type": "channel_unshared",
+                "previously_connected_team_id": team_id,
+                "channel": channel_id,
+                "is_ext_shared": bool(channel.shared_with),
+            }
+            self._tell(told)
+
+    def join(self, channel_id: str, user: str) -> None:
+        self._moved(channel_id, user, joined=True)
+
+    def leave(self, channel_id: str, user: str) -> None:
+        self._moved(channel_id, user, joined=False)
+
+    def invite_bot(self, channel_id: str) -> None:
+        with self._lock:
+            self.channels[channel_id].bot_is_in = True
+            self._moved(channel_id, BOT_USER, joined=True)
+
+    def remove_bot(self, channel_id: str) -> None:
+        with self._lock:
+            channel = self.channels[channel_id]
+            channel.bot_is_in = False
+            if BOT_USER in channel.members:
+                channel.members.remove(BOT_USER)
+            self._tell_of(channel, "left", channel_id)
+
+    def _moved(self, channel_id: str, user: str, *, joined: bool) -> None:
+        with self._lock:
+            channel = self.channels[channel_id]
+            if joined and user not in channel.members:
+                channel.members.append(user)
+            elif not joined:
+                channel.members.remove(user)
+            if channel.bot_is_in:
+                told = {
+                    "type": f"member_{'joined' if joined else 'left'}_channel",
+                    "user": user,
+                    "channel": channel_id,
+                    "channel_type": "G" if channel.is_private else "C",
+                    "team": self.team_id,
+                }
+                self._tell(told)
+
+    # Messages
+
     def say(
         self, channel_id: str, user: str, text: str, ts: str, thread: str = "", **more: Any
     ) -> str:
         """A message, or a reply when ``thread`` names its root."""
         message = {"type": "message", "user": user, "text": text, "ts": ts, **more}
+        if thread:
+            message["thread_ts"] = thread
         with self._lock:
             channel = self.channels[channel_id]
-            if thread:
-                message["thread_ts"] = thread
-                channel.threads.setdefault(thread, set()).add(ts)
-            channel.messages[ts] = message
+            channel.put(message)
+            self._tell_message(channel, channel.told(message) if thread else message, ts)
         return ts
 
-    def edit(self, channel_id: str, ts: str, text: str, at: str) -> None:
+    def edit(self, channel_id: str, ts: str, text: str, at: str = "") -> None:
         with self._lock:
-            message = self.channels[channel_id].messages[ts]
+            channel = self.channels[channel_id]
+            message = channel.messages[ts]
+            before = channel.told(message)
+            at = at or self.now_ts()
             message["text"] = text
             message["edited"] = {"user": message["user"], "ts": at}
+            self._tell_change(channel, channel.told(message), before, at)
 
-    def delete(self, channel_id: str, ts: str) -> None:
+    def unfurl(self, channel_id: str, ts: str, *attachments: Json, at: str = "") -> None:
+        """Slack hangs something on a message, a preview of a link say: changed, and not edited."""
+        with self._lock:
+            channel = self.channels[channel_id]
+            message = channel.messages[ts]
+            before = channel.told(message)
+            message["attachments"] = [*message.get("attachments", []), *attachments]
+            self._tell_change(channel, channel.told(message), before, at or self.now_ts())
+
+    def delete(self, channel_id: str, ts: str, at: str = "") -> None:
         """A root with replies leaves a tombstone, everything else leaves nothing."""
         with self._lock:
             channel = self.channels[channel_id]
-            message = channel.messages.pop(ts)
-            if is_reply(message):
-                channel.threads[message["thread_ts"]].remove(ts)
-            elif channel.replies_of(ts):
-                channel.messages[ts] = {
-                    "type": "message",
-                    "subtype": "tombstone",
-                    "user": "USLACKBOT",
-                    "text": "This message was deleted.",
-                    "hidden": True,
-                    "ts": ts,
-                }
+            before = channel.told(channel.messages[ts])
+            channel.take(ts)
+            at = at or self.now_ts()
+            if ts in channel.messages:
+                self._tell_change(channel, channel.told(channel.messages[ts]), before, at)
+                return
+            gone = {
+                "type": "message",
+                "subtype": "message_deleted",
+                "hidden": True,
+                "deleted_ts": ts,
+                "ts": at,
+                "previous_message": before,
+            }
+            self._tell_message(channel, gone, at)
 
-    # What it answers
+    # The app
 
-    def answer(self, method: str, params: dict[str, str], authorization: str) -> Json:
-        methods: dict[str, Callable[[dict[str, str]], Json]] = {
-            "auth.test": self._auth_test,
-            "users.list": self._users_list,
-            "conversations.list": self._conversations_list,
-            "conversations.members": self._conversations_members,
-            "conversations.history": self._conversations_history,
-            "conversations.replies": self._conversations_replies,
+    def uninstall(self) -> None:
+        """Slack sends both events, in no certain order."""
+        with self._lock:
+            self.token_error = "account_inactive"
+            self._tell({"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [BOT_USER]}})
+            self._tell({"type": "app_uninstalled"})
+
+    def revoke_token(self) -> None:
+        with self._lock:
+            self.token_error = "token_revoked"
+            self._tell({"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [BOT_USER]}})
+
+    # What Slack tells of it
+
+    def told_events(self) -> list[Json]:
+        """The bodies of all events since the last time; they are taken away."""
+        with self._lock:
+            told, self.events = self.events, []
+            return told
+
+    def _tell_change(self, channel: FakeChannel, message: Json, before: Json, at: str) -> None:
+        changed = {
+            "type": "message",
+            "subtype": "message_changed",
+            "hidden": True,
+            "message": message,
+            "previous_message": before,
+            "ts": at,
         }
-        try:
-            if authorization != f"Bearer {TOKEN}":
-                raise SlackRefusal("invalid_auth" if authorization else "not_authed")
-            if self.token_error:
-                raise SlackRefusal(self.token_error)
-            if method not in methods:
-                raise SlackRefusal("unknown_method", req_method=method)
-            scope = self.SCOPES.get(method)
-            if scope and scope not in self.scopes:
-                provided = ",".join(sorted(self.scopes))
-                raise SlackRefusal("missing_scope", needed=scope, provided=provided)
-            return {"ok": True} | methods[method](params)
-        except SlackRefusal as refusal:
-            return refusal.answer
+        self._tell_message(channel, changed, at)
 
-    def _auth_test(self, params: dict[str, str]) -> Json:
+    def _tell_message(self, channel: FakeChannel, message: Json, at: str) -> None:
+        if channel.bot_is_in:
+            kinds = {"public_channel": "channel", "private_channel": "group"}
+            kind = kinds.get(channel.type, channel.type)
+            told = {"channel": channel.slack_id, "channel_type": kind, "event_ts": at}
+            self._tell(deepcopy(message) | told)
+
+    def _tell_of(self, channel: FakeChannel, verb: str, told: Any, **more: str) -> None:
+        """A thing that happens to a channel; of a private one only those in it hear."""
+        if not channel.is_private or channel.bot_is_in or verb == "left":
+            word = "group" if channel.is_private else "channel"
+            self._tell({"type": f"{word}_{verb}", "channel": told, **more})
+
+    def _tell(self, event: Json) -> None:
+        event.setdefault("event_ts", self.now_ts())
+        self.events.append(self.event_body(event))
+
+    def event_body(self, event: Json) -> Json:
+        """An event in what Slack puts around it, with an id of its own."""
+        with self._lock:
+            self._last_us += 1
+            number = self._last_us
         return {
-            "url": f"https://{self.domain}.slack.com/",
-            "team": self.name,
+            "token": "a verification token, long out of use",
             "team_id": self.team_id,
-            "user": "memory",
-            "user_id": "U0BOT",
-            "bot_id": "B0BOT",
+            "context_team_id": self.team_id,
+            "api_app_id": self.app_id,
+            "event": event,
+            "type": "event_callback",
+            "event_id": f"Ev{number:X}",
+            "event_time": int(str(event.get("event_ts", "0")).partition(".")[0]),
+            "authorizations": [
+                {
+                    "enterprise_id": None,
+                    "team_id": self.team_id,
+                    "user_id": BOT_USER,
+                    "is_bot": True,
+                    "is_enterprise_install": False,
+                }
+            ],
+            "is_ext_shared_channel": False,
+            "event_context": f"4-{number:X}",
         }
-
-    def _users_list(self, params: dict[str, str]) -> Json:
-        return self._page("members", list(self.users.values()), params, default=1000)
-
-    def _conversations_list(self, params: dict[str, str]) -> Json:
-        types = params.get("types", "public_channel").split(",")
-        listed = [
-            channel.as_json()
-            for channel in self.channels.values()
-            if ("private_channel" in types and channel.bot_is_in)
-            or ("public_channel" in types and not channel.is_private)
-        ]
-        return self._page("channels", listed, params, default=100)
-
-    def _conversations_members(self, params: dict[str, str]) -> Json:
-        return self._page("members", list(self._readable(params).members), params, default=100)
-
-    def _conversations_history(self, params: dict[str, str]) -> Json:
-        channel = self._readable(params)
-        if not channel.bot_is_in:
-            raise SlackRefusal("not_in_channel")
-        standing = [
-            message
-            for message in channel.messages.values()
-            if not is_reply(message) or message.get("subtype") == "thread_broadcast"
-        ]
-        standing = _between(standing, params)
-        standing.sort(key=_us, reverse=True)
-        # The cursor is a place in time, so that what is said meanwhile moves nothing.
-        if cursor := params.get("cursor"):
-            until = int(_opened(cursor, "next_ts:"))
-            standing = [message for message in standing if _us(message) <= until]
-        size = self._limit(params, 100)
-        answer: Json = {
-            "messages": [channel.told(message) for message in standing[:size]],
-            "has_more": len(standing) > size,
-            "pin_count": 0,
-            "is_limited": self.is_limited,
-        }
-        if len(standing) > size:
-            answer["response_metadata"] = {"next_cursor": _closed(f"next_ts:{_us(standing[size])}")}
-        return answer
-
-    def _conversations_replies(self, params: dict[str, str]) -> Json:
-        channel = self._readable(params)
-        thread_ts = params.get("ts", "")
-        root = channel.messages.get(thread_ts)
-        if root is None:
-            raise SlackRefusal("thread_not_found")
-        replies = _between(channel.replies_of(thread_ts), params)
-        answer = self._page("messages", replies, params, default=1000)
-        answer["messages"] = [channel.told(m) for m in (root, *answer["messages"])]
-        answer["has_more"] = bool(answer["response_metadata"]["next_cursor"])
-        return answer
-
-    def _readable(self, params: dict[str, str]) -> FakeChannel:
-        channel = self.channels.get(params.get("channel", ""))
-        if channel is None or (channel.is_private and not channel.bot_is_in):
-            raise SlackRefusal("channel_not_found")
-        return channel
-
-    def _page(self, key: str, found: list[Any], params: dict[str, str], default: int) -> Json:
-        begin = int(_opened(params["cursor"], "offset:")) if params.get("cursor") else 0
-        end = begin + self._limit(params, default)
-        cursor = _closed(f"offset:{end}") if end < len(found) else ""
-        return {key: found[begin:end], "response_metadata": {"next_cursor": cursor}}
-
-    def _limit(self, params: dict[str, str], default: int) -> int:
-        asked = int(params.get("limit") or default)
-        if not 1 <= asked <= 1000:
-            raise SlackRefusal("invalid_limit")
-        return min(asked, self.page_size)
-
-
-def is_reply(message: Json) -> bool:
-    return message.get("thread_ts", message["ts"]) != message["ts"]
-
-
-def _us(message: Json) -> int:
-    return micros(message["ts"])
-
-
-def _between(messages: list[Json], params: dict[str, str]) -> list[Json]:
-    """Bounds are exclusive unless asked for as inclusive."""
-    within = 1 if params.get("inclusive") in ("1", "true") else 0
-    oldest = _bound(params.get("oldest", "0")) - within
-    latest = _bound(params["latest"]) + within if params.get("latest") else None
-    return [m for m in messages if oldest < _us(m) and (latest is None or _us(m) < latest)]
-
-
-def _bound(ts: str) -> int:
-    return micros(ts if "." in ts else f"{ts}.0")
-
-
-def _closed(place: str) -> str:
-    return base64.b64encode(place.encode()).decode()
-
-
-def _opened(cursor: str, kind: str) -> str:
-    try:
-        place = base64.b64decode(cursor, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        place = ""
-    if not place.startswith(kind):
-        raise SlackRefusal("invalid_cursor")
-    return place.removeprefix(kind)

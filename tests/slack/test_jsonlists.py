@@ -111,6 +111,15 @@ def test_what_cannot_be_held_is_passed_over(odd: str) -> None:
     assert isinstance(passed, TooLarge)
 
 
+@pytest.mark.parametrize("file", [Drip, io.BytesIO])
+def test_a_number_that_cannot_be_held_takes_no_neighbour_with_it(file: Any) -> None:
+    digits = "9" * 70_000
+    first, odd, last = objects(file(f'[{{"n": 1}}, {digits} , {{"n": 2}}]'.encode()))
+    assert (first, last) == ({"n": 1}, {"n": 2})
+    assert isinstance(odd, TooLarge)
+    assert read(f"[1, {digits}".encode())[1] == "cut off"
+
+
 def test_only_a_piece_of_the_file_is_held() -> None:
     class Endless(io.RawIOBase):
         read_bytes = 0

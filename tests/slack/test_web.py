@@ -10,6 +10,7 @@ from memories.slack.web import SlackClient, SlackError
 from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
 
 C = "C1"
+ROOT = "1700000002.000100"
 
 
 @pytest.fixture
@@ -33,8 +34,12 @@ def texts(pages: Iterator[Any]) -> list[list[str]]:
     return [[message["text"] for message in page] for page in pages]
 
 
-def history(client: SlackClient, oldest: str = "0") -> list[list[str]]:
-    return texts(page.messages for page in client.history(C, oldest))
+def history(client: SlackClient, oldest: str = "0", latest: str = "") -> list[list[str]]:
+    return texts(page.messages for page in client.history(C, oldest, latest))
+
+
+def replies(client: SlackClient, oldest: str = "") -> list[list[str]]:
+    return texts(page.messages for page in client.replies(C, ROOT, oldest))
 
 
 def test_identity_comes_from_one_call(fake: FakeSlack, client: SlackClient) -> None:
@@ -48,10 +53,7 @@ def test_pages_are_followed_to_the_end(fake: FakeSlack, client: SlackClient) -> 
     assert history(client) == [["line 4", "line 3"], ["line 2", "line 1"], ["line 0"]]
     assert [len(page) for page in client.people()] == [2, 2, 1]
     assert [len(page) for page in client.members(C)] == [2, 1]
-    assert texts(client.replies(C, "1700000002.000100")) == [
-        ["line 2", "answer 0", "answer 1"],
-        ["line 2", "answer 2"],
-    ]
+    assert replies(client) == [["line 2", "answer 0", "answer 1"], ["line 2", "answer 2"]]
     assert client.calls == {
         "conversations.history": 3,
         "users.list": 3,
@@ -60,8 +62,21 @@ def test_pages_are_followed_to_the_end(fake: FakeSlack, client: SlackClient) -> 
     }
 
 
-def test_oldest_is_exclusive(client: SlackClient) -> None:
+def test_bounds_are_exclusive(client: SlackClient) -> None:
     assert history(client, "1700000002.000100") == [["line 4", "line 3"]]
+    assert history(client, "1700000001.000100", "1700000003.000100") == [["line 2"]]
+    assert replies(client, "1700000100.000100") == [["line 2", "answer 1", "answer 2"]]
+
+
+def test_the_last_page_says_so(fake: FakeSlack, client: SlackClient) -> None:
+    fake.page_size = 2
+    assert [page.is_last for page in client.history(C, "0")] == [False, False, True]
+    assert [page.is_last for page in client.replies(C, ROOT)] == [False, True]
+
+
+def test_more_without_a_way_to_it_is_no_end(fake: FakeSlack, client: SlackClient) -> None:
+    fake.lay("conversations.history", Fault(200, '{"ok": true, "messages": [], "has_more": true}'))
+    assert [page.is_last for page in client.history(C, "0")] == [False]
 
 
 def test_lists_public_channels_and_the_private_ones_it_is_in(
@@ -72,6 +87,8 @@ def test_lists_public_channels_and_the_private_ones_it_is_in(
     fake.add_channel("C4", "unseen", is_private=True, bot_is_in=False)
     found = {channel["id"]: channel["is_member"] for page in client.channels() for channel in page}
     assert found == {"C1": True, "C2": False, "C3": True}
+    public = {channel["id"] for page in client.channels(private=False) for channel in page}
+    assert public == {"C1", "C2"}
 
 
 @pytest.mark.parametrize(
@@ -180,8 +197,12 @@ def test_without_a_token_it_says_what_to_set() -> None:
         SlackClient("")
 
 
-def test_a_short_rate_limit_is_waited_out(fake: FakeSlack, client: SlackClient) -> None:
+def test_a_rate_limit_is_not_slept_through(fake: FakeSlack, client: SlackClient) -> None:
+    """The next call waits, when it is a matter of seconds, and comes not too early."""
     fake.lay("conversations.history", Fault.rate_limited(1))
+    with pytest.raises(SlackError) as raised:
+        history(client)
+    assert (raised.value.code, raised.value.retry_after) == ("ratelimited", 1)
     assert history(client) == [["line 4", "line 3", "line 2", "line 1", "line 0"]]
     first, second = fake.calls
     assert (first.status, second.status) == (429, 200)
@@ -199,7 +220,7 @@ def test_a_long_rate_limit_stops_the_method_and_no_other(
         assert raised.value.code == "ratelimited"
         assert not raised.value.permanent
         assert raised.value.retry_after == pytest.approx(31, abs=1)
-    assert len(texts(client.replies(C, "1700000002.000100"))) == 1
+    assert len(replies(client)) == 1
     assert fake.counts() == {"conversations.history": 1, "conversations.replies": 1}
     assert fake.too_early == []
 
@@ -229,3 +250,115 @@ def test_what_is_said_while_it_reads_moves_no_page(fake: FakeSlack, client: Slac
     assert [message["text"] for message in next(pages).messages] == ["line 4", "line 3"]
     fake.say(C, "U1", "meanwhile", "1700000009.000100")
     assert texts(page.messages for page in pages) == [["line 2", "line 1"], ["line 0"]]
+
+
+# The budget
+
+
+class Calls:
+    """A limiter that gives so many calls, and then has one in ``wait`` seconds."""
+
+    def __init__(self, calls: int, wait: float = 60.0) -> None:
+        self.left = calls
+        self.wait = wait
+        self.told: list[tuple[str, float]] = []
+        self.asked: list[tuple[str, bool]] = []
+
+    def take(self, method: str, *, slow: bool = False) -> float:
+        self.asked.append((method, slow))
+        if self.left == 0:
+            return self.wait
+        self.left -= 1
+        return 0.0
+
+    def limited(self, method: str, seconds: float) -> None:
+        self.told.append((method, seconds))
+
+
+def test_each_page_is_taken_from_the_budget(fake: FakeSlack) -> None:
+    fake.page_size = 2
+    limiter = Calls(2)
+    client = SlackClient(TOKEN, fake.url, limiter=limiter)
+    with pytest.raises(SlackError) as raised:
+        history(client)
+    assert (raised.value.code, raised.value.retry_after) == ("ratelimited", 60)
+    assert fake.count("conversations.history") == 2
+    assert limiter.asked == [("conversations.history", False)] * 3
+
+
+def test_each_retry_is_taken_from_the_budget(fake: FakeSlack) -> None:
+    limiter = Calls(2)
+    client = SlackClient(TOKEN, fake.url, limiter=limiter, pause=0.001)
+    fake.lay("conversations.history", Fault.dropped(), times=3)
+    with pytest.raises(SlackError) as raised:
+        history(client)
+    assert raised.value.code == "ratelimited"
+    assert fake.count("conversations.history") == 2
+
+
+@pytest.mark.parametrize("fault", [Fault(502), Fault(200, "")], ids=["502", "nothing"])
+def test_retries_of_bad_answers_too(fake: FakeSlack, fault: Fault) -> None:
+    client = SlackClient(TOKEN, fake.url, limiter=Calls(2), pause=0.001)
+    fake.lay("conversations.history", fault, times=3)
+    with pytest.raises(SlackError) as raised:
+        history(client)
+    assert raised.value.code == "ratelimited"
+    assert fake.count("conversations.history") == 2
+
+
+def test_a_few_seconds_are_waited_for_a_call(fake: FakeSlack) -> None:
+    limiter = Calls(0, wait=1.5)
+    slept = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        limiter.left = 1
+
+    client = SlackClient(TOKEN, fake.url, limiter=limiter, sleep=sleep)
+    assert len(history(client)) == 1
+    assert slept == [1.5]
+
+
+def test_the_limiter_learns_what_slack_said(fake: FakeSlack) -> None:
+    limiter = Calls(9)
+    client = SlackClient(TOKEN, fake.url, limiter=limiter)
+    fake.lay("conversations.history", Fault.rate_limited(31))
+    with pytest.raises(SlackError):
+        history(client)
+    assert limiter.told == [("conversations.history", 31.0)]
+
+
+# The slow plan
+
+
+@pytest.mark.parametrize(
+    ("page_size", "first_limit", "is_slow"),
+    [
+        pytest.param(2, 2, True, id="a short page of more, then a refusal"),
+        pytest.param(1000, 2, False, id="all in one page"),
+        pytest.param(2, 1, False, id="refused before any page"),
+    ],
+)
+def test_the_slow_plan_shows(
+    fake: FakeSlack, page_size: int, first_limit: int, is_slow: bool
+) -> None:
+    fake.page_size = page_size
+    limiter = Calls(9)
+    client = SlackClient(TOKEN, fake.url, limiter=limiter)
+    fake.lay("conversations.history", Fault.rate_limited(60), on=first_limit)
+    try:
+        history(client)
+        history(client)
+    except SlackError as error:
+        assert error.code == "ratelimited"
+    assert client.slow_plan is is_slow
+
+
+def test_on_the_slow_plan_it_asks_for_little(fake: FakeSlack) -> None:
+    limiter = Calls(9)
+    client = SlackClient(TOKEN, fake.url, limiter=limiter, slow_plan=True)
+    history(client)
+    replies(client)
+    list(client.people())
+    assert [call.params["limit"] for call in fake.calls] == ["15", "15", "999"]
+    assert all(slow for _, slow in limiter.asked)

@@ -1,13 +1,14 @@
 """The channel page: memory with its sources, history, what waits, and as many queries as ever."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import Generation, Memory
+from memories.models import Channel, Generation, Memory, Workspace
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
 from tests.factories import (
@@ -148,3 +149,33 @@ def fill(cast: Cast, many: int) -> None:
         until=start + timedelta(hours=many),
         origin=Origin.MODEL,
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        pytest.param({"is_followed": False}, "Nobody chose it", id="not followed"),
+        pytest.param({"bot_is_in": False}, "The bot is not in it", id="without the bot"),
+        pytest.param(
+            {"walk_top_ts": "1768000000.000000", "walk_at_ts": "1767500000.000000"},
+            "Older messages are being read",
+            id="a walk under way",
+        ),
+        pytest.param({"sync_code": "ratelimited"}, "Slack gives no more for now", id="limited"),
+        pytest.param(
+            {"sync_code": "internal_error", "sync_text": "history: internal_error."},
+            "history: internal_error.",
+            id="a failure",
+        ),
+        pytest.param({}, "as in Slack", id="all is well"),
+    ],
+)
+def test_how_far_it_is_read_from_slack(cast: Cast, values: dict[str, Any], says: str) -> None:
+    known = {"is_followed": True, "bot_is_in": True, "synced_ts": "1767400000.000000"}
+    known |= {"walked_at": timezone.now(), "members_known_at": timezone.now()}
+    Channel.objects.filter(slack_id="C0PUBLIC").update(**(known | values))
+    assert "Read from Slack" not in page_of(cast), "an import is no matter of Slack's"
+    Workspace.objects.update(connected_at=timezone.now(), synced_at=timezone.now())
+    page = page_of(cast)
+    assert "Read from Slack" in page
+    assert says in page

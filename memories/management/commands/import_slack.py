@@ -17,6 +17,7 @@ from memories.management.arguments import (
 from memories.management.progress import STOPPED, ProgressLine
 from memories.pipeline.importing import Backfill, ImportReport, WrongTeam, import_export
 from memories.pipeline.locks import Busy
+from memories.rules.invisible import marked
 from memories.rules.outcomes import Result, Thing
 from memories.slack.export import Export, NotAnExport
 
@@ -52,6 +53,12 @@ class Command(BaseCommand):
             " on (none, the default), from the first message, or so many days back; a wider one"
             " moves the start back, none ever moves it forward",
         )
+        parser.add_argument(
+            "--direct-messages",
+            action="store_true",
+            help="store direct and group messages too, for the people who are in them; without it"
+            " they are counted and left out",
+        )
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -66,7 +73,10 @@ class Command(BaseCommand):
                     export,
                     timezone.now(),
                     backfill=options["backfill"],
-                    progress=lambda where, seen: progress.say(lambda: f"{seen:,} read, {where}"),
+                    direct_messages=options["direct_messages"],
+                    progress=lambda where, seen: progress.say(
+                        lambda: f"{seen:,} read, {marked(where)}"
+                    ),
                 )
         except NotAnExport as error:
             raise CommandError(str(error)) from error
@@ -110,9 +120,9 @@ class Command(BaseCommand):
             if outcome.reason:
                 write(f"  {thing}, {outcome.result}: {outcome.reason}: {count:,}")
         for name, reason in report.files:
-            write(f"  left out from where it breaks: {name} ({reason})")
+            write(f"  left out from where it breaks: {marked(name)} ({reason})")
         for name, count in report.unlisted:
-            write(f"  left out, since no list names this channel: {name} ({count:,})")
+            write(f"  left out, since no list names this channel: {marked(name)} ({count:,})")
         if report.earlier:
             count = sum(one.count for one in report.earlier)
             write(

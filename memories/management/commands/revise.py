@@ -121,7 +121,8 @@ class Command(BaseCommand):
         )
 
     def _restore(self, memory: Memory, by: User | None, options: dict[str, Any]) -> None:
-        old = memory.versions.filter(number=options["restore"]).first()
+        readable = memory.versions.visible_to(reader_from(options))
+        old = readable.filter(number=options["restore"]).first()
         if old is None:
             raise CommandError(f"There is no version {options['restore']} of this memory.")
         try:

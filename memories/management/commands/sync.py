@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 from django.utils import timezone
 
 from memories.management.arguments import (
@@ -12,24 +13,20 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.management.progress import STOPPED
+from memories.pipeline.connecting import client_for
 from memories.pipeline.locks import Busy
-from memories.pipeline.sync import (
-    ChannelReport,
-    State,
-    SyncReport,
-    configured_client,
-    sync_workspace,
-)
+from memories.pipeline.sync import ChannelReport, State, SyncReport, sync_workspace
 from memories.rules.slacktime import from_micros, micros
 from memories.slack.web import SlackError
 
-PARTIAL = 2  # exit status: done, but some channels failed
+PARTIAL = 2  # exit status: done, but not all of it
 
 
 class Command(BaseCommand):
     help = (
-        "Read people, channels, members and messages from Slack with SLACK_BOT_TOKEN."
-        " Exit status 1: nothing could be read; 2: done, but some channels failed."
+        "Read people, channels, members and messages from Slack: of the channels that are followed,"
+        " which --channel does. Exit status 1: nothing could be read; 2: done, but some channels"
+        " failed or have to wait for Slack."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -38,15 +35,23 @@ class Command(BaseCommand):
             "--channel",
             action="append",
             metavar="ID_OR_NAME",
-            help="only this channel; may be given several times",
+            help="only this channel, and follow it from now on; may be given several times",
+        )
+        parser.add_argument(
+            "--full",
+            action="store_true",
+            help="compare every message and every thread with Slack's, however old, not only those"
+            " whose turn it is",
         )
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            client = configured_client()
+            with transaction.atomic():  # without a token nothing is made
+                workspace = workspace_from(options)
+                client = client_for(workspace)
             report = sync_workspace(
-                workspace_from(options), client, timezone.now(), options["channel"]
+                workspace, client, timezone.now(), options["channel"], full=options["full"]
             )
         except SlackError as error:
             raise CommandError(error.message) from error
@@ -65,12 +70,8 @@ class Command(BaseCommand):
             self._tell(report)
         if report.error:
             raise CommandError(report.error)
-        if failed := report.of(State.FAILED):
-            raise CommandError(
-                f"{len(failed)} channels failed: what they held stays as it was, and the next"
-                " sync tries again.",
-                returncode=PARTIAL,
-            )
+        if partly := _partly(report):
+            raise CommandError(partly, returncode=PARTIAL)
 
     def _tell(self, report: SyncReport) -> None:
         write = self.stdout.write
@@ -79,7 +80,31 @@ class Command(BaseCommand):
             write(f"{thing} {outcome.result}{reason}: {count:,}")
         for channel in report.channels:
             write(f"#{channel.channel_name}: {_sentence(channel)}")
+        if report.not_followed:
+            write(
+                f"{report.not_followed:,} channels are not followed: choose those to be read on the"
+                " workspace's Slack page, or with --channel"
+            )
+        if report.slow_plan:
+            write(
+                "Slack has this app on its slow plan, one page of 15 messages a minute: the sync goes"
+                " on at that pace. An app of your own, made from the manifest, is not limited so."
+            )
         write(f"{report.calls.total():,} calls of Slack's API")
+
+
+def _partly(report: SyncReport) -> str:
+    if failed := report.of(State.FAILED):
+        return (
+            f"{len(failed)} channels failed: what they held stays as it was, and the next sync tries"
+            " again."
+        )
+    if limited := report.of(State.LIMITED):
+        return (
+            f"{len(limited)} channels wait for Slack, which gives no more calls for now: what was read"
+            " is kept, and the next sync goes on. The worker does so by itself."
+        )
+    return ""
 
 
 def _sentence(channel: ChannelReport) -> str:
@@ -91,7 +116,7 @@ def _sentence(channel: ChannelReport) -> str:
     parts = [f"{walked.new:,} new, {walked.updated:,} updated, {walked.deleted:,} deleted"]
     if walked.mark:
         parts.append(f"up to {from_micros(micros(walked.mark)):%Y-%m-%d %H:%M} UTC")
-    if channel.state is State.UNFINISHED:
+    if channel.state in (State.UNFINISHED, State.LIMITED):
         parts.append("not finished, the next sync goes on")
     parts += channel.failures
     if channel.not_before:

@@ -24,7 +24,10 @@ BLOCK = 1024 * 1024
 
 # What the machine is doing, not what is known: logins that are open, tasks that are queued (rows
 # tell what is owed, and a pass finds them) and pulses of workers.
-LEFT_OUT = ("django_session", "django_q_ormq", "django_q_task", "memories_heartbeat")
+LEFT_OUT = (
+    *("django_session", "django_q_ormq", "django_q_task", "memories_heartbeat"),
+    "memoryhub_cache",  # how often somebody tried to sign in
+)
 
 Migration = tuple[str, str]  # (app, name)
 Tell = Callable[[str, int, int], None]  # (what, done, of), in bytes or rows

@@ -1,14 +1,17 @@
 """Whether the memories of the database add up."""
 
-from django.db.models import Count, F, Max, Min, Q
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 
-from memories.models import Memory
+from memories.models import Memory, MemoryVersion
 
 
 def broken_memories() -> list[str]:
     """What is wrong, as words with the keys of some of the memories; empty when all is well."""
     counted = Memory.objects.annotate(
         newest=Max("versions__number"), oldest=Min("versions__number"), count=Count("versions")
+    )
+    for_all = MemoryVersion.objects.filter(
+        memory=OuterRef("pk"), audience=MemoryVersion.Audience.SCOPE
     )
     wrong = {
         "whose newest version is not their head": counted.exclude(newest=F("head")).exclude(
@@ -18,7 +21,8 @@ def broken_memories() -> list[str]:
             ~Q(count=F("newest")) | ~Q(oldest=1)
         ),
         "whose current version is not one of theirs": Memory.objects.filter(
-            Q(current=None, head__gt=0) | (Q(current__isnull=False) & ~Q(current__memory=F("pk")))
+            (Q(current=None) & Exists(for_all))
+            | (Q(current__isnull=False) & ~Q(current__memory=F("pk")))
         ),
     }
     found = []

@@ -142,10 +142,10 @@ class BundleReader:
     def _settle_format(manifest: Any) -> None:
         if not isinstance(manifest, dict) or manifest.get("format") != rules.FORMAT:
             raise Wrong("this is no bundle of a workspace")
-        if manifest.get("version") != rules.VERSION:
+        if manifest.get("version") not in rules.READABLE:
             raise Wrong(
-                f"is of version {str(manifest.get('version'))[:20]} of the format; only"
-                f" {rules.VERSION} is known here"
+                f"is of version {str(manifest.get('version'))[:20]} of the format; known"
+                f" here are {' and '.join(map(str, rules.READABLE))}"
             )
 
     def text(self, name: str) -> str:

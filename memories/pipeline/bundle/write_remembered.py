@@ -4,8 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from django.db import models
-
 from memories.models import (
     Generation,
     GenerationInput,
@@ -15,11 +13,13 @@ from memories.models import (
     Message,
     Segment,
 )
+from memories.models.versions import MemoryVersionQuerySet
 from memories.pipeline.bundle.archive import chunks
 from memories.pipeline.bundle.keys import key_today
 from memories.pipeline.bundle.write_said import Given
 from memories.rules import bundle as rules
 from memories.rules import bundle_text
+from memories.rules.shingles import MARK
 
 VERSIONS = 100  # held at a time
 State = Generation.State
@@ -31,7 +31,8 @@ PLAIN_OF_GENERATION = (
     *("fault_text", *rules.FACTS, "calls", "seconds", "created_at", "finished_at"),
 )
 PLAIN_OF_VERSION = (
-    *("number", "origin", "created_at", "updated_at", "revision", "provisional", "merged"),
+    *("number", "origin", "audience", "created_at", "updated_at", "revision", "provisional"),
+    "merged",
     *("until_us", "source_message_count", "source_latest_message_ts"),
     *("trigger", "put_back", "kept"),
 )
@@ -79,15 +80,19 @@ class _Memories:
                 folder, memory.versions.filter(number__gte=some[0], number__lte=some[-1])
             )
 
-    def _versions(self, folder: str, found: models.QuerySet[MemoryVersion]) -> None:
+    def _versions(self, folder: str, found: MemoryVersionQuerySet) -> None:
         rows = list(
             found.select_related(
                 "author", "base", "restored_from", "segment", "generation"
             ).order_by("number")
         )
-        lines = self._lines([version.pk for version in rows])
+        readable = set(found.visible_to(self.given.reader).values_list("pk", flat=True))
+        lines = self._lines([version.pk for version in rows if version.pk in readable])
         for version in self.given.told(folder, rows):
-            made_by = version.generation
+            if version.pk not in readable:
+                withhold(version)
+                self.given.done.references += 1
+            made_by = version.generation if version.generation_id in self.lines_of else None
             front = {
                 **{name: getattr(version, name) for name in PLAIN_OF_VERSION},
                 "author": version.author.get_username() if version.author else None,
@@ -180,6 +185,13 @@ class _Memories:
             for pk, channel, ts in found.values_list("pk", "channel_id", "ts")
         }
         return [[known[key] for key in some if key in known] for some in cites]
+
+
+def withhold(version: MemoryVersion) -> None:
+    """Its number stays, for none may be missing; what it says is not the reader's to take along.
+    Unsaved."""
+    version.content = MARK
+    version.trigger, version.put_back, version.kept = {}, [], []
 
 
 def _identity(memory: Memory) -> tuple[str, str, str]:

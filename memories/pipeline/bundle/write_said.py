@@ -20,6 +20,10 @@ from memories.rules import bundle_text
 
 CHUNK = 2000  # rows held at a time
 TELL_EVERY = 500
+SAID_IN_PRIVATE = {
+    **{"state": Message.State.EXPIRED, "author": None, "username": "", "text": "", "raw": ""},
+    **{"subtype": "", "edited_ts": "", "is_bot": False, "broadcast": False},
+}
 _T = TypeVar("_T")
 
 
@@ -128,11 +132,19 @@ class Given:
         }
         names = [name for name in rules.MESSAGE.keys if name not in joined]
         rows = Message.objects.filter(channel=channel).in_order()
+        hidden = set(
+            rows.filter(was_private=True)
+            .exclude(pk__in=rows.visible_to(self.reader).values("pk"))
+            .values_list("ts", flat=True)
+        )
         columns = [*names, *joined.values()]
         for values in self.each(rows.values_list(*columns)):
             row = dict(zip([*names, *joined], values, strict=True))
             thread, number = row.pop("thread"), row["thread_segment"]
             row["thread_segment"] = None if number is None else (thread, number)
+            if row["ts"] in hidden:  # said before the channel was public: only its place
+                row |= SAID_IN_PRIVATE
+                self.done.references += 1
             yield row
 
     def _backfills(self) -> Iterator[dict[str, Any]]:

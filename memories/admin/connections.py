@@ -1,0 +1,179 @@
+"""Connections to Slack: paste a token once, see how it stands, test it, forget it."""
+
+from typing import Any, cast
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.utils.html import format_html
+from django.utils.translation import gettext as _now
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from django.views.decorators.debug import sensitive_post_parameters
+
+from memories.admin.audience import AudienceAdmin
+from memories.models import SlackConnection, User
+from memories.pipeline import connecting
+from memories.rules import scopes
+from memories.rules.bottoken import NotABotToken, read_bot_token
+
+PATIENCE = 10  # seconds that a person waits for Slack
+
+TOKEN_WORDS = {
+    "empty": _("There is no token."),
+    "person": _("This is a person's token (xoxp-…). The bot token begins with xoxb-."),
+    "app": _("This is an app-level token (xapp-…). The bot token begins with xoxb-."),
+    "rotating": _("This token ends after twelve hours: switch token rotation off in the app."),
+    "unknown": _("This is no bot token: it begins with xoxb-."),
+}
+
+
+class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The token goes in and never comes out again, not even where the form was wrong."""
+
+    new_token = forms.CharField(
+        label=_("Bot token"),
+        required=False,
+        strip=True,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off", "size": 60}),
+        help_text=_(
+            "xoxb-…, from the page of the app in Slack (OAuth & Permissions). It is kept sealed and"
+            " not shown again; another one takes its place."
+        ),
+    )
+
+    class Meta:
+        model = SlackConnection
+        fields = ("workspace",)
+
+    def clean_new_token(self) -> str:
+        given = self.cleaned_data["new_token"]
+        if not given and self.instance.pk:
+            return ""
+        try:
+            return read_bot_token(given)
+        except NotABotToken as error:
+            raise forms.ValidationError(TOKEN_WORDS[error.code]) from None
+
+
+@admin.register(SlackConnection)
+class SlackConnectionAdmin(AudienceAdmin):
+    """Which channels are read is chosen on the workspace's own page."""
+
+    form = ConnectionForm
+    list_display = (
+        "workspace",
+        "ends_in",
+        "kept_where",
+        "state",
+        "missing",
+        "slow_plan",
+        "checked_at",
+        "event_at",
+    )
+    list_filter = ("state", "slow_plan")
+    list_select_related = ("workspace",)
+    search_fields = ("workspace__slug", "workspace__name", "token_end", "app_id")
+    ordering = ("workspace__slug",)
+    actions = ("test_it", "forget_it")
+    hidden_fields = ("sealed_token",)
+    told = (
+        "ends_in",
+        "kept_where",
+        "state",
+        "trouble",
+        "may_do",
+        "missing",
+        "slow_plan",
+        "bot_id",
+        "app_id",
+        "checked_at",
+        "event_at",
+        "own_page",
+    )
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        own = ("workspace", "new_token")
+        if obj is None:
+            return own
+        return (*own, *self.told) if self.has_change_permission(request, obj) else self.told
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return ("workspace", *self.told) if obj else ()
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Its token can be forgotten; how it stood is told still."""
+        return False
+
+    @method_decorator(sensitive_post_parameters("new_token"))
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        return super().changeform_view(request, *args, **kwargs)
+
+    def save_model(
+        self, request: HttpRequest, obj: SlackConnection, form: Any, change: Any
+    ) -> None:
+        if not change:
+            super().save_model(request, obj, form, change)
+        if token := form.cleaned_data.get("new_token"):
+            obj.keep_token(token, by=cast(User, request.user))
+
+    @admin.display(description=_("token ends in"), ordering="token_end")
+    def ends_in(self, connection: SlackConnection) -> str | None:
+        return f"…{connection.token_end}" if connection.token_end else None
+
+    @admin.display(description=_("token from"))
+    def kept_where(self, connection: SlackConnection) -> Any:
+        if connection.has_token:
+            return _("kept here, sealed")
+        return _("environment") if settings.SLACK_BOT_TOKEN else None
+
+    @admin.display(description=_("may do"))
+    def may_do(self, connection: SlackConnection) -> str | None:
+        return ", ".join(connection.scopes) or None
+
+    @admin.display(description=_("missing"))
+    def missing(self, connection: SlackConnection) -> str | None:
+        if connection.checked_at is None or not connection.scopes:
+            return None
+        wanted = connection.workspace.memory_settings
+        grant = scopes.compare(
+            connection.scopes,
+            private_channels=wanted.read_private_channels,
+            emails=wanted.read_emails,
+        )
+        return ", ".join(grant.missing) or None
+
+    @admin.display(description=_("test it, choose channels"))
+    def own_page(self, connection: SlackConnection) -> str:
+        path = reverse("slack-index", args=[connection.workspace.slug])
+        return format_html('<a href="{}">{}</a>', path, path)
+
+    def has_test_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("memories.change_slackconnection")
+
+    @admin.action(description=_("Test the connection"), permissions=["test"])
+    def test_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for connection in queryset.select_related("workspace"):
+            name = connection.workspace.slug
+            found = connecting.examine(connection.workspace, timezone.now(), timeout=PATIENCE)
+            if found.code:
+                self.message_user(request, f"{name}: {found.error}", messages.ERROR)
+            for one in found.missing:
+                text = _now("%(scope)s is missing. %(fix)s") % {"scope": one.scope, "fix": one.fix}
+                self.message_user(request, f"{name}: {text}", messages.WARNING)
+            if found.is_good:
+                text = _now("It works: everything that is needed can be read.")
+                self.message_user(request, f"{name}: {text}", messages.SUCCESS)
+
+    @admin.action(description=_("Forget the token"), permissions=["test"])
+    def forget_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        rows = queryset.select_related("workspace")
+        count = sum(connection.drop_token(by=cast(User, request.user)) for connection in rows)
+        text = ngettext("%(n)d token is forgotten.", "%(n)d tokens are forgotten.", count)
+        level = messages.SUCCESS if count else messages.WARNING
+        self.message_user(request, text % {"n": count}, level)

@@ -1,0 +1,53 @@
+"""Seal what is kept sealed with the first of MEMORYHUB_KEYS; may be run as often as one likes."""
+
+import argparse
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from memories.models import SlackConnection
+from memories.rules.sealed import Unsealable, new_key
+
+STEPS = """\
+This key is nowhere else: it was made now and is not kept.
+1. Put it before the others: MEMORYHUB_KEYS=THIS,THE_OTHERS in the environment, or, where that is
+   unset, as the first line of {file}.
+2. Start web and worker again, on every machine.
+3. Run `manage.py rotate_keys`.
+4. When it is content, take the other keys out and start again. Old backups need them still."""
+
+
+class Command(BaseCommand):
+    help = (
+        "Seal all tokens that are kept with the first of MEMORYHUB_KEYS, so that the others can go."
+        " What is sealed with it already stays as it is. Exit status 1: none of the keys opens some."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--new",
+            action="store_true",
+            help="only print a new key on stdout, and on stderr what to do with it",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["new"]:
+            self.stdout.write(new_key())
+            self.stderr.write(STEPS.format(file=settings.MEMORYHUB_VAR / "keys"))
+            return
+        done, closed = 0, []
+        rows = list(SlackConnection.objects.with_token().select_related("workspace"))
+        for connection in rows:
+            try:
+                done += connection.reseal()
+            except Unsealable:
+                closed.append(connection.workspace.slug)
+        self.stdout.write(
+            f"{done} sealed again, {len(rows) - done - len(closed)} sealed with the first key already"
+        )
+        if closed:
+            raise CommandError(
+                f"None of the keys opens the token of {', '.join(closed)}: add the key that it was"
+                " sealed with, or set it again."
+            )

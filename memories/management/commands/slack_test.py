@@ -1,0 +1,57 @@
+"""Ask Slack whether a workspace's token works and what it may do."""
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from memories.management.arguments import (
+    add_json_argument,
+    add_workspace_argument,
+    document,
+    workspace_from,
+)
+from memories.pipeline.connecting import Findings, Source, examine
+
+
+class Command(BaseCommand):
+    help = (
+        "Test the connection to Slack: whose token it is, each scope that is missing, what stands"
+        " still without it, and how to put it right. Exit status 1: something that the settings of"
+        " the workspace ask for cannot be read."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_workspace_argument(parser)
+        add_json_argument(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        findings = examine(workspace_from(options), timezone.now())
+        if options["json"]:
+            self.stdout.write(document(findings.as_json()))
+        else:
+            self._tell(findings)
+        if findings.code:
+            raise CommandError(str(findings.error))
+        if findings.missing:
+            names = ", ".join(one.scope for one in findings.missing)
+            raise CommandError(f"Missing: {names}.")
+
+    def _tell(self, findings: Findings) -> None:
+        write = self.stdout.write
+        if findings.source is not Source.NONE:
+            where = "kept here" if findings.source is Source.KEPT else "SLACK_BOT_TOKEN"
+            end = f" (ends in {findings.token_end})" if findings.token_end else ""
+            write(f"token: {where}{end}")
+        if told := findings.identity:
+            write(f"team: {told.team_name} ({told.team_id})")
+            write(f"bot: {told.bot_id or 'none'}")
+        if findings.scopes is not None:
+            write(f"scopes: {', '.join(findings.scopes) or 'none'}")
+        for one in findings.missing:
+            write(f"missing: {one.scope}. Without it: {one.off}. {one.fix}")
+        for note in findings.notes:
+            write(f"note: {note}")
+        if findings.is_good:
+            write("Everything that the settings ask for can be read.")

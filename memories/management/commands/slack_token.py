@@ -1,0 +1,69 @@
+"""The bot token of a workspace, kept sealed in the database: set it, see which it is, remove it."""
+
+import argparse
+import getpass
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memories.management.arguments import add_workspace_argument, workspace_from
+from memories.models import SlackConnection, Workspace
+from memories.pipeline.connecting import Source, source_of
+from memories.rules.bottoken import NotABotToken, read_bot_token
+
+
+class Command(BaseCommand):
+    help = (
+        "Keep the bot token (xoxb-…) of a workspace's app, sealed with MEMORYHUB_KEYS. It comes"
+        " before SLACK_BOT_TOKEN. It is read from stdin or asked for, never from the command line,"
+        " where other users of the machine would see it."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        for name, summary in (
+            ("set", "Keep a token, in place of the one before: piped in, or typed when asked."),
+            ("show", "Which one serves: where it comes from and its last four characters."),
+            ("remove", "Forget the one that is kept. Slack knows it still: revoke it there."),
+        ):
+            sub = actions.add_parser(name, help=summary, description=summary)
+            add_workspace_argument(sub)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        getattr(self, f"_{options['action']}")(workspace_from(options))
+
+    def _set(self, workspace: Workspace) -> None:
+        try:
+            token = read_bot_token(_given())
+        except NotABotToken as error:
+            raise CommandError(str(error)) from error
+        connection = SlackConnection.objects.of(workspace)
+        connection.keep_token(token, by=None)
+        self.stdout.write(
+            f"{workspace.slug}: the token that ends in {connection.token_end} is kept."
+        )
+        self.stdout.write("Next: `manage.py slack_test`.")
+
+    def _show(self, workspace: Workspace) -> None:
+        connection = SlackConnection.objects.filter(workspace=workspace).first()
+        source = source_of(workspace)
+        if source is Source.NONE:
+            self.stdout.write(f"{workspace.slug}: none. `manage.py slack_token set` keeps one.")
+            return
+        where = "kept here" if source is Source.KEPT else "SLACK_BOT_TOKEN"
+        end = f" (ends in {connection.token_end})" if connection and connection.token_end else ""
+        self.stdout.write(f"{workspace.slug}: {where}{end}")
+        if connection and not connection.is_live:
+            self.stdout.write(f"{connection.get_state_display()}: {connection.trouble}")
+
+    def _remove(self, workspace: Workspace) -> None:
+        if not SlackConnection.objects.of(workspace).drop_token(by=None):
+            raise CommandError(f"No token is kept for {workspace.slug}.")
+        self.stdout.write(
+            f"{workspace.slug}: the token is forgotten here. Slack knows it still: revoke it there."
+        )
+
+
+def _given() -> str:
+    return getpass.getpass("Bot token (xoxb-…): ") if sys.stdin.isatty() else sys.stdin.read(1000)

@@ -1,0 +1,99 @@
+"""`manage.py socket`: hear of events where Slack cannot reach us, behind NAT or a firewall."""
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from django.conf import settings
+from django.core.management import BaseCommand, CommandError
+from django.db import close_old_connections, connection
+
+from memories.jobs import events_later
+from memories.pipeline import events
+from memories.slack.socket import Socket
+from memories.slack.web import SlackError
+from memoryhub.health import unapplied_migrations
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+LONGEST_PAUSE = 60.0  # seconds between two tries to connect
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Command(BaseCommand):
+    help = (
+        "Take events from Slack over a connection of our own (Socket Mode, SLACK_APP_TOKEN) until"
+        " Ctrl-C or SIGTERM. A worker has to run beside it. Exit status 1: Slack refuses the token."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not settings.SLACK_APP_TOKEN:
+            raise CommandError(
+                "Set SLACK_APP_TOKEN to an app-level token (xapp-…) of your Slack app, with the"
+                " scope connections:write."
+            )
+        if missing := unapplied_migrations():
+            raise CommandError(
+                f"{missing} migrations are not applied: run `manage.py migrate` first."
+            )
+        connection.close()  # each thread that stores has its own
+        socket = Socket(settings.SLACK_APP_TOKEN, take, settings.SLACK_BASE_URL)
+        try:
+            with _stop_signals() as stop:
+                self._keep_connected(socket, stop)
+        finally:
+            socket.close()
+
+    def _keep_connected(self, socket: Socket, stop: threading.Event) -> None:
+        pause = LOOK_SECONDS
+        while not stop.is_set():
+            if socket.is_connected:
+                stop.wait(LOOK_SECONDS)
+                continue
+            try:
+                socket.connect()
+            except SlackError as error:
+                if error.permanent:
+                    raise CommandError(error.message) from error
+                logger.warning("%s Again in %.0f s.", error.message, pause)
+                stop.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                pause = LOOK_SECONDS
+                self.stdout.write("Connected to Slack. Ctrl-C stops it.")
+                self.stdout.flush()
+
+
+def take(body: object) -> None:
+    """Store an event as the endpoint does; raises when it cannot."""
+    close_old_connections()
+    try:
+        taken = events.take(body)
+        if taken is None:
+            logger.warning("an event of a kind that is not known")
+            return
+        for workspace_id in taken.call:
+            events_later(workspace_id)
+    finally:
+        close_old_connections()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that is set by Ctrl-C and by what service managers send."""
+    stop = threading.Event()
+
+    def on_stop(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, on_stop) for number in STOP_SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,420 @@
+"""What is gone in Slack is gone here: its words are taken out of everything that was made from them.
+
+A message that was deleted, edited, forgotten by command or revoked as a source leaves its row in the
+same transaction in which its words leave all other places: each version, old and withheld ones too,
+replies of the model that are kept, notes, quarantined lines, events that wait. A line that cites such
+a message is masked whole. Elsewhere runs of its words are masked (`rules.shingles`) unless another
+message holds them as well, among those that the texts in question rest on. What was asked with its
+words is asked anew; the segments it was in are stale, and everything up to the workspace's memory is
+made again by the next passes.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models import Q
+
+from memories.models import (
+    Channel,
+    Generation,
+    Line,
+    Memory,
+    MemoryVersion,
+    Message,
+    Note,
+    QuarantinedLine,
+    Segment,
+    SlackEvent,
+    Workspace,
+)
+from memories.models.names import Names
+from memories.rules import shingles
+from memories.rules.lines import Origin
+from memories.rules.markup import plain
+from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.notes import LONGEST_TITLE
+from memories.rules.shingles import MARK, Known
+
+AT_ONCE = 500  # keys in one query
+_TS = re.compile(r"\d{10}\.\d{6}")
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A message with the text that is gone. ``instead``: what an edit put in its place.
+
+    ``cited``: lines that cite it go as well, which an edit does not ask for.
+    """
+
+    pk: int
+    channel: int
+    ts: str
+    thread_ts: str
+    text: str
+    segments: tuple[int, ...]
+    instead: str = ""
+    cited: bool = True
+
+    @classmethod
+    def of(cls, row: Message) -> "Gone":
+        """A stored message as it is now, before it is purged or revoked."""
+        segments = tuple(pk for pk in (row.segment_id, row.thread_segment_id) if pk)
+        return cls(row.pk, row.channel_id, row.ts, row.thread_ts, row.text, segments)
+
+    @classmethod
+    def edited(cls, row: Message, was: str) -> "Gone":
+        """A stored message that has its new text already."""
+        segments = tuple(pk for pk in (row.segment_id, row.thread_segment_id) if pk)
+        place = (row.pk, row.channel_id, row.ts, row.thread_ts)
+        return cls(*place, was, segments, instead=row.text, cited=False)
+
+
+@dataclass
+class Touched:
+    """How many of what were changed, and which memories."""
+
+    messages: int = 0
+    versions: int = 0
+    lines: int = 0
+    generations: int = 0
+    quarantined: int = 0
+    notes: int = 0
+    events: int = 0
+    memories: set[int] = field(default_factory=set)
+
+    def add(self, other: "Touched") -> None:
+        for name, value in vars(other).items():
+            if isinstance(value, set):
+                self.memories |= value
+            else:
+                setattr(self, name, getattr(self, name) + value)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "memories": sorted(self.memories)}
+
+
+def mask(workspace: Workspace, gone: Sequence[Gone], names: Names | None = None) -> Touched:
+    """Take these messages' words out of all that was made from them, and have it made again. Call it
+    in the transaction that purges or revokes them.
+
+    ``names`` are those that mentions were read with, where they are about to be forgotten too.
+    """
+    if not gone:
+        return Touched()
+    return _Masking(workspace, gone, names or Names.public(workspace)).run()
+
+
+class _Masking:
+    """One batch: a single scan of the texts, however many messages are gone."""
+
+    def __init__(self, workspace: Workspace, gone: Sequence[Gone], names: Names) -> None:
+        self.workspace = workspace
+        self.gone = gone
+        self.channels = {one.channel for one in gone}
+        self.keys = {one.pk for one in gone}
+        self.cited = {one.pk for one in gone if one.cited}
+        self.segments = {pk for one in gone for pk in one.segments}
+        self.touched = Touched(messages=len(gone))
+        own = dict(Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name"))
+        self.names = Names(names.people, {**names.channels, **own})
+        self.known = Known(frozenset().union(*map(self._runs_of, gone)))
+        short = {one.pk: self._short_of(one) for one in gone if not one.cited}
+        self.short = {pk: words for pk, words in short.items() if words}
+
+    def run(self) -> Touched:
+        self._take_back_calls(set())
+        near = self._near()
+        versions = self._versions(near)
+        replies = self._replies(near)
+        # People carry words from channel to channel, too: what is deleted is looked for everywhere. An
+        # edit, of which there are many, only where a model can have carried it.
+        if self.cited or self._reached_the_others(versions):
+            others = Memory.objects.filter(workspace=self.workspace).exclude(pk__in=near)
+            versions += self._versions(others)
+            replies += self._replies(others)
+        self._spare_what_others_say(versions)
+        memories = self._mask_versions(versions)
+        self._mask_replies(replies)
+        self._mask_quarantined()
+        self._mask_notes()
+        self._drop_events()
+        self._mask_copies()
+        self._take_back_calls(memories)
+        # A call that was claimed meanwhile may have read the rows as they were.
+        transaction.on_commit(partial(self._take_back_calls, memories))
+        Segment.objects.filter(pk__in=self.segments).update(stale=True)
+        self.touched.memories |= memories
+        return self.touched
+
+    # -- what to look for
+
+    def _words(self, text: str) -> Iterator[str]:
+        """A message as it was read, and as Slack sent it."""
+        yield text
+        if (read := plain(text, self.names)) != text:
+            yield read
+
+    def _runs_of(self, one: Gone) -> set[str]:
+        found = {run for text in self._words(one.text) for run in shingles.runs(text)}
+        for text in self._words(one.instead):
+            found -= shingles.runs(text)
+        return found
+
+    def _short_of(self, one: Gone) -> set[str]:
+        found = {shingles.whole(text) for text in self._words(one.text)}
+        return found - {shingles.whole(text) for text in self._words(one.instead)} - {""}
+
+    # -- where it stands
+
+    def _near(self) -> "models.QuerySet[Memory]":
+        of_workspace = Q(workspace=self.workspace, scope=MemoryScope.WORKSPACE)
+        return Memory.objects.filter(Q(channel__in=self.channels) | of_workspace)
+
+    def _versions(self, memories: "models.QuerySet[Memory]") -> list[int]:
+        """Versions of these memories that cite or quote."""
+        lines = Line.objects.filter(version__memory__in=memories, masked=False)
+        found = set(self._citing(lines, self.cited | self.short.keys()).values())
+        if self.cited:
+            found.update(lines.filter(self._unsourced()).values_list("version", flat=True))
+        if self.known.runs:
+            rows = MemoryVersion.objects.filter(memory__in=memories).exclude(pk__in=found)
+            texts = rows.values_list("pk", "content", "put_back", "kept")
+            for pk, content, put_back, kept in texts.iterator(AT_ONCE):
+                if any(map(self.known.in_text, (content, *put_back, *kept))):
+                    found.add(pk)
+        return sorted(found)
+
+    def _citing(
+        self, lines: "models.QuerySet[Line]", messages: Iterable[int]
+    ) -> dict[tuple[int, int], int]:
+        """Which of these lines rest on which of these messages: (line, message) → version."""
+        through = Line.sources.through.objects.filter(line__in=lines)
+        found = {}
+        for keys in _some(messages):
+            rows = through.filter(message_id__in=keys)
+            for line, message, version in rows.values_list(
+                "line_id", "message_id", "line__version_id"
+            ):
+                found[line, message] = version
+        return found
+
+    def _unsourced(self) -> Q:
+        """A line of their own segments of which nobody knows what it rests on."""
+        model = Q(origin=Origin.MODEL, sources__isnull=True)
+        return model & Q(version__segment__in=self.segments)
+
+    def _replies(self, memories: "models.QuerySet[Memory]") -> list[int]:
+        """Generations that keep an answer, or a fault's words, which cites or quotes."""
+        rows = Generation.objects.filter(memory__in=memories)
+        kept = rows.filter(Q(reply__isnull=False) | ~Q(fault_text=""))
+        found = []
+        for pk, reply, cites, fault in kept.values_list(
+            "pk", "reply", "cites", "fault_text"
+        ).iterator(AT_ONCE):
+            told = reply.get("text", "") if reply else ""
+            cites_it = told and not self.cited.isdisjoint(key for keys in cites for key in keys)
+            if cites_it or any(map(self.known.in_text, (told, fault))):
+                found.append(pk)
+        return found
+
+    def _reached_the_others(self, versions: Collection[int]) -> bool:
+        """Whether the words came to stand in the workspace's memory, which goes along when any
+        channel is summarised; or did so before something else was masked there."""
+        of_workspace = Q(memory__workspace=self.workspace, memory__scope=MemoryScope.WORKSPACE)
+        if MemoryVersion.objects.filter(of_workspace, pk__in=versions).exists():
+            return True
+        masked = Line.objects.filter(
+            masked=True,
+            version__memory__workspace=self.workspace,
+            version__memory__scope=MemoryScope.WORKSPACE,
+        )
+        return masked.filter(sources__channel__in=self.channels).exists()
+
+    def _spare_what_others_say(self, versions: Collection[int]) -> None:
+        """What a message that stays says as well is not taken from it: one of those that the same
+        texts rest on, or of the same segments."""
+        beside = Q(segment__in=self.segments) | Q(thread_segment__in=self.segments)
+        cited = Line.sources.through.objects.filter(line__version__in=versions)
+        beside |= Q(pk__in=cited.values("message_id"))
+        stays = Message.objects.rememberable().filter(beside).exclude(pk__in=self.keys)
+        held: set[str] = set()
+        for text in stays.values_list("text", flat=True).iterator(AT_ONCE):
+            for words in self._words(text):
+                held |= self.known.in_text(words)
+        if held:
+            self.known = Known(self.known.runs - held)
+
+    # -- what becomes of it
+
+    def _mask_versions(self, versions: Sequence[int]) -> set[int]:
+        """The memories that it changed, each behind its lock, their versions read anew."""
+        rows = MemoryVersion.objects.filter(pk__in=versions)
+        memories = list(Memory.objects.filter(versions__in=rows).distinct().order_by("pk"))
+        lines = Line.objects.filter(version__in=versions, masked=False)
+        whole = {line for line, _ in self._citing(lines, self.cited)}
+        if self.cited:
+            whole.update(lines.filter(self._unsourced()).values_list("pk", flat=True))
+        short = self._short_lines(lines)
+        by_memory: dict[int, list[int]] = defaultdict(list)
+        for pk, memory_id in rows.order_by("pk").values_list("pk", "memory"):
+            by_memory[memory_id].append(pk)
+        changed = set()
+        for memory in memories:
+            memory.lock()
+            was = memory.current_id
+            lost: set[int] = set()
+            for version in MemoryVersion.objects.filter(pk__in=by_memory[memory.pk]):
+                before = set(version.masked_lines().values_list("pk", flat=True))
+                revision = version.revision
+                self.touched.lines += version.mask(self.known, whole, short)
+                if version.revision == revision:
+                    continue
+                self.touched.versions += 1
+                changed.add(memory.pk)
+                if version.segment_id and memory.memory_type == MemoryType.SHORT_TERM:
+                    self.segments.add(version.segment_id)
+                if version.pk == was:
+                    now = set(version.masked_lines().values_list("pk", flat=True))
+                    lost = now - before
+            if memory.pk in changed:
+                memory.show_newest()
+                self._owe_again(memory, lost)
+        return changed
+
+    def _short_lines(self, lines: "models.QuerySet[Line]") -> Mapping[int, Known]:
+        """Lines that cite an edited message too short to have a run: its old words as a whole."""
+        found: dict[int, set[str]] = defaultdict(set)
+        for line, message in self._citing(lines, self.short):
+            found[line] |= self.short[message]
+        return {line: Known(self.known.runs, frozenset(words)) for line, words in found.items()}
+
+    def _owe_again(self, memory: Memory, lost: Collection[int]) -> None:
+        """Long-term memories are merged again with all that the masked lines rested on and that is
+        still there; of a channel also with its newest text, so that there is something to merge."""
+        if memory.memory_type != MemoryType.LONG_TERM:
+            return
+        left = Message.objects.rememberable().filter(lines__in=lost)
+        if memory.channel_id is None:
+            channels = self.channels | set(left.values_list("channel", flat=True))
+            again = MemoryVersion.objects.filter(
+                current_of__channel__in=channels,
+                current_of__scope=MemoryScope.CHANNEL,
+                current_of__memory_type=MemoryType.LONG_TERM,
+            )
+        else:
+            short = MemoryVersion.objects.filter(
+                memory__channel=memory.channel_id,
+                memory__scope=MemoryScope.CHANNEL,
+                memory__memory_type=MemoryType.SHORT_TERM,
+            )
+            newest = short.filter(current_of__isnull=False).values("pk")
+            again = short.filter(Q(segment__in=left.values("segment")) | Q(pk__in=newest))
+        MemoryVersion.objects.filter(pk__in=list(again.values_list("pk", flat=True))).update(
+            merged=False
+        )
+
+    def _mask_replies(self, replies: Sequence[int]) -> None:
+        for keys in _some(replies):
+            rows = Generation.objects.filter(pk__in=keys)
+            rows.take_back()
+            for pk, fault in rows.exclude(fault_text="").values_list("pk", "fault_text"):
+                Generation.objects.filter(pk=pk).update(fault_text=self.known.masked(fault))
+            self.touched.generations += rows.update(reply=None)
+
+    def _take_back_calls(self, memories: Collection[int]) -> None:
+        """What is being asked about their segments; of the memories that were masked whatever is
+        being asked, also with their text beside it."""
+        reach = Q(segment__in=self.segments)
+        of_channels = Q(memory__channel__in=self.channels)
+        reach |= of_channels & Q(provisional=True)
+        if not self.workspace.memory_settings.history_enabled:
+            reach |= of_channels & Q(memory__memory_type=MemoryType.SHORT_TERM)
+        if memories:
+            touched = Memory.objects.filter(pk__in=memories)
+            reach |= Q(memory__channel__in=touched.exclude(channel=None).values("channel"))
+            if touched.filter(channel=None).exists():
+                reach |= Q(memory__workspace=self.workspace)
+            else:
+                reach |= Q(read__version__memory__in=memories)
+        rows = Generation.objects.filter(
+            reach, state__in=(Generation.State.CLAIMED, Generation.State.REPLIED)
+        )
+        Generation.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).take_back()
+
+    def _mask_quarantined(self) -> None:
+        rows = QuarantinedLine.objects.filter(memory__workspace=self.workspace).exclude(text=MARK)
+        cited = {
+            pk for keys in _some(self.cited)
+            for pk in rows.filter(sources__in=keys).values_list("pk", flat=True)
+        }  # fmt: skip
+        for pk, text in rows.values_list("pk", "text").iterator(AT_ONCE):
+            told = MARK if pk in cited else self.known.masked(text)
+            if told != text:
+                QuarantinedLine.objects.filter(pk=pk).update(text=told)
+                self.touched.quarantined += 1
+
+    def _mask_notes(self) -> None:
+        if not self.known.runs:
+            return
+        for note in Note.objects.filter(workspace=self.workspace).iterator(AT_ONCE):
+            content, title = self.known.masked(note.content), self.known.masked(note.title)
+            if (content, title) != (note.content, note.title):
+                note.mask(content, title[:LONGEST_TITLE])
+                self.touched.notes += 1
+
+    def _drop_events(self) -> None:
+        """What still waits about them adds nothing. What others say in the same words is theirs."""
+        channels = dict(Channel.objects.filter(pk__in=self.channels).values_list("pk", "slack_id"))
+        gone = {(channels[one.channel], one.ts) for one in self.gone if one.cited}
+        if not gone:
+            return
+        times = {ts for _, ts in gone}
+        kept = SlackEvent.objects.with_body()
+        for pk, body in kept.values_list("pk", "body").iterator(AT_ONCE):
+            if not times.isdisjoint(_TS.findall(body)) and gone & _messages_of(body):
+                SlackEvent.objects.filter(pk=pk).update(
+                    body="", state=SlackEvent.State.SKIPPED, reason="forgotten"
+                )
+                self.touched.events += 1
+
+    def _mask_copies(self) -> None:
+        """A reply that was sent to the channel as well carries its root along."""
+        roots = {(one.channel, one.ts) for one in self.gone if one.thread_ts == one.ts}
+        for keys in _some({ts for _, ts in roots}):
+            rows = Message.objects.filter(
+                channel__in=self.channels, thread_ts__in=keys, raw__contains='"root"'
+            ).exclude(pk__in=self.keys)
+            for row in rows.only("channel", "thread_ts", "raw"):
+                if (row.channel_id, row.thread_ts) in roots:
+                    told = json.loads(row.raw)
+                    told.pop("root", None)
+                    Message.objects.filter(pk=row.pk).update(raw=json.dumps(told))
+
+
+def _messages_of(body: str) -> set[tuple[str, str]]:
+    """(channel, ts) of the messages that an event tells of, at whatever depth Slack puts them."""
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        return set()
+    event = told.get("event", told) if isinstance(told, dict) else {}
+    if not isinstance(event, dict):
+        return set()
+    found = set()
+    for part in (event, event.get("message"), event.get("previous_message")):
+        if isinstance(part, dict):
+            found |= {(event.get("channel"), part.get(name)) for name in ("ts", "deleted_ts")}
+    return {(a, b) for a, b in found if isinstance(a, str) and isinstance(b, str)}
+
+
+def _some(keys: Iterable[Any]) -> Iterator[list[Any]]:
+    """Keys for one query at a time."""
+    known = list(keys)
+    for begin in range(0, len(known), AT_ONCE):
+        yield known[begin : begin + AT_ONCE]

@@ -1,0 +1,99 @@
+"""reading → the lines that may enter a memory, and those that are held back for a person.
+
+Every scope comes through here, a proposal that a person accepts too, and the offline summariser's
+lines as a model's. What a person wrote or pinned is never looked at.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memories.models import Generation, Message, QuarantinedLine
+from memories.pipeline.ask import Question
+from memories.rules import guard
+from memories.rules.lines import words_of
+from memories.rules.prompts import for_model
+from memories.rules.secrets import redacted
+from memories.rules.summary import MOST_SOURCES, Reading, ReadLine
+
+
+@dataclass(frozen=True)
+class Held:
+    """A line that did not enter, and the keys of the messages it is traced to."""
+
+    text: str
+    rule: str
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """``reading`` has only the lines that may enter."""
+
+    reading: Reading
+    held: Sequence[Held] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return bool(self.held) and not self.reading.lines
+
+
+class NothingLeft(Exception):
+    """All lines of a merge are held back: there is nothing to write in the old text's place."""
+
+    def __init__(self, held: Sequence[Held]) -> None:
+        super().__init__("Every line was held back.")
+        self.held = held
+
+
+def judge(generation: Generation, question: Question, reading: Reading) -> Judged:
+    """Hold each line against the rules (`rules.guard`). Nothing is written."""
+    if not reading.lines:
+        return Judged(reading)
+    sources = guard.Sources.of(question.request)
+    own = {for_model(words_of(line.text)): line for line in question.base_lines if line.is_held}
+    lines: list[ReadLine] = []
+    held: list[Held] = []
+    for line in reading.lines:
+        if (person := own.get(line.text)) is not None:  # as it was shown, without its secrets
+            lines.append(replace(line, text=words_of(person.text)))
+            continue
+        finding = guard.check(line.text, line.refs, sources)
+        if finding is not None:
+            keys = _traced(generation, line, sources)
+            held.append(Held(redacted(line.text), str(finding.rule), keys))
+        else:
+            lines.append(replace(line, text=redacted(line.text)))
+    return Judged(replace(reading, lines=lines), held)
+
+
+def keep(generation: Generation, held: Sequence[Held]) -> None:
+    """Write down what was held back, once: not again what waits, or what a person rejected."""
+    memory = generation.memory
+    decided = QuarantinedLine.objects.not_accepted().filter(memory=memory)
+    known = set(decided.filter(text__in=[one.text for one in held]).values_list("text", flat=True))
+    for one in held:
+        if one.text in known:
+            continue
+        known.add(one.text)
+        row = QuarantinedLine.objects.create(
+            memory=memory, generation=generation, text=one.text, rule=one.rule
+        )
+        row.sources.add(*Message.objects.filter(pk__in=one.sources))
+
+
+def _keys(generation: Generation, refs: Sequence[int]) -> list[int]:
+    """The messages that these refs stand for, as the reply's own request counted them."""
+    cites = generation.cites
+    return [key for ref in refs if ref <= len(cites) for key in cites[ref - 1]]
+
+
+def _traced(generation: Generation, line: ReadLine, sources: guard.Sources) -> tuple[int, ...]:
+    """Where the line comes from: what it cites, for as much as that is worth, and what it resembles
+    most; where orders to a model were shown, these first. Else everything that was shown."""
+    refs = list(line.refs)
+    refs += guard.traced(line.text, sources)
+    if sources.orders.keys().isdisjoint(refs):
+        refs += sorted(sources.orders)
+    refs.sort(key=lambda ref: ref not in sources.orders)
+    keys = _keys(generation, refs) or _keys(generation, [source.ref for source in sources.texts])
+    return tuple(dict.fromkeys(keys))[: MOST_SOURCES + len(sources.orders) + 1]

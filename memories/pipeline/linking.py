@@ -1,0 +1,58 @@
+"""Which accounts are which people in Slack, by e-mail addresses that were verified.
+
+Nobody is linked by an address that somebody merely typed, nor is anybody from another team. Who an
+operator linked, or who signed in with Slack, stays; a link by address ends with the address.
+"""
+
+from django.db.models import QuerySet
+from django.db.models.functions import Lower
+
+from memories.models import Person, User, Workspace
+
+EMAIL = "email"  # Person.linked_by
+SLACK = "slack"
+
+
+def link_user(user: User) -> None:
+    """The account's verified addresses have changed, perhaps."""
+    accounts = _verified(user)
+    _unlink(Person.objects.filter(user=user, linked_by=EMAIL), accounts)
+    _link(Person.objects.all(), accounts)
+
+
+def link_people(workspace: Workspace) -> None:
+    """The people's addresses have changed, perhaps."""
+    accounts = _verified()
+    _unlink(Person.objects.filter(workspace=workspace, linked_by=EMAIL), accounts)
+    _link(workspace.people.all(), accounts)
+
+
+def _verified(user: User | None = None) -> dict[str, User]:
+    """Accounts by their verified addresses, in small letters; what two accounts have is nobody's."""
+    from allauth.account.models import EmailAddress
+
+    rows = EmailAddress.objects.filter(verified=True, user__is_active=True)
+    found: dict[str, set[int]] = {}
+    if user is not None:
+        mine = rows.filter(user=user).annotate(small=Lower("email")).values_list("small", flat=True)
+        rows = rows.annotate(small=Lower("email")).filter(small__in=list(mine))
+    for email, key in rows.values_list("email", "user_id"):
+        found.setdefault(email.lower(), set()).add(key)
+    keys = {key for keys in found.values() for key in keys}
+    users = User.objects.in_bulk(list(keys))
+    return {email: users[next(iter(keys))] for email, keys in found.items() if len(keys) == 1}
+
+
+def _link(people: "QuerySet[Person]", accounts: dict[str, User]) -> None:
+    unlinked = Person.objects.who_may_sign_in().filter(pk__in=people, user=None).exclude(email="")
+    wanted = unlinked.annotate(small=Lower("email")).filter(small__in=list(accounts))
+    for person in wanted.select_related("workspace"):
+        person.link(accounts[person.email.lower()], EMAIL)
+
+
+def _unlink(people: "QuerySet[Person]", accounts: dict[str, User]) -> None:
+    """Those whose address is no longer a verified one of their account, or who may not sign in."""
+    may = set(Person.objects.who_may_sign_in().filter(pk__in=people).values_list("pk", flat=True))
+    for person in people.select_related("user", "workspace"):
+        if person.pk not in may or accounts.get(person.email.lower()) != person.user:
+            person.link(None, EMAIL, was=person.user)

@@ -1,0 +1,177 @@
+"""Key-shaped secrets: found by their form, replaced by one mark, before a model sees a text and
+again before a text is kept.
+
+Every pattern is bounded, so that the time grows with the length of the text and no faster. What
+only looks wild in honest talk is none: commit hashes, UUIDs, checksums, addresses without a
+password, times of messages, versions and paths.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+SECRET = "[secret]"
+
+Span = tuple[int, int]
+
+_NOT_IN_WORD = r"(?<![A-Za-z0-9])"
+# What providers give out, by its front. Words after the front that a person could have written
+# (sk-learn-…) are told apart by `_is_random`.
+_FRONTS = (
+    r"xox[abceoprs]-[A-Za-z0-9-]{10,250}",
+    r"xapp-\d-[A-Za-z0-9-]{10,250}",
+    r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{16,120}",
+    r"(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,250}",
+    r"sk-[A-Za-z0-9_-]{16,250}",
+    r"whsec_[A-Za-z0-9+/=]{16,120}",
+    r"gh[opusr]_[A-Za-z0-9]{20,255}",
+    r"github_pat_[A-Za-z0-9_]{20,255}",
+    r"gl(?:pat|dt|rt|ptt|soat|agent|cbt|ft|imt|oas)-[A-Za-z0-9_-]{16,120}",
+    r"npm_[A-Za-z0-9]{30,80}",
+    r"pypi-Ag[A-Za-z0-9_-]{14,500}",
+    r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}",
+    r"AIza[A-Za-z0-9_-]{30,60}",
+    r"ya29\.[A-Za-z0-9_-]{20,500}",
+    r"GOCSPX-[A-Za-z0-9_-]{20,60}",
+    r"SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,64}",
+    r"hf_[A-Za-z0-9]{30,60}",
+    r"(?:gsk|xai|r8|ntn|figd|dckr_pat|lin_api|shpat|shpss|dop_v1|doo_v1)[_-][A-Za-z0-9_-]{20,200}",
+    r"sq0(?:atp|csp)-[A-Za-z0-9_-]{20,60}",
+    r"hvs\.[A-Za-z0-9_-]{20,200}",
+    r"tskey-[A-Za-z0-9-]{16,120}",
+    r"ATATT3[A-Za-z0-9_=-]{20,250}",
+    r"AGE-SECRET-KEY-1[A-Z0-9]{20,80}",
+    r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}",
+    r"eyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{0,2000})?",
+)
+_PROVIDER = re.compile(f"{_NOT_IN_WORD}(?:{'|'.join(_FRONTS)})")
+_SIGNS = (
+    "xox", "xapp-", "hooks.slack", "sk-", "_live_", "_test_", "whsec_", "gh", "github_pat_", "gl", "npm_", "pypi-",
+    "AKIA", "ASIA", "ABIA", "ACCA", "AIza", "ya29.", "GOCSPX", "SG.", "hf_", "gsk", "xai", "r8",
+    "ntn", "figd", "dckr_", "lin_api", "shp", "dop_", "doo_", "sq0", "hvs.", "tskey", "ATATT3",
+    "AGE-", ":AA", "eyJ",
+)  # fmt: skip
+
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}-----")
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@<>]{0,100}:([^\s/@<>]{1,200})@")
+
+_PASSWORD = r"pass ?words?|passwd|passphrase|passcode|pwd|パスワード|暗証番号|パスフレーズ"
+_TOKEN = (
+    r"secret|tokens?|api[ _-]?keys?|access[ _-]?keys?|secret[ _-]?keys?|private[ _-]?keys?|"
+    r"auth[ _-]?keys?|credentials?|トークン|api ?キー|アクセスキー|シークレット|秘密鍵|認証キー"
+)
+_GIVEN = re.compile(
+    rf"(?P<what>(?P<password>{_PASSWORD})|{_TOKEN})[\w-]{{0,20}}[\"'`*]{{0,3}}[ \t]{{0,3}}"
+    r"(?P<sign>[:=：＝]|=>|:=|->|\bis\b|は|が)[ \t]{0,3}(?P<quote>[\"'`*]{0,3})"
+    r"(?P<value>[^\s\"'`,;、。，；「」（）()<>|]{4,300})",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"\b(?:Bearer|Basic)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{20,2000})")
+_NEAR = re.compile(rf"(?:{_PASSWORD}|{_TOKEN}|\bkeys?\b|\bauth|鍵|認証)", re.IGNORECASE)
+_LONG = re.compile(r"(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_=-]{24,200}(?![A-Za-z0-9+/_=-])")
+_CONTEXT = 40  # characters before a long token in which a word may say what it is
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_HEX = re.compile(r"(?:0x)?[0-9a-f]+", re.IGNORECASE)
+_PLAIN = re.compile(
+    r"v?\d+(?:[.:/-]\d+)*[a-z]?"  # versions, dates, times, counts
+    r"|[A-Za-z_][\w-]*(?:[.:/\\][A-Za-z_][\w-]*)+(?:\.\w+)?"  # names in code, paths
+    r"|https?://.*|[$%{\[].*|\*+|\.+|x+",
+    re.IGNORECASE,
+)
+
+
+def redacted(text: str) -> str:
+    """The text with `SECRET` in the place of each secret. The same again changes nothing."""
+    parts: list[str] = []
+    end = 0
+    for first, last in _spans(text):
+        parts += (text[end:first], SECRET)
+        end = last
+    return "".join([*parts, text[end:]]) if parts else text
+
+
+def found(text: str) -> list[str]:
+    """The secrets of a text, in their order."""
+    return [text[first:last] for first, last in _spans(text)]
+
+
+def _spans(text: str) -> list[Span]:
+    """Where secrets stand, in order, those that touch each other as one."""
+    spans: list[Span] = []
+    for first, last in sorted(_all(text)):
+        if spans and first < spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(last, spans[-1][1]))
+        else:
+            spans.append((first, last))
+    return spans
+
+
+def _all(text: str) -> Iterator[Span]:
+    if "-----BEGIN " in text:
+        yield from _key_blocks(text)
+    if any(sign in text for sign in _SIGNS):
+        yield from (m.span() for m in _PROVIDER.finditer(text) if _is_random(m[0]))
+    if "://" in text:
+        yield from (m.span(1) for m in _ADDRESS.finditer(text) if m[1] != SECRET)
+    if _NEAR.search(text):
+        yield from (m.span("value") for m in _GIVEN.finditer(text) if _is_given(m))
+        yield from _in_context(text)
+    if "earer" in text or "asic" in text:
+        yield from (m.span("value") for m in _BEARER.finditer(text) if _is_random(m["value"]))
+
+
+def _key_blocks(text: str) -> Iterator[Span]:
+    """PEM blocks; one without an end was cut off, and reaches to the end of the text."""
+    at = 0
+    while begin := _KEY_BEGINS.search(text, at):
+        end = _KEY_ENDS.search(text, begin.end())
+        at = end.end() if end else len(text)
+        yield begin.start(), at
+
+
+def _is_given(match: re.Match[str]) -> bool:
+    """Whether what a sentence or a setting gives as a password or a token is one."""
+    value = match["value"].rstrip(".:!?！？")
+    if value.startswith(SECRET) or _PLAIN.fullmatch(value) or _UUID.fullmatch(value):
+        is_pin = value.isascii() and value.isdigit() and 6 <= len(value) <= 20
+        return is_pin and bool(match["password"])
+    if not value.isascii() or not any(map(str.isalpha, value)):
+        return False
+    if match["sign"] in "はが" or match["sign"].lower() == "is":
+        return len(value) >= 8 and any(map(str.isdigit, value)) and _entropy(value) >= 2.5
+    mixed = any(map(str.isdigit, value)) or any(c in "!@#$%^*+?" for c in value[:-1])
+    least = 6 if match["password"] else 12
+    return len(value) >= least and mixed and _entropy(value) >= 2.2
+
+
+def _in_context(text: str) -> Iterator[Span]:
+    for match in _LONG.finditer(text):
+        token = match[0]
+        if not _is_random(token) or _HEX.fullmatch(token) or _PLAIN.fullmatch(token):
+            continue
+        if _NEAR.search(text, max(0, match.start() - _CONTEXT), match.start()):
+            yield match.span()
+
+
+def _is_random(token: str) -> bool:
+    """Drawn by a machine: letters and digits mixed, and no character often."""
+    token = token[:300]
+    digits = sum(map(str.isdigit, token))
+    letters = sum(map(str.isalpha, token))
+    if not digits or not letters or _UUID.fullmatch(token):
+        return False
+    # Words with a number in them: "sk-learn-pipelines-version-2".
+    runs = re.findall(r"[a-z]{4,}", token)
+    if sum(map(len, runs)) > 0.6 * len(token) and digits < 4:
+        return False
+    return _entropy(token) >= 2.8
+
+
+def _entropy(token: str) -> float:
+    """Bits for each character, by the characters of the token itself."""
+    size = len(token)
+    return -sum(n / size * math.log2(n / size) for n in Counter(token).values())

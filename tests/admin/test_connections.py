@@ -1,0 +1,166 @@
+"""Connections to Slack in the admin: the token goes in and never comes out."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission
+from django.db import connection as database
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from pytest_django import Settings
+
+from memories.models import AuditEvent, SlackConnection, User, Workspace
+from tests.factories import MemberFactory, UserFactory, WorkspaceFactory
+from tests.slack.fake_slack import TOKEN, FakeSlack
+
+pytestmark = pytest.mark.django_db
+
+LIST = "admin:memories_slackconnection_changelist"
+ADD = "admin:memories_slackconnection_add"
+PASTED = "xoxb-1234-pasted-SECRETpart"
+
+
+@pytest.fixture
+def slack(settings: Settings) -> Iterator[FakeSlack]:
+    with FakeSlack() as fake:
+        settings.SLACK_BASE_URL = fake.url
+        fake.scopes = {"channels:history", "channels:read", "users:read"}
+        yield fake
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    return WorkspaceFactory(slug="team")
+
+
+@pytest.fixture
+def operator(client: Client) -> User:
+    user = UserFactory(username="boss", is_staff=True, is_superuser=True)
+    client.force_login(user)
+    return user
+
+
+def staff(client: Client, *permissions: str) -> User:
+    user = UserFactory(is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client.force_login(user)
+    return user
+
+
+def kept(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
+    connection = SlackConnection.objects.of(workspace)
+    connection.keep_token(token, by=None)
+    return connection
+
+
+def page(connection: SlackConnection) -> str:
+    return reverse("admin:memories_slackconnection_change", args=[connection.pk])
+
+
+def act(client: Client, action: str, *rows: SlackConnection) -> list[str]:
+    data = {"action": action, "_selected_action": [row.pk for row in rows]}
+    answer = client.post(reverse(LIST), data, follow=True)
+    return [str(message) for message in answer.context["messages"]]
+
+
+def test_a_token_is_pasted_once(client: Client, operator: User, workspace: Workspace) -> None:
+    answer = client.post(reverse(ADD), {"workspace": workspace.pk, "new_token": f" {PASTED}\n"})
+    assert answer.status_code == 302
+    connection = SlackConnection.objects.get()
+    assert connection.token() == PASTED
+    for path in (page(connection), reverse(LIST), reverse("admin:index")):
+        shown = client.get(path).content.decode()
+        assert "SECRET" not in shown and connection.sealed_token not in shown
+    assert "…part" in client.get(page(connection)).content.decode()
+    history = reverse("admin:memories_slackconnection_history", args=[connection.pk])
+    assert "SECRET" not in client.get(history).content.decode()
+    everything = [*LogEntry.objects.values(), *AuditEvent.objects.values()]
+    assert "SECRET" not in str(everything) and connection.sealed_token not in str(everything)
+    [event] = AuditEvent.objects.filter(action="slack_token_set")
+    assert (event.actor, event.workspace) == ("boss", "team")
+
+
+def test_saved_without_a_new_one_the_old_one_stays(
+    client: Client, operator: User, workspace: Workspace
+) -> None:
+    connection = kept(workspace)
+    assert client.post(page(connection), {"new_token": ""}).status_code == 302
+    connection.refresh_from_db()
+    assert connection.token() == TOKEN
+    assert client.post(page(connection), {"new_token": PASTED}).status_code == 302
+    connection.refresh_from_db()
+    assert connection.token() == PASTED and connection.token_end == "part"
+
+
+@pytest.mark.parametrize("wrong", ["", "xoxp-1-SECRET", "xapp-1-SECRET", "hunter2-SECRET"])
+def test_a_wrong_one_is_refused_and_not_repeated(
+    client: Client, operator: User, workspace: Workspace, wrong: str
+) -> None:
+    answer = client.post(reverse(ADD), {"workspace": workspace.pk, "new_token": wrong})
+    assert answer.status_code == 200 and "SECRET" not in answer.content.decode()
+    assert "errorlist" in answer.content.decode()
+    assert not SlackConnection.objects.exists()
+
+
+def test_it_is_tested_and_forgotten(
+    client: Client, operator: User, workspace: Workspace, slack: FakeSlack
+) -> None:
+    connection = kept(workspace)
+    assert act(client, "test_it", connection) == [
+        "team: It works: everything that is needed can be read."
+    ]
+    slack.scopes.discard("users:read")
+    [said] = act(client, "test_it", connection)
+    assert said.startswith("team: users:read is missing.") and "install it again" in said
+    assert "users:read" in client.get(page(connection)).content.decode()
+    slack.token_error = "token_revoked"
+    [said] = act(client, "test_it", connection)
+    assert "revoked" in said
+    assert "token revoked" in client.get(reverse(LIST)).content.decode()
+    assert act(client, "forget_it", connection) == ["1 token is forgotten."]
+    assert act(client, "forget_it", connection) == ["0 tokens are forgotten."]
+    connection.refresh_from_db()
+    assert not connection.has_token
+    delete = reverse("admin:memories_slackconnection_delete", args=[connection.pk])
+    assert client.post(delete, {"post": "yes"}).status_code == 403
+
+
+def test_workspace_admins_see_their_own_and_those_who_may_only_look_change_nothing(
+    client: Client, workspace: Workspace
+) -> None:
+    mine, other = kept(workspace), kept(WorkspaceFactory(slug="other"), PASTED)
+    user = staff(client, "view_slackconnection")
+    assert client.get(page(mine)).status_code == 302  # nothing of that kind, as admin says it
+    MemberFactory(workspace=workspace, user=user, role="editor")
+    assert "other" not in client.get(reverse(LIST)).content.decode()
+    assert client.get(page(mine)).status_code == 302
+    user.memberships.update(role="admin")
+    shown = client.get(page(mine)).content.decode()
+    assert "new_token" not in shown and f"…{TOKEN[-4:]}" in shown
+    assert client.get(page(other)).status_code == 302
+    assert client.post(page(mine), {"new_token": PASTED}).status_code == 403
+    assert act(client, "forget_it", mine) == [] or mine.has_token
+    mine.refresh_from_db()
+    assert mine.token() == TOKEN
+
+
+def test_the_sealed_token_cannot_be_guessed_at(client: Client, operator: User) -> None:
+    connection = kept(WorkspaceFactory())
+    start = connection.sealed_token[:5]
+    answer = client.get(reverse(LIST), {"sealed_token__startswith": start})
+    assert answer.status_code in (302, 400)
+
+
+def test_queries_do_not_grow(client: Client, operator: User) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(database) as caught:
+            assert client.get(reverse(LIST)).status_code == 200
+        return len(caught)
+
+    kept(WorkspaceFactory())
+    few = queries()
+    for _ in range(9):
+        kept(WorkspaceFactory())
+    assert queries() == few

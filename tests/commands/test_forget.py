@@ -1,0 +1,237 @@
+"""`manage.py forget`: what goes, what stays, what it says, and what never comes back."""
+
+import json
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from memories.models import AuditEvent, Channel, Memory, Message, Person
+from memories.pipeline.roster import store_people
+from memories.pipeline.store import store_messages
+from memories.rules.outcomes import Result, Thing
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    PersonFactory,
+    UserFactory,
+    make_channel_memory,
+    make_reply,
+    make_segment,
+    make_version,
+    make_workspace_memory,
+    ts_at,
+)
+from tests.holding import being_stored
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "We decided that the copper gate of warehouse nine ships on Friday the ninth"
+NOW = MONDAY + timedelta(days=400)
+
+
+@pytest.fixture
+def channel():
+    return ChannelFactory(name="gates", is_followed=True)
+
+
+def run(*words: str) -> dict:
+    out = StringIO()
+    call_command("forget", *words, "--yes", "--json", stdout=out)
+    return json.loads(out.getvalue())
+
+
+def by(person, raw=None, **given):
+    return {"type": "message", "user": person.slack_id, **given, **(raw or {})}
+
+
+class TestAMessage:
+    def test_it_and_all_that_quotes_it(self, channel):
+        message = MessageFactory(channel=channel, text=SECRET, raw=json.dumps({"text": SECRET}))
+        make_segment(messages=[message])
+        memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine"])
+        report = run("--message", f"{channel.slack_id}:{message.ts}")
+        message.refresh_from_db()
+        assert (message.state, message.text, message.raw, message.author) == (
+            Message.State.DELETED, "", "", None,
+        )  # fmt: skip
+        assert memory.versions.get().content == "- […]\n- fine"
+        assert report == {
+            "forgotten": "message", "id": message.pk, "messages": 1, "versions": 1, "lines": 1,
+            "generations": 0, "quarantined": 0, "notes": 0, "events": 0, "memories": [memory.pk],
+            "versions_deleted": 0, "messages_cleaned": 0, "dry_run": False,
+        }  # fmt: skip
+        event = AuditEvent.objects.get()
+        assert (event.action, event.subject) == ("message_forget", f"message {message.pk}")
+        assert "copper" not in json.dumps(event.details)
+
+    def test_one_that_is_not_stored_leaves_a_tombstone(self, channel):
+        ts = ts_at(MONDAY)
+        run("--message", f"{channel.slack_id}:{ts}")
+        store_messages(channel, [{"type": "message", "ts": ts, "text": SECRET}], NOW)
+        assert Message.objects.get().text == ""
+
+    def test_a_dry_run_counts_and_changes_nothing(self, channel):
+        message = MessageFactory(channel=channel, text=SECRET)
+        memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}"])
+        out = StringIO()
+        what = f"{channel.slack_id}:{message.ts}"
+        call_command("forget", "--message", what, "--dry-run", stdout=out)
+        assert out.getvalue() == (
+            f"message {message.pk}:\n  messages: 1\n  versions: 1\n  lines: 1\n  memories: 1\n"
+            "Nothing was changed.\n"
+        )
+        assert memory.versions.get().content == f"- {SECRET}"
+        assert Message.objects.get().text == SECRET
+        assert not AuditEvent.objects.exists()
+
+
+class TestAPerson:
+    def test_all_they_said_and_who_they_were(self, channel):
+        person = PersonFactory(
+            workspace=channel.workspace, name="Quillon", real_name="Quillon Vane",
+            email="q@example.org", user=UserFactory(),
+        )  # fmt: skip
+        other = ChannelFactory(workspace=channel.workspace)
+        said = [MessageFactory(channel=place, author=person, text=SECRET)
+                for place in (channel, other)]  # fmt: skip
+        raw = {"text": f"see <@{person.slack_id}|quillon>",
+               "attachments": [{"author_id": person.slack_id, "author_name": "Quillon",
+                                "text": "as I said"}]}  # fmt: skip
+        theirs = MessageFactory(channel=channel, text=raw["text"], raw=json.dumps(raw))
+        memory = make_workspace_memory(workspace=channel.workspace, texts=[f"- {SECRET}"])
+        report = run("--person", person.slack_id)
+        assert (report["messages"], report["versions"], report["messages_cleaned"]) == (2, 1, 1)
+        person.refresh_from_db()
+        assert (person.name, person.real_name, person.email, person.user) == (
+            "forgotten person", "", "", None,
+        )  # fmt: skip
+        assert person.forgotten_at is not None
+        for message in said:
+            message.refresh_from_db()
+            assert (message.state, message.text, message.author) == ("deleted", "", None)
+        theirs.refresh_from_db()
+        assert theirs.text == f"see <@{person.slack_id}>"
+        assert "uillon" not in theirs.raw
+        assert "as I said" in theirs.raw
+        assert memory.versions.get().content == "[…]"
+
+    def test_an_old_export_tells_nothing_of_them(self, channel):
+        person = PersonFactory(workspace=channel.workspace, slack_id="UGONE")
+        MessageFactory(channel=channel, author=person, at=MONDAY, text=SECRET)
+        run("--person", "UGONE")
+        people = [{"id": "UGONE", "profile": {"display_name": "Quillon"}}]
+        tally = store_people(channel.workspace, people)
+        raws = [
+            by(person, ts=ts_at(MONDAY), text=SECRET),
+            by(person, ts=ts_at(MONDAY + timedelta(minutes=1)), text=f"{SECRET} unseen"),
+            by(person, ts=ts_at(MONDAY + timedelta(minutes=2)), text=SECRET,
+               thread_ts=ts_at(MONDAY + timedelta(minutes=1))),
+        ]  # fmt: skip
+        tally.add(store_messages(channel, raws, NOW))
+        assert tally.complete
+        assert tally.as_json()["messages"]["reasons"] == {"skipped: forgotten": 3}
+        assert tally.count(Thing.PERSON, Result.SKIPPED) == 1
+        assert {(m.state, m.text, m.raw, m.author) for m in Message.objects.all()} == {
+            ("deleted", "", "", None)
+        }
+        assert Person.objects.get(slack_id="UGONE").name == "forgotten person"
+
+    def test_what_they_say_later_is_kept_without_their_name(self, channel):
+        person = PersonFactory(workspace=channel.workspace, slack_id="UGONE")
+        run("--person", "UGONE")
+        later = timezone.now() + timedelta(hours=1)
+        raw = by(person, ts=ts_at(later), text="hello", user_profile={"real_name": "Quillon"})
+        store_messages(channel, [raw], later)
+        message = Message.objects.get()
+        assert (message.text, message.author) == ("hello", person)
+        assert "Quillon" not in message.raw
+
+
+class TestAChannel:
+    def test_all_of_it(self, channel):
+        root = MessageFactory(channel=channel, text=SECRET)
+        make_reply(root=root, text="Yes, that is what we decided, and there is no doubt about it")
+        memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}"])
+        public = make_workspace_memory(workspace=channel.workspace, texts=["- fine"])
+        make_version(memory=public, text="- the gate, in other words", sources=[root])
+        other = MessageFactory(channel=ChannelFactory(workspace=channel.workspace), text="fine")
+        report = run("--channel", channel.slack_id)
+        assert (report["messages"], report["versions_deleted"]) == (2, 1)
+        assert not Memory.objects.filter(pk=memory.pk).exists()
+        public.refresh_from_db()
+        assert public.current.content == "- fine"
+        channel.refresh_from_db()
+        assert channel.forgotten_at is not None
+        assert not channel.is_followed
+        assert {m.text for m in channel.messages.all()} == {""}
+        other.refresh_from_db()
+        assert other.text == "fine"
+
+    def test_older_messages_stay_out_and_newer_ones_come_in(self, channel):
+        run("--channel", channel.slack_id)
+        later = timezone.now() + timedelta(hours=1)
+        raws = [{"type": "message", "user": "U1", "ts": ts_at(at), "text": SECRET}
+                for at in (MONDAY, later)]  # fmt: skip
+        tally = store_messages(Channel.objects.get(), raws, later)
+        assert tally.as_json()["messages"]["reasons"] == {"skipped: forgotten": 1}
+        assert [m.text for m in Message.objects.in_order()] == ["", SECRET]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--message", "C404:1767603600.000100"], "no channel"),
+        (["--message", "CHERE:now"], "no ts"),
+        (["--message", "CHERE"], "no ts"),
+        (["--person", "U404"], "no person"),
+        (["--channel", "C404"], "no channel"),
+    ],
+)
+def test_what_there_is_not(words, why):
+    ChannelFactory(slack_id="CHERE")
+    with pytest.raises(CommandError, match=why):
+        run(*words)
+
+
+def test_without_yes_it_asks(monkeypatch, channel):
+    message = MessageFactory(channel=channel, text=SECRET)
+    monkeypatch.setattr("sys.stdin", StringIO("no\n"))
+    with pytest.raises(CommandError, match="Nothing was changed"):
+        call_command("forget", "--channel", channel.slack_id, stderr=StringIO())
+    message.refresh_from_db()
+    assert message.text == SECRET
+    monkeypatch.setattr("sys.stdin", StringIO("yes\n"))
+    call_command("forget", "--channel", channel.slack_id, stdout=StringIO(), stderr=StringIO())
+    message.refresh_from_db()
+    assert message.text == ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_an_import_runs_it_waits_for_another_day(channel):
+    with being_stored(channel.workspace), pytest.raises(CommandError, match="try again"):
+        run("--channel", channel.slack_id)
+
+
+@pytest.mark.parametrize("kind", ["message", "person", "channel"])
+def test_from_the_admin_behind_a_question(client, channel, kind):
+    message = MessageFactory(channel=channel, text=SECRET)
+    operator = UserFactory(is_staff=True, is_superuser=True)
+    MemberFactory(workspace=channel.workspace, user=operator)
+    client.force_login(operator)
+    row = {"message": message, "person": message.author, "channel": channel}[kind]
+    address = f"/admin/memories/{kind}/"
+    post = {"action": "forget_for_good", "_selected_action": [row.pk]}
+    answer = client.post(address, post)
+    assert "There is no way to undo this" in answer.content.decode()
+    message.refresh_from_db()
+    assert message.text == SECRET
+    answer = client.post(address, {**post, "confirmed": "1"}, follow=True)
+    assert "1 message was forgotten" in answer.content.decode()
+    message.refresh_from_db()
+    assert message.text == ""
+    assert AuditEvent.objects.get(action=f"{kind}_forget").actor == operator.username

@@ -1,0 +1,96 @@
+"""`manage.py slack_token` and `rotate_keys`: what is kept, sealed, and never repeated."""
+
+import io
+import sys
+
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from memories.models import AuditEvent, SlackConnection, Workspace
+from memories.rules.sealed import new_key, unseal
+from tests.factories import WorkspaceFactory
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "xoxb-1-2-VERYsecret"
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    """Run a command with something piped in; returns what it said on stdout and stderr."""
+
+    def run(*words: str, given: str = "") -> tuple[str, str]:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        call_command(*words)
+        said = capsys.readouterr()
+        assert "VERY" not in said.out + said.err
+        return said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    return WorkspaceFactory(slug="team")
+
+
+def test_set_shown_and_removed(run, workspace: Workspace, settings: Settings) -> None:
+    assert "none" in run("slack_token", "show")[0]
+    said, _ = run("slack_token", "set", given=f"{SECRET}\n")
+    assert "cret" in said
+    assert SlackConnection.objects.get().token() == SECRET
+    settings.SLACK_BOT_TOKEN = "xoxb-9-9-environment"
+    assert run("slack_token", "show")[0] == "team: kept here (ends in cret)\n"
+    run("slack_token", "remove")
+    assert run("slack_token", "show")[0] == "team: SLACK_BOT_TOKEN\n"
+    with pytest.raises(CommandError, match="No token is kept for team"):
+        run("slack_token", "remove")
+    rows = AuditEvent.objects.order_by("pk").values_list("action", "actor", "workspace")
+    assert list(rows) == [("slack_token_set", "", "team"), ("slack_token_removed", "", "team")]
+
+
+@pytest.mark.parametrize("given", ["", "xoxp-1-VERYsecret", "VERYsecret"])
+def test_anything_else_is_refused(run, workspace: Workspace, given: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        run("slack_token", "set", given=given)
+    assert "VERY" not in str(refused.value)
+    assert not SlackConnection.objects.exists()
+
+
+def test_a_token_on_the_command_line_is_wrong_usage(run, workspace: Workspace) -> None:
+    with pytest.raises(CommandError, match="unrecognized arguments"):
+        run("slack_token", "set", SECRET)
+
+
+class TestRotation:
+    def test_a_new_key_opens_everything_after_it(self, run, settings: Settings) -> None:
+        old = settings.MEMORYHUB_KEYS = [new_key()]
+        for slug in ("one", "two"):
+            run("slack_token", "set", "--workspace", WorkspaceFactory(slug=slug).slug, given=SECRET)
+        new, told = run("rotate_keys", "--new")
+        assert "MEMORYHUB_KEYS" in told and new.strip() not in told
+        settings.MEMORYHUB_KEYS = [new.strip(), *old]
+        run("slack_token", "set", "--workspace", WorkspaceFactory(slug="new").slug, given=SECRET)
+        said = "2 sealed again, 1 sealed with the first key already\n"
+        assert run("rotate_keys")[0] == said
+        before = list(SlackConnection.objects.order_by("pk").values_list("sealed_token", flat=True))
+        assert run("rotate_keys")[0] == "0 sealed again, 3 sealed with the first key already\n"
+        after = list(SlackConnection.objects.order_by("pk").values_list("sealed_token", flat=True))
+        assert before == after
+        assert {unseal(one, [new.strip()]) for one in after} == {SECRET}
+
+    def test_what_no_key_opens_is_named_and_the_rest_is_done(self, run, settings: Settings) -> None:
+        old, lost = new_key(), new_key()
+        for slug, key in (("one", lost), ("two", old)):
+            settings.MEMORYHUB_KEYS = [key]
+            run("slack_token", "set", "--workspace", WorkspaceFactory(slug=slug).slug, given=SECRET)
+        new = new_key()
+        settings.MEMORYHUB_KEYS = [new, old]
+        with pytest.raises(CommandError, match="token of one:"):
+            run("rotate_keys")
+        assert SlackConnection.objects.get(workspace__slug="two").reseal() is False
+
+    def test_nothing_kept(self, run) -> None:
+        assert run("rotate_keys")[0].startswith("0 sealed again")

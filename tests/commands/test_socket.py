@@ -1,0 +1,118 @@
+"""`manage.py socket` in a process of its own, with a WebSocket server on loopback."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django_q.models import OrmQ
+
+from memories.models import SlackEvent, Workspace
+from tests.factories import ChannelFactory, WorkspaceFactory
+from tests.processes import wait_until
+from tests.slack.fake_slack import APP_TOKEN, FakeSlack
+from tests.slack.fake_socket import FakeSocket
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeSocket]:
+    with FakeSlack() as slack, FakeSocket(slack) as socket:
+        yield socket
+
+
+@pytest.fixture
+def team() -> Workspace:
+    workspace: Workspace = WorkspaceFactory(team_id="T0TEAM")
+    ChannelFactory(workspace=workspace, slack_id="C0OPEN", is_followed=True)
+    return workspace
+
+
+class Listening:
+    def __init__(self, environment: dict[str, str], fake: FakeSocket, log: Path) -> None:
+        self.log = log
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(ROOT / "manage.py"), "socket"],
+                cwd=log.parent,
+                env=environment | {"SLACK_APP_TOKEN": APP_TOKEN, "SLACK_BASE_URL": fake.slack.url},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+
+@pytest.fixture
+def listening(
+    process_environment: dict[str, str], fake: FakeSocket, team: Workspace, tmp_path: Path
+) -> Iterator[Listening]:
+    running = Listening(process_environment, fake, tmp_path / "log")
+    try:
+        wait_until(lambda: fake.connections or running.process.poll() is not None, "a connection")
+        assert running.process.poll() is None, running.said()
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait()
+
+
+def told(event_id: str, text: str = "hello") -> dict[str, Any]:
+    said = {"type": "message", "channel": "C0OPEN", "ts": "1767603600.000100", "text": text}
+    return {
+        "type": "event_callback",
+        "team_id": "T0TEAM",
+        "event_id": event_id,
+        "event": said,
+    }
+
+
+def queued() -> list[tuple[str, tuple[int, ...]]]:
+    return [(task.task["func"], task.task["args"]) for task in OrmQ.objects.all()]
+
+
+def test_events_are_stored_before_they_are_acknowledged(
+    fake: FakeSocket, listening: Listening, team: Workspace
+) -> None:
+    secret = "nothing of this in a log"
+    for event_id in ("Ev1", "Ev2", "Ev1"):
+        assert fake.deliver(told(event_id, secret)).taken.wait(30), listening.said()
+    assert set(SlackEvent.objects.values_list("event_id", flat=True)) == {"Ev1", "Ev2"}
+    assert ("memories.jobs.events", (team.pk,)) in queued()
+    # Of nothing that is not ours anything is kept, and it does not come again.
+    assert fake.deliver({"type": "event_callback"}).taken.wait(30)
+    fake.drop()
+    missed = fake.deliver(told("Ev3"))
+    assert missed.taken.wait(120), listening.said()  # five pings, and a busy machine
+    assert SlackEvent.objects.count() == 3
+    assert secret not in listening.said()
+    listening.process.send_signal(signal.SIGTERM)
+    assert listening.process.wait(timeout=30) == 0, listening.said()
+    assert "Traceback" not in listening.said()
+    assert APP_TOKEN not in listening.said()
+
+
+def test_ctrl_c_ends_it(fake: FakeSocket, listening: Listening) -> None:
+    listening.process.send_signal(signal.SIGINT)
+    assert listening.process.wait(timeout=30) == 0, listening.said()
+    wait_until(lambda: not fake.connections, "its connection gone")
+
+
+def test_without_a_token() -> None:
+    with pytest.raises(CommandError, match="Set SLACK_APP_TOKEN"):
+        call_command("socket")
+
+
+def test_a_token_that_slack_refuses(fake: FakeSocket, settings: Any) -> None:
+    settings.SLACK_APP_TOKEN, settings.SLACK_BASE_URL = "xapp-wrong", fake.slack.url
+    with pytest.raises(CommandError, match="invalid_auth"):
+        call_command("socket")

@@ -1,0 +1,405 @@
+"""Bar 13: 10,000 events at 50 a second, each message once, and Slack is answered in time.
+
+They come doubled, replayed, under a new id, edits before their message and deletions first, signed
+and over HTTP, to what `manage.py serve` runs: web and a real qcluster that works them off. Between
+them come forged and malformed posts. Oracle: the script's own list of what was said last.
+"""
+
+import contextlib
+import json
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+from django.utils import timezone
+
+from memories.models import Channel, Message, SlackEvent, Workspace
+from memories.rules.slacktime import to_micros, ts_from_micros
+from tests.hard.trees import Trees, trees
+from tests.processes import wait_until
+from tests.slack.fake_events import SIGNING_SECRET, signed_event, url_verification
+
+NAME = "13 events"
+ALONE = True
+# As an installation has them: what a worker's end costs is for other bars.
+ENVIRONMENT = {"MEMORYHUB_HEARTBEAT": "20", "MEMORYHUB_LEASE": "60", "MEMORYHUB_BACK_OFF": "5"}
+
+POSTS = {True: 10_000, False: 200}
+FORGED = {True: 200, False: 40}
+PER_SECOND = 50
+P99, LONGEST = 0.3, 3.0  # seconds; after three Slack sends it again
+CHANNELS = 5
+TEAM = "T0EVENTS"
+OUT_OF_ORDER = 120  # posts: so far from its place one may come
+WRONG = ("missing", "surplus", "differs", "bodies", "unfinished")
+SETTLES = 180.0  # seconds for what is left to do after the last post
+
+
+@dataclass
+class Said:
+    """One message, as the script knows it: its versions, the last one counts."""
+
+    channel: str
+    ts: str
+    texts: list[str]
+    deleted: bool
+    thread_ts: str = ""
+    broadcast: bool = False
+
+
+@dataclass
+class Script:
+    """``posts`` in the order they are sent; ``said`` is what must stand in the end."""
+
+    chance: random.Random
+    begin_us: int
+    said: list[Said] = field(default_factory=list)
+    posts: list[dict[str, Any]] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    _ids: int = 0
+
+    def write(self, count: int, *, first_id: int = 0) -> None:
+        self._ids = first_id
+        planned: list[tuple[float, dict[str, Any]]] = []
+        while len(planned) < count:
+            planned += self._message(len(planned))
+        # Whole messages only: what is too many are copies, which may be left out.
+        surplus = len(planned) - count
+        copies = [at for at, (_, post) in enumerate(planned) if post["copy"]]
+        for at in reversed(copies[len(copies) - surplus :] if surplus else []):
+            self.kinds[planned[at][1]["copy"]] -= 1
+            del planned[at]
+        planned.sort(key=lambda one: one[0])
+        self.posts = [post["body"] for _, post in planned]
+
+    def _message(self, place: int) -> list[tuple[float, dict[str, Any]]]:
+        """A message with its edits, perhaps its end, and copies of each, where they come."""
+        chance, number = self.chance, len(self.said)
+        at = self.begin_us + number * 300_000
+        channel = f"C0EVENTS{number % CHANNELS}"
+        texts = [f"m{number} version {v}" for v in range(chance.choice((1, 1, 1, 2, 3)))]
+        one = Said(channel, ts_from_micros(at), texts, deleted=chance.random() < 0.1)
+        roots = [root for root in self.said[-40:] if root.channel == channel and not root.thread_ts]
+        if roots and chance.random() < 0.3:
+            one.thread_ts = chance.choice(roots).ts
+            one.broadcast = chance.random() < 0.2
+        self.said.append(one)
+        events = [self._version(one, v, at) for v in range(len(texts))]
+        if one.deleted:
+            gone = {"subtype": "message_deleted", "deleted_ts": one.ts, "hidden": True}
+            events.append({**_event(one, at + 9_000_000), **gone})
+        told: list[tuple[float, dict[str, Any]]] = []
+        for event in events:
+            kind = str(event.get("subtype", "message"))
+            body = self._envelope(event)
+            told.append(self._post(place, body, ""))
+            self.kinds[kind] += 1
+            if chance.random() < 0.2:  # at once, as when an answer was lost
+                told.append((told[-1][0] + 0.5, {"body": body, "copy": "doubled"}))
+                self.kinds["doubled"] += 1
+            if chance.random() < 0.2:
+                told.append(self._post(place + 300, body, "replayed"))
+            if chance.random() < 0.2:
+                told.append(self._post(place, self._envelope(event), "under a new id"))
+        return told
+
+    def _post(self, place: int, body: dict[str, Any], copy: str) -> tuple[float, dict[str, Any]]:
+        if copy:
+            self.kinds[copy] += 1
+        return place + self.chance.uniform(0, OUT_OF_ORDER), {"body": body, "copy": copy}
+
+    def _version(self, one: Said, version: int, at: int) -> dict[str, Any]:
+        message: dict[str, Any] = {"type": "message", "user": "U0SAID", "ts": one.ts}
+        message |= {"text": one.texts[version]}
+        if one.thread_ts:
+            message |= {"thread_ts": one.thread_ts}
+        if one.broadcast:
+            message |= {"subtype": "thread_broadcast"}
+        if version == 0:
+            return {**_event(one, at), **message}
+        when = at + version * 1_000_000
+        message |= {"edited": {"user": "U0", "ts": ts_from_micros(when)}}
+        return {**_event(one, when), "subtype": "message_changed", "message": message}
+
+    def _envelope(self, event: dict[str, Any]) -> dict[str, Any]:
+        self._ids += 1
+        return {
+            "token": "out of use",
+            "team_id": TEAM,
+            "type": "event_callback",
+            "event_id": f"Ev{self._ids:08d}",
+            "event_time": int(float(event["event_ts"])),
+            "authorizations": [{"team_id": TEAM, "user_id": "U0BOT", "is_bot": True}],
+            "event": event,
+        }
+
+
+def _event(one: Said, at_us: int) -> dict[str, Any]:
+    at = ts_from_micros(at_us)
+    told = {"type": "message", "channel": one.channel, "channel_type": "channel"}
+    return {**told, "ts": at, "event_ts": at}
+
+
+# -- what Slack never sends
+
+
+def _forged(chance: random.Random) -> Iterator[tuple[bytes, dict[str, str]]]:
+    """Bodies and headers without end, each of them wrong in one way."""
+    said = {"type": "message", "channel": "C0EVENTS0", "ts": "1767603600.000001"}
+    said |= {"text": "forged", "channel_type": "channel"}
+    event: dict[str, Any] = {
+        "type": "event_callback",
+        "team_id": TEAM,
+        "event_id": "EvForged",
+        "event": said,
+    }
+    good = json.dumps(event).encode()
+    malformed: list[bytes] = [
+        *(b"", b"null", b"[]", b"{", b"\xff\xfe\x00", b"\x00", b"5" * 9000, b"[" * 20_000),
+        json.dumps(event).encode("utf-16"),
+        json.dumps({**event, "event_id": None}).encode(),
+        json.dumps({**event, "event_id": "E" * 500}).encode(),
+        json.dumps({**event, "event": []}).encode(),
+        json.dumps({**event, "team_id": {"a": 1}}).encode(),
+        json.dumps({**event, "type": "something"}).encode(),
+        b'{"type": "url_verification"}',
+    ]
+    while True:
+        yield signed_event(good, "another secret")
+        yield signed_event(good, at=time.time() - chance.randint(301, 10**6))
+        yield signed_event(good, at=time.time() + chance.randint(310, 10**6))
+        raw, headers = signed_event(good)
+        yield raw.replace(b"forged", b"farged"), headers
+        for name in ("X-Slack-Signature", "X-Slack-Request-Timestamp"):
+            yield raw, {key: value for key, value in headers.items() if key != name}
+            for odd in ("", "v0=", "-1", "9" * 400, "1e9", "caf\xe9", "v0=" + "\xe9" * 64):
+                yield raw, {**headers, name: odd}
+        yield raw, {"Content-Type": "application/x-www-form-urlencoded"}
+        yield signed_event(chance.choice(malformed))
+        yield signed_event(chance.choice(malformed))
+        yield signed_event(chance.randbytes(chance.randint(1, 3000)))
+
+
+# -- the load
+
+
+@dataclass
+class Answers:
+    statuses: Counter[int] = field(default_factory=Counter)
+    seconds: list[float] = field(default_factory=list)
+    late: float = 0.0  # how far behind its own pace the sender fell
+    took: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def at(self, share: float) -> float:
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def _post(netloc: str, raw: bytes, headers: dict[str, str]) -> int:
+    connection = HTTPConnection(netloc, timeout=30)
+    try:
+        connection.request("POST", "/slack/events/", body=raw, headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+    except (OSError, HTTPException):
+        return 0
+    finally:
+        connection.close()
+
+
+def _send(
+    netloc: str, posts: list[Callable[[], tuple[bytes, dict[str, str]]]], per_second: float
+) -> Answers:
+    """Each at its own moment, whether the ones before it were answered or not."""
+    answers = Answers()
+    began = time.monotonic()
+
+    def send(number: int) -> None:
+        due = began + number / per_second
+        time.sleep(max(0.0, due - time.monotonic()))
+        raw, headers = posts[number]()
+        sent = time.monotonic()
+        status = _post(netloc, raw, headers)
+        with answers.lock:
+            answers.late = max(answers.late, sent - due)
+            answers.statuses[status] += 1
+            answers.seconds.append(time.monotonic() - sent)
+
+    with ThreadPoolExecutor(64) as pool:
+        list(pool.map(send, range(len(posts))))
+    answers.took = time.monotonic() - began
+    return answers
+
+
+# -- the bar
+
+
+def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
+    chance = random.Random(seed)
+    now = timezone.now()
+    workspace = Workspace.objects.create(
+        slug="events", name="events", team_id=TEAM, connected_at=now, synced_at=now
+    )
+    Channel.objects.bulk_create(
+        Channel(
+            workspace=workspace,
+            slack_id=f"C0EVENTS{number}",
+            name=f"events-{number}",
+            kind=Channel.Kind.PUBLIC,
+            is_followed=True,
+        )
+        for number in range(CHANNELS)
+    )
+    environment = {
+        **os.environ,
+        "SLACK_SIGNING_SECRET": SIGNING_SECRET,
+        "MEMORYHUB_LOG_LEVEL": "INFO",
+    }
+    with trees(work, environment) as served:
+        served.start("serve")
+        log = work / "logs" / "0001-serve.log"
+        wait_until(lambda: _address(log), f"a server, see {log}")
+        netloc = urlsplit(_address(log)).netloc
+        wait_until(lambda: _is_ready(netloc), "a worker's first beat")
+        # What the machine can do just now, with nothing stored; each thread has seen one then.
+        challenges = [lambda: signed_event(url_verification())] * 100
+        control = _send(netloc, challenges, PER_SECOND)
+        rounds: list[_Round] = []
+        # A few seconds may fall on a busy moment: a small run that is slow is timed once more.
+        while not rounds or (not full and len(rounds) < 2 and not rounds[-1].is_in_time):
+            script = Script(chance, to_micros(now - timedelta(hours=8 - 2 * len(rounds))))
+            script.write(POSTS[full], first_id=len(rounds) * 1_000_000)
+            rounds.append(_Round(script, _send(netloc, _signed(script), PER_SECOND)))
+        forged = _forged(chance)
+        wrong = [next(forged) for _ in range(FORGED[full])]
+        refused = _send(netloc, [lambda one=one: one for one in wrong], PER_SECOND)  # type: ignore[misc]
+        began = time.monotonic()
+        wait_until(lambda: not SlackEvent.objects.waiting().exists(), "all worked on", SETTLES)
+        settled = time.monotonic() - began
+        seconds = _seconds_of_work(served)
+    last = rounds[-1]
+    posts = sum(len(one.script.posts) for one in rounds)
+    figures = {
+        "n": posts,
+        "messages": sum(len(one.script.said) for one in rounds),
+        "posted": dict(sorted(sum((one.script.kinds for one in rounds), Counter()).items())),
+        "answers": _told(sum((one.answers.statuses for one in rounds), Counter())),
+        **last.figures(),
+        "rounds": len(rounds),
+        "control_p99_ms": round(1000 * control.at(0.99), 1),
+        "cpu_ms_a_post": {role: round(1000 * spent / posts, 1) for role, spent in seconds.items()},
+        "settled_s": round(settled, 1),
+        "forged": len(wrong),
+        "forged_answers": _told(refused.statuses),
+        **_verdict([one.script for one in rounds]),
+    }
+    return figures | {
+        "pass": figures["answers"] == {"200": posts}
+        and figures["forged_answers"] == {"401": len(wrong)}
+        and last.is_in_time
+        and not any(figures[name] for name in WRONG)
+    }
+
+
+@dataclass
+class _Round:
+    """A script that was sent, and how it was answered."""
+
+    script: Script
+    answers: Answers
+
+    @property
+    def is_in_time(self) -> bool:
+        return self.answers.at(0.99) < P99 and max(self.answers.seconds) < LONGEST
+
+    def figures(self) -> dict[str, Any]:
+        return {
+            "p50_ms": round(1000 * self.answers.at(0.5), 1),
+            "p99_ms": round(1000 * self.answers.at(0.99), 1),
+            "longest_ms": round(1000 * max(self.answers.seconds), 1),
+            "per_second": round(len(self.script.posts) / self.answers.took, 1),
+            "sender_late_ms": round(1000 * self.answers.late, 1),
+        }
+
+
+def _signed(script: Script) -> list[Callable[[], tuple[bytes, dict[str, str]]]]:
+    """Signed when they are sent, as Slack does each time."""
+    return [lambda body=body: signed_event(body) for body in script.posts]  # type: ignore[misc]
+
+
+def _told(statuses: Counter[int]) -> dict[str, int]:
+    return {str(status): n for status, n in sorted(statuses.items())}
+
+
+def _seconds_of_work(served: Trees) -> dict[str, float]:
+    """Seconds of a processor that web and workers have used since their start: what a slow machine
+    does not change."""
+    spent = dict.fromkeys(("web", "worker"), 0.0)
+    for process in served.processes():
+        with contextlib.suppress(psutil.Error):
+            if process.role in spent:
+                times = psutil.Process(process.pid).cpu_times()
+                spent[process.role] += times.user + times.system
+    return spent
+
+
+def _verdict(scripts: list[Script]) -> dict[str, Any]:
+    """The rows held against what the scripts said last."""
+    messages = [one for script in scripts for one in script.said]
+    rows = {
+        (slack_id, ts): (state, text, thread_ts, broadcast)
+        for slack_id, ts, state, text, thread_ts, broadcast in Message.objects.values_list(
+            *("channel__slack_id", "ts", "state", "text", "thread_ts", "broadcast")
+        )
+    }
+    roots = {(one.channel, one.thread_ts) for one in messages if one.thread_ts}
+    differs = []
+    for one in messages:
+        thread = one.thread_ts or (one.ts if (one.channel, one.ts) in roots else "")
+        wanted = ("live", one.texts[-1], thread, one.broadcast)
+        found = rows.get((one.channel, one.ts))
+        if one.deleted and found and found[:2] == ("deleted", ""):
+            continue
+        if found and found != wanted:
+            differs.append({"ts": one.ts, "wanted": wanted, "found": found})
+    said = {(one.channel, one.ts) for one in messages}
+    states = Counter(SlackEvent.objects.values_list("state", flat=True))
+    return {
+        "missing": len(said - set(rows)),
+        "surplus": Message.objects.count() - len(said),
+        "differs": len(differs),
+        "examples": differs[:3],
+        "bodies": SlackEvent.objects.exclude(body="").count(),
+        # A deletion lets go of what still waits about the same message: that is finished too.
+        "unfinished": sum(states[state] for state in SlackEvent.WITH_BODY),
+        "events": dict(states),
+    }
+
+
+def _address(log: Path) -> str:
+    _, found, rest = log.read_text(errors="replace").partition("Listening at: ")
+    return rest.split()[0] if found and "Booting worker" in rest else ""
+
+
+def _is_ready(netloc: str) -> bool:
+    connection = HTTPConnection(netloc, timeout=10)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()

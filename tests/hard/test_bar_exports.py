@@ -1,0 +1,59 @@
+"""What watches over the imports sees what it is there to see."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hard import bar_exports
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> bar_exports._Watch:
+    return bar_exports._Watch(tmp_path / "locks")
+
+
+def test_reading_is_no_fault(watch: bar_exports._Watch, tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir()
+    with watch.at_work():
+        Path(__file__).read_text()
+        (tmp_path / "locks" / "storing-1").write_text("")
+        os.listdir(tmp_path)
+    assert watch.seen == []
+
+
+def test_writing_is_seen(watch: bar_exports._Watch, tmp_path: Path) -> None:
+    path = tmp_path / "evil.json"
+    path.write_text("before")
+    assert watch.seen == []
+    with watch.at_work():
+        path.write_text("x")
+        os.close(os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT))
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "link").symlink_to(path)
+        path.unlink()
+    assert [word.split()[0] for word in watch.seen] == [
+        *("open", "open", "os.mkdir", "os.symlink", "os.remove")
+    ]
+
+
+def test_calling_somebody_is_seen(watch: bar_exports._Watch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, watch.at_work():
+        socket.create_connection(server.getsockname()).close()
+    assert any(word.startswith("socket.connect") for word in watch.seen)
+
+
+@pytest.mark.parametrize(
+    ("program", "patience", "fault"),
+    [("raise SystemExit(3)", 60.0, "crash"), ("import time; time.sleep(60)", 0.2, "hang")],
+)
+def test_a_child_that_does_not_answer(
+    program: str, patience: float, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bar_exports, "PATIENCE", patience)
+    monkeypatch.setattr(bar_exports, "_command", lambda work: [sys.executable, "-c", program])
+    with bar_exports._child(tmp_path / "child") as child:
+        answers = list(bar_exports._answers([child], [7, 8]))
+    assert [(one["seed"], one["fault"]) for one in answers] == [(7, fault), (8, fault)]

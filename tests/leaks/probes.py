@@ -1,0 +1,525 @@
+"""The matrix: what each role can ask for, page by page, and what comes back as text.
+
+Whoever adds an address, a model of the admin or a command says here how it is asked: without an
+entry `tests/test_leaks.py` fails.
+"""
+
+import io
+import logging
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.test import Client
+from django.urls import get_resolver, reverse
+
+from memories.models import (
+    AuditEvent,
+    Backfill,
+    Generation,
+    Memory,
+    MemoryVersion,
+    Note,
+    Person,
+    QuarantinedLine,
+)
+from memories.rules.slacktime import to_micros, ts_from_micros
+from tests.leaks.world import ELSEWHERE, ROLES, WORD, World
+
+TYPED = "zq"  # how every word begins
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One thing that one role asks for. ``data`` None: GET."""
+
+    role: str
+    what: str
+    ask: Callable[["Eyes"], str]
+
+
+class Eyes:
+    """A browser for each role, signed in."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.clients = {role: self._client(role) for role in ROLES}
+        self.clients["anonymous"] = Client(SERVER_NAME="localhost")
+
+    def _client(self, role: str) -> Client:
+        client = Client(SERVER_NAME="localhost", raise_request_exception=True)
+        client.force_login(self.world.users[role])
+        return client
+
+    def get(self, role: str, path: str, *, part: bool = False) -> str:
+        headers = {"HX-Request": "true"} if part else {}
+        return told(self.clients[role].get(path, headers=headers))
+
+    def post(self, role: str, path: str, data: dict[str, Any], *, part: bool = False) -> str:
+        """What it would do is undone: the next one asks the same world."""
+        headers = {"HX-Request": "true"} if part else {}
+        with transaction.atomic():
+            answer = told(self.clients[role].post(path, data, headers=headers))
+            transaction.set_rollback(True)
+        return answer
+
+
+def told(response: Any) -> str:
+    body = b"".join(response.streaming_content) if response.streaming else response.content
+    headers = "\n".join(f"{key}: {value}" for key, value in response.headers.items())
+    cookies = response.cookies.output()
+    return f"{response.status_code}\n{headers}\n{cookies}\n{body.decode(errors='replace')}"
+
+
+# -- addresses: name → (path, what is posted or None)
+
+Ask = tuple[str, dict[str, Any] | None]
+
+
+def _slugs(world: World) -> list[str]:
+    return ["leaks", "abroad"]
+
+
+def _channels(world: World) -> list[tuple[str, str]]:
+    return [
+        ("abroad" if name == ELSEWHERE else "leaks", channel.slack_id)
+        for name, channel in world.channels.items()
+    ]
+
+
+def _of_workspace(name: str, *posts: dict[str, Any], query: str = "") -> Any:
+    def asks(world: World) -> Iterator[Ask]:
+        for slug in _slugs(world):
+            path = reverse(name, args=[slug])
+            yield path, None
+            if query:
+                yield f"{path}?{query}", None
+            for data in posts:
+                yield path, data
+
+    return asks
+
+
+def _of_channel(name: str, *posts: dict[str, Any]) -> Any:
+    def asks(world: World) -> Iterator[Ask]:
+        for slug, slack_id in _channels(world):
+            path = reverse(name, args=[slug, slack_id])
+            yield path, None
+            yield from ((path, data) for data in posts)
+            if slug == "abroad":  # by the wrong workspace's address
+                yield reverse(name, args=["leaks", slack_id]), None
+
+    return asks
+
+
+def _messages(world: World) -> Iterator[Ask]:
+    for name, channel in world.channels.items():
+        slug = "abroad" if name == ELSEWHERE else "leaks"
+        path = reverse("messages-index", args=[slug, channel.slack_id])
+        yield path, None
+        first = channel.messages.order_by("micros").first()
+        if first is not None:
+            yield f"{path}?around={first.ts}", None
+            yield f"{path}?after={first.ts}", None
+        yield f"{path}?before={ts_from_micros(to_micros(world.now))}", None
+        for version in MemoryVersion.objects.filter(memory__channel=channel)[:4]:
+            yield f"{path}?v={version.pk}", None
+            yield f"{path}?v={version.pk}&only=sources", None
+        foreign = MemoryVersion.objects.exclude(memory__channel=channel).first()
+        if foreign is not None:
+            yield f"{path}?v={foreign.pk}", None
+
+
+def _threads(world: World) -> Iterator[Ask]:
+    for name, channel in world.channels.items():
+        slug = "abroad" if name == ELSEWHERE else "leaks"
+        roots = channel.messages.exclude(thread_ts="").values_list("thread_ts", flat=True)
+        for ts in sorted(set(roots)):
+            path = reverse("threads-detail", args=[slug, channel.slack_id, ts])
+            yield path, None
+            yield f"{path}?after={ts}", None
+
+
+def _of_rows(name: str, model: Any, *posts: dict[str, Any], gets: bool = True) -> Any:
+    def asks(world: World) -> Iterator[Ask]:
+        for pk in model.objects.order_by("pk").values_list("pk", flat=True):
+            path = reverse(name, args=[pk])
+            if gets:
+                yield path, None
+            yield from ((path, data) for data in posts)
+
+    return asks
+
+
+def _rows_of_workspace(name: str, model: Any, *posts: dict[str, Any], gets: bool = True) -> Any:
+    def asks(world: World) -> Iterator[Ask]:
+        for pk in model.objects.order_by("pk").values_list("pk", flat=True):
+            for slug in _slugs(world):
+                path = reverse(name, args=[slug, pk])
+                if gets:
+                    yield path, None
+                yield from ((path, data) for data in posts)
+
+    return asks
+
+
+def _messages_revoked(world: World) -> Iterator[Ask]:
+    for channel in world.channels.values():
+        for pk in channel.messages.values_list("pk", flat=True)[:2]:
+            yield reverse("quarantine-message", args=["leaks", pk]), {"do": "revoke"}
+
+
+def _compared(world: World) -> Iterator[Ask]:
+    for memory in Memory.objects.all():
+        keys = list(memory.versions.order_by("number").values_list("pk", flat=True))
+        for older, newer in zip(keys, keys[1:], strict=False):
+            yield reverse("versions-compare", args=[older, newer]), None
+        foreign = MemoryVersion.objects.exclude(memory=memory).first()
+        if keys and foreign is not None:
+            yield reverse("versions-compare", args=[keys[-1], foreign.pk]), None
+
+
+def _proposals(name: str) -> Any:
+    def asks(world: World) -> Iterator[Ask]:
+        for generation in Generation.objects.proposed().select_related("base"):
+            data = {
+                "generation": generation.pk,
+                "based_on": generation.base.number if generation.base else 0,
+            }
+            yield reverse(name, args=[generation.memory_id]), data
+            yield reverse(name, args=[generation.memory_id]), {}
+
+    return asks
+
+
+def _plain(name: str, *posts: dict[str, Any], args: tuple[Any, ...] = ()) -> Any:
+    def asks(world: World) -> Iterator[Ask]:
+        yield reverse(name, args=args), None
+        yield from ((reverse(name, args=args), data) for data in posts)
+
+    return asks
+
+
+STALE = {"text": "my own words", "based_on": "1", "revision": "0"}
+CHOSEN = {"do": "choose", "yours": "my own words", "seen": "1", "based_on": "2", "revision": "0"}
+
+MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
+    "livez": _plain("livez"),
+    "readyz": _plain("readyz"),
+    "set_language": _plain("set_language", {"language": "ja"}),
+    "login": _plain("login", {"username": "as-member", "password": "wrong"}),
+    "account_login": _plain("account_login"),
+    "account_inactive": _plain("account_inactive"),
+    "logout": _plain("logout", {}),
+    "account_logout": _plain("account_logout"),
+    "openid_connect_login": _plain("openid_connect_login", args=("slack",)),
+    "openid_connect_callback": _plain("openid_connect_callback", args=("slack",)),
+    "socialaccount_login_error": _plain("socialaccount_login_error"),
+    "socialaccount_login_cancelled": _plain("socialaccount_login_cancelled"),
+    "workspaces-index": _plain("workspaces-index"),
+    "pages-set_theme": _plain("pages-set_theme", {"theme": "dark"}),
+    "events-receive": _plain("events-receive", {"type": "event_callback"}),
+    "workspaces-detail": _of_workspace("workspaces-detail"),
+    "settings-edit": _of_workspace("settings-edit", {"time_zone": "nowhere"}),
+    "slack-index": _of_workspace("slack-index", {"channel": "CSECRET"}, query=f"q={TYPED}"),
+    "slack-test": _of_workspace("slack-test", {}),
+    "jobs-resume": _of_workspace("jobs-resume", {}),
+    "backfill-index": _of_workspace("backfill-index", {"channel": "CSECRET", "since": "all"}),
+    "backfill-detail": _rows_of_workspace("backfill-detail", Backfill, {"do": "pause"}),
+    "notes-index": _of_workspace("notes-index", {"content": " "}, query=f"q={TYPED}"),
+    "notes-edit": _rows_of_workspace("notes-edit", Note, {"content": " "}, {"content": "mine"}),
+    "notes-delete": _rows_of_workspace("notes-delete", Note, {}),
+    "quarantine-index": _of_workspace("quarantine-index"),
+    "quarantine-accept": _rows_of_workspace(
+        "quarantine-accept", QuarantinedLine, {"based_on": "1", "revision": "0"}, gets=False
+    ),
+    "quarantine-reject": _rows_of_workspace("quarantine-reject", QuarantinedLine, {}, gets=False),
+    "quarantine-message": _messages_revoked,
+    "quarantine-person": _rows_of_workspace(
+        "quarantine-person", Person, {"do": "revoke"}, gets=False
+    ),
+    "channels-detail": _of_channel("channels-detail"),
+    "channels-opt_in": _of_channel("channels-opt_in", {"on": "1"}, {"on": "0"}),
+    "messages-index": _messages,
+    "threads-detail": _threads,
+    "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
+    "memories-versions": _of_rows("memories-versions", Memory),
+    "proposals-detail": _of_rows("proposals-detail", Memory),
+    "proposals-accept": _proposals("proposals-accept"),
+    "proposals-reject": _proposals("proposals-reject"),
+    "versions-detail": _of_rows("versions-detail", MemoryVersion),
+    "versions-restore": _of_rows(
+        "versions-restore", MemoryVersion, {"based_on": "1"}, {"based_on": "2"}, gets=False
+    ),
+    "versions-pin": _of_rows(
+        "versions-pin",
+        MemoryVersion,
+        {"pin": "0", "revision": "0", "on": "memory"},
+        {"pin": "0", "revision": "0", "on": "version"},
+        gets=False,
+    ),
+    "versions-compare": _compared,
+}
+AS_PARTS = {
+    *("channels-detail", "messages-index", "memories-edit", "notes-index", "versions-detail"),
+    *("versions-restore", "versions-pin", "slack-index", "quarantine-index"),
+}
+
+
+def named_addresses() -> set[str]:
+    """Every name of the resolver but the admin's, which go by model."""
+    return {name for name in get_resolver().reverse_dict if isinstance(name, str)} | _in_includes()
+
+
+def _in_includes() -> set[str]:
+    found = set()
+    for pattern in get_resolver().url_patterns:
+        for inner in getattr(pattern, "url_patterns", ()):
+            if getattr(pattern, "namespace", None) != "admin" and inner.name:
+                found.add(inner.name)
+    return found
+
+
+# -- the admin: models whose pages are asked for; of rows that have readers, all private ones
+
+ADMIN = {
+    *("account.emailaddress", "auth.group", "memories.auditevent", "memories.backfill"),
+    *("memories.call", "memories.cap", "memories.channel", "memories.channelmember"),
+    *("memories.endpoint", "memories.generation", "memories.heartbeat", "memories.member"),
+    *("memories.memory", "memories.memoryversion", "memories.message", "memories.note"),
+    *("memories.opening", "memories.person", "memories.price", "memories.quarantinedline"),
+    *("memories.segment", "memories.slackconnection", "memories.slackevent", "memories.user"),
+    *("memories.workspace", "django_q.failure", "django_q.ormq", "django_q.schedule"),
+    "django_q.success",
+}
+
+
+def admin_asks(world: World) -> Iterator[Ask]:
+    yield reverse("admin:index"), None
+    for model in admin.site._registry:
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        listed = reverse(f"{name}_changelist")
+        yield from ((listed, None), (f"{listed}?q={TYPED}", None), (reverse(f"{name}_add"), None))
+        keys = list(model._base_manager.order_by("-pk").values_list("pk", flat=True)[:60])
+        for pk in keys:
+            for page in ("change", "history", "delete"):
+                yield reverse(f"{name}_{page}", args=[pk]), None
+        if keys:
+            yield listed, {"action": "delete_selected", "_selected_action": keys}
+        for row in model._meta.get_fields():
+            if row.is_relation and row.concrete and row.related_model in admin.site._registry:
+                yield (
+                    f"{reverse('admin:autocomplete')}?app_label={model._meta.app_label}"
+                    f"&model_name={model._meta.model_name}&field_name={row.name}&term={TYPED}",
+                    None,
+                )
+    for channel in world.channels.values():
+        for name in ("message", "segment", "note", "memory", "channelmember"):
+            listed = reverse(f"admin:memories_{name}_changelist")
+            yield f"{listed}?channel__id__exact={channel.pk}", None
+    for memory in Memory.objects.all():
+        listed = reverse("admin:memories_memoryversion_changelist")
+        yield f"{listed}?memory__id__exact={memory.pk}", None
+        change = reverse("admin:memories_memory_change", args=[memory.pk])
+        yield change, {"text": "mine", "based_on": "1", "revision": "0", "were_pinned": ""}
+
+
+# -- commands: how they are asked for one reader, or why they read for nobody
+
+
+def _context(world: World) -> Iterator[list[str]]:
+    yield ["context", "--workspace", "leaks", "--notes"]
+    yield ["context", "--workspace", "abroad", "--notes", "--format", "json"]
+    for channel in world.channels.values():
+        for said in channel.messages.exclude(thread_ts="")[:1]:
+            yield [
+                *("context", "--workspace", "leaks", "--channel", channel.slack_id),
+                *("--thread", said.thread_ts, "--format", "json"),
+            ]
+        yield ["context", "--workspace", "leaks", "--channel", channel.slack_id]
+        yield ["context", "--workspace", "leaks", "--channel", channel.name]
+
+
+def _memory(world: World) -> Iterator[list[str]]:
+    for slug in _slugs(world):
+        yield ["memory", "list", "--workspace", slug]
+        yield ["memory", "search", "--workspace", slug, "--format", "json", TYPED]
+    for note in Note.objects.all():
+        yield ["memory", "delete", "--workspace", "leaks", str(note.pk)]
+
+
+def _revise(world: World) -> Iterator[list[str]]:
+    for slug in _slugs(world):
+        yield ["revise", "--workspace", slug, "--show"]
+    for channel in world.channels.values():
+        own = ["revise", "--workspace", "leaks", "--channel", channel.slack_id]
+        for kind in ("long_term", "short_term"):
+            yield [*own, "--type", kind, "--show", "--json"]
+            yield [*own, "--type", kind, "--restore", "1", "--based-on", "2", "--json"]
+
+
+def _jobs(world: World) -> Iterator[list[str]]:
+    yield ["jobs", "list", "--limit", "200"]
+    yield ["jobs", "list", "--json", "--workspace", "leaks", "--limit", "200"]
+    for channel in world.channels.values():
+        yield ["jobs", "list", "--workspace", "leaks", "--channel", channel.slack_id]
+    for pk in Generation.objects.order_by("-pk").values_list("pk", flat=True)[:60]:
+        yield ["jobs", "show", "--json", str(pk)]
+
+
+def _costs(world: World) -> Iterator[list[str]]:
+    for by in ("day", "channel", "model"):
+        yield ["costs", "--by", by, "--json"]
+
+
+def _backfill(world: World) -> Iterator[list[str]]:
+    yield ["backfill", "--workspace", "leaks", "--estimate", "--json"]
+    yield ["backfill", "--workspace", "leaks", "--status"]
+    for channel in world.channels.values():
+        yield ["backfill", "--workspace", "leaks", "--channel", channel.slack_id, "--estimate"]
+
+
+def _export(world: World) -> Iterator[list[str]]:
+    for slug in _slugs(world):
+        yield ["export", "--workspace", slug, "--force"]
+
+
+COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
+    "backfill": _backfill,
+    "context": _context,
+    "costs": _costs,
+    "export": _export,
+    "jobs": _jobs,
+    "memory": _memory,
+    "revise": _revise,
+    "backup": "a copy of everything, for whoever holds the machine",
+    "restore": "brings a copy back",
+    "demo": "makes a workspace of its own",
+    "forget": "says numbers of rows, to whoever holds the machine",
+    "import": "takes in a bundle; says numbers",
+    "import_slack": "takes in an export; says numbers",
+    "prompt": "the prompts with words of its own",
+    "rotate_keys": "says numbers",
+    "run_pass": "says numbers",
+    "serve": "runs processes",
+    "settings": "settings of a workspace",
+    "slack_test": "whether Slack answers",
+    "slack_token": "keeps a token",
+    "socket": "takes in events",
+    "sync": "takes in what Slack says; says numbers, to whoever holds the machine",
+    "sync_schedules": "says numbers",
+    "worker": "runs processes",
+}
+
+
+def run_command(arguments: list[str], role: str) -> str:
+    """What a command says, for this reader (``public``: without one); what it did is undone."""
+    out, err = io.StringIO(), io.StringIO()
+    reader = [] if role == "public" else ["--as", f"as-{role}"]
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = Path(folder) / "bundle.zip"
+        files = [str(bundle)] if arguments[0] == "export" else []
+        at = 2 if arguments[0] in ("memory", "jobs") else 1
+        asked = [*arguments[:at], *reader, *arguments[at:], *files]
+        failed = ""
+        try:
+            with transaction.atomic():
+                call_command(*asked, stdout=out, stderr=err)
+                transaction.set_rollback(True)
+        except (CommandError, SystemExit) as error:
+            failed = "" if str(error) and any(a in str(error) for a in arguments) else str(error)
+        held = _unpacked(bundle) if bundle.exists() else ""
+    said = out.getvalue() + err.getvalue()
+    for typed in arguments:  # repeated as it was typed
+        said = said.replace(f"'{typed}'", "")
+    return f"{said}\n{failed}\n{held}"
+
+
+def _unpacked(bundle: Path) -> str:
+    with zipfile.ZipFile(bundle) as file:
+        inside = (file.read(name).decode(errors="replace") for name in file.namelist())
+        return "\n".join([*file.namelist(), *inside])
+
+
+# -- all of it
+
+
+def probes(world: World) -> Iterator[Probe]:
+    for name, asks in MATRIX.items():
+        for path, data in asks(world):
+            for role in (*ROLES, "anonymous"):
+                if name in ("logout", "account_logout", "login") and data is not None:
+                    role_asked = "anonymous"  # the others stay signed in
+                    if role != role_asked:
+                        continue
+                yield _web(role, path, data)
+                if name in AS_PARTS and role != "anonymous":
+                    yield _web(role, path, data, part=True)
+    for path, data in admin_asks(world):
+        for role in ROLES:
+            yield _web(role, path, data)
+    for asks_command in COMMANDS.values():
+        if isinstance(asks_command, str):
+            continue
+        for arguments in asks_command(world):
+            for role in (*ROLES, "public"):
+                yield _command(role, arguments)
+
+
+def _web(role: str, path: str, data: dict[str, Any] | None, *, part: bool = False) -> Probe:
+    what = f"{'GET' if data is None else 'POST'} {path}{' (part)' if part else ''}"
+    if data is None:
+        return Probe(role, what, lambda eyes: eyes.get(role, path, part=part))
+    return Probe(role, what, lambda eyes: eyes.post(role, path, data, part=part))
+
+
+def _command(role: str, arguments: list[str]) -> Probe:
+    return Probe(role, " ".join(arguments), lambda eyes: run_command(arguments, role))
+
+
+def records() -> str:
+    """What is kept about deeds, of which nothing may hold a word of anybody's."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT value FROM memoryhub_cache")
+        cached = [str(value) for (value,) in cursor.fetchall()]
+    events = [
+        f"{event.actor} {event.subject} {event.details}" for event in AuditEvent.objects.all()
+    ]
+    entries = [f"{entry.object_repr} {entry.change_message}" for entry in LogEntry.objects.all()]
+    return "\n".join([*events, *entries, *cached])
+
+
+class Overheard(logging.Handler):
+    """Every line that is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(logging.Formatter().format(record))
+
+    @property
+    def words(self) -> set[str]:
+        return {found[0] for found in WORD.finditer("\n".join(self.lines))}
+
+
+@contextmanager
+def overhearing() -> Iterator[Overheard]:
+    heard, root = Overheard(), logging.getLogger()
+    level = root.level
+    root.addHandler(heard)
+    root.setLevel(logging.INFO)
+    try:
+        yield heard
+    finally:
+        root.removeHandler(heard)
+        root.setLevel(level)

@@ -1,0 +1,369 @@
+"""A team with a word of its own in each thing that was said, written or made in each place, and an
+account in each role; and, kept apart from the product, who may read the words of which place.
+
+Words look like ``zqxjemberkqwvnote``: the place, then what it stands in. Changes of membership come as
+Slack tells them; what they do to the audiences is written down here by hand.
+"""
+
+import json
+import random
+import re
+import string
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import Permission
+from django.utils import timezone
+
+from memories.models import (
+    Backfill,
+    BackfillChannel,
+    Channel,
+    Generation,
+    Member,
+    Memory,
+    Message,
+    Note,
+    Person,
+    QuarantinedLine,
+    User,
+    Workspace,
+)
+from memories.pipeline import audience
+from memories.pipeline.roster import set_members, store_channels, store_people
+from memories.rules.memory import MemoryType
+from memories.rules.slacktime import to_micros, ts_from_micros
+from memories.rules.summary import Reply
+from tests.factories import make_segment, make_version
+
+ROLES = ("outsider", "guest", "member", "editor", "admin", "operator")
+WORD = re.compile(r"zqxj([a-z]+)kqwv([a-z]+)", re.IGNORECASE)  # no random token looks like it
+PLACES = {
+    # name: kind, who is in it (role names; everybody else is a stranger to it)
+    "plaza": ("public", ("member", "editor", "admin")),
+    "market": ("public", ()),
+    "fjord": ("public", ("member",)),  # shared with another organisation
+    "ember": ("private", ("member", "admin")),
+    "basalt": ("private", ("editor", "guest")),
+    "cobalt": ("private", ("admin", "guest", "member")),
+    "onyx": ("private", ("editor",)),
+    "quartz": ("mpim", ("member", "editor")),
+    "velvet": ("im", ("member",)),
+    "secret": ("private", ()),
+    "harbor": ("private", ("admin", "editor")),  # opted in to the workspace's memory
+}
+FULL = frozenset({"member", "editor", "admin", "operator", "public"})  # who reads what is public
+WORKSPACE = "lobby"  # words of the workspace's own memory
+NOTICE = "notice"  # and of its notes
+ELSEWHERE = "abroad"  # words of a workspace that nobody here is in but operators
+
+
+def word(place: str, what: str) -> str:
+    return f"zqxj{place}kqwv{what}"
+
+
+def reply(place: str) -> dict[str, Any]:
+    return Reply(f"- {word(place, 'proposal')} [1]", "stop", "fake", "none").as_json()
+
+
+@dataclass
+class World:
+    """``audiences``: place → roles that may read its words. ``public`` stands for a reader behind
+    whom no person is."""
+
+    seed: int = 1
+    audiences: dict[str, set[str]] = field(default_factory=dict)
+    users: dict[str, User] = field(default_factory=dict)
+    people: dict[str, Person] = field(default_factory=dict)
+    channels: dict[str, Channel] = field(default_factory=dict)
+    said: int = 0
+    opted_in: bool = True
+    flowed: tuple[str, ...] = ()  # what of an opted-in channel a merge has read
+
+    def build(self) -> "World":
+        self.now = timezone.now()
+        self.team = self._workspace("leaks", "T1")
+        rights = list(Permission.objects.all())
+        for role in ROLES:
+            # Staff with every right of Django's: nothing but the audience keeps them out.
+            user = User.objects.create(
+                username=f"as-{role}", is_staff=True, is_superuser=role == "operator"
+            )
+            user.user_permissions.set(rights)
+            self.users[role] = user
+        for role in ("guest", "member", "editor", "admin"):
+            self.people[role] = Person.objects.create(
+                workspace=self.team,
+                slack_id=f"U{role.upper()}",
+                name=f"{role} person",
+                user=self.users[role],
+                is_guest=role == "guest",
+            )
+        for role in ("editor", "admin"):
+            Member.objects.create(workspace=self.team, user=self.users[role], role=role)
+        for name, (kind, roles) in PLACES.items():
+            self._place(self.team, name, kind, roles)
+            readers = set(FULL) | set(roles) if kind == "public" else set(roles)
+            self.audiences[name] = readers - {"public"} if kind != "public" else readers
+        Channel.objects.filter(name__contains="fjord").update(is_shared=True)
+        self._workspaces_own(self.team, WORKSPACE, NOTICE)
+        self.audiences[WORKSPACE], self.audiences[NOTICE] = set(FULL), set(FULL)
+        abroad = self._workspace("abroad", "T2")
+        self._place(abroad, ELSEWHERE, "public", ())
+        self._workspaces_own(abroad, ELSEWHERE, ELSEWHERE)
+        self.audiences[ELSEWHERE] = {"operator", "public"}
+        audience.opt_in(self.channels["harbor"], by=None, on=True)
+        self.refresh()
+        return self
+
+    # -- rows
+
+    def _workspace(self, slug: str, team_id: str) -> Workspace:
+        return Workspace.objects.create(
+            slug=slug, name=slug, team_id=team_id, connected_at=self.now, synced_at=self.now
+        )
+
+    def _place(self, team: Workspace, name: str, kind: str, roles: tuple[str, ...]) -> None:
+        channel = Channel.objects.create(
+            workspace=team,
+            slack_id=f"C{name.upper()}",
+            name=word(name, "channel"),
+            kind=kind,
+            topic=word(name, "topic"),
+            purpose=word(name, "purpose"),
+            start_us=0,
+            is_followed=True,
+        )
+        self.channels[name] = channel
+        set_members(channel, [f"U{role.upper()}" for role in roles], self.now)
+        self.fill(name)
+
+    def fill(self, place: str) -> None:
+        """Something of every kind in a channel, each with its word."""
+        channel = self.channels[place]
+        root = self.say(place, "said")
+        replies = [self.say(place, f"reply{letter}", thread=root) for letter in "ab"]
+        segment = make_segment(messages=[root])
+        in_thread = make_segment(messages=replies, thread_ts=root.ts)
+        for memory_type in MemoryType:
+            memory = Memory.objects.of_channel(channel, memory_type)
+            first = make_version(
+                memory=memory,
+                text=f"- {word(place, 'old')}\n- and more of it",
+                sources=[root],
+                segment=segment,
+                put_back=[word(place, "putback")],
+            )
+            memory.refresh_from_db()
+            memory.revise(
+                f"- {word(place, 'new')}\n- and more", by=None, based_on=memory.current.number
+            )
+            self._generations(place, memory, segment, first)
+        thread = Memory.objects.of_thread(channel, root.ts)
+        make_version(memory=thread, text=f"- {word(place, 'thread')}", segment=in_thread)
+        Note.objects.create(
+            workspace=channel.workspace,
+            channel=channel,
+            title=word(place, "title"),
+            content=word(place, "note"),
+            tags=[word(place, "tag")],
+            date=self.now.date(),
+        )
+        for line in QuarantinedLine.objects.filter(memory__channel=channel):
+            line.sources.set([root])
+
+    def _generations(self, place: str, memory: Memory, segment: Any, first: Any) -> None:
+        number = memory.generations.count()
+        for state in ("dead", "waiting", "proposed"):
+            generation = Generation.objects.create(
+                memory=memory,
+                segment=segment if memory.memory_type == MemoryType.SHORT_TERM else None,
+                base=memory.current,
+                as_of_us=to_micros(self.now),
+                input_key=f"{memory.pk} {state} {number}",
+                state=state,
+                not_before=self.now + timedelta(days=1),
+                fault="timeout" if state != "proposed" else "",
+                fault_text=word(place, "fault"),
+                model="fake",
+                reply=reply(place) if state == "proposed" else None,
+                cites=[[]],
+            )
+            generation.take_inputs([first])
+        QuarantinedLine.objects.create(
+            memory=memory, generation=generation, text=word(place, "quarantine"), rule="address"
+        )
+
+    def say(self, place: str, what: str, thread: Message | None = None) -> Message:
+        self.said += 1
+        us = to_micros(self.now - timedelta(hours=6)) + self.said * 1_000_000
+        ts = ts_from_micros(us)
+        if thread is not None and not thread.thread_ts:
+            thread.thread_ts = thread.ts
+            thread.save()
+        text = f"{word(place, what)} was decided"
+        return Message.objects.create(
+            channel=self.channels[place],
+            ts=ts,
+            micros=us,
+            thread_ts=thread.ts if thread else "",
+            text=text,
+            username=word(place, "author"),
+            raw=json.dumps({"text": text, "files": [{"name": word(place, "file")}]}),
+        )
+
+    def _workspaces_own(self, team: Workspace, place: str, notes: str) -> None:
+        for memory_type in MemoryType:
+            memory = Memory.objects.of_workspace(team, memory_type)
+            first = make_version(memory=memory, text=f"- {word(place, 'old')}")
+            memory.refresh_from_db()
+            memory.revise(f"- {word(place, 'new')}", by=None, based_on=memory.current.number)
+            self._generations(place, memory, None, first)
+        Note.objects.create(
+            workspace=team,
+            title=word(notes, "title"),
+            content=word(notes, "note"),
+            tags=[word(notes, "tag")],
+            date=self.now.date(),
+        )
+        open_ones = team.channels.public()
+        backfill = Backfill.objects.create(
+            workspace=team, since_us=0, until_us=1, state="done", quote={}
+        )
+        BackfillChannel.objects.create(backfill=backfill, channel=open_ones[0])
+
+    def refresh(self) -> None:
+        for name in self.channels:
+            self.channels[name] = Channel.objects.get(pk=self.channels[name].pk)
+
+    # -- what is to be looked for
+
+    def leaks(self, text: str, role: str) -> set[str]:
+        """Words in a text that this role may not read. The name of a channel that was opted in is
+        published with its text; one's own eyes may have seen what one types."""
+        found = set()
+        for place, what in WORD.findall(text):
+            readers = self.audiences.get(place.lower(), set())
+            if place.lower() == "harbor":
+                readers = readers | self.published(what.lower())
+            if role not in readers:
+                found.add(word(place.lower(), what.lower()))
+        return found
+
+    def published(self, what: str) -> set[str]:
+        """To whom opting in opened what is remembered in the long term, and the channel's name."""
+        if not self.opted_in or what not in ("channel", *self.flowed):
+            return set()
+        return self.audiences[NOTICE]
+
+    # -- changes, as Slack tells them
+
+    CHANGES = (
+        "leave",
+        "kick",
+        "archive",
+        "closes",
+        "opens",
+        "becomes_guest",
+        "deactivated",
+        "opts_out",
+        "shared",
+        "stale",
+    )
+
+    def change(self, name: str) -> None:
+        getattr(self, f"_{name}")()
+        self.refresh()
+
+    def _members(self, place: str, *roles: str) -> None:
+        channel = Channel.objects.get(pk=self.channels[place].pk)
+        set_members(channel, [f"U{role.upper()}" for role in roles], timezone.now())
+
+    def _says(self, place: str, *, private: bool, **raw: Any) -> None:
+        channel = self.channels[place]
+        told = {
+            "id": channel.slack_id,
+            "name": channel.name,
+            "topic": {"value": channel.topic},
+            "purpose": {"value": channel.purpose},
+            "is_private": private,
+            **raw,
+        }
+        kind = "private" if private else "public"
+        store_channels(self.team, [(told, kind)], known_at=timezone.now(), live=True)
+
+    def _person(self, role: str, **raw: Any) -> None:
+        person = self.people[role]
+        told = {"id": person.slack_id, "name": person.name, "team_id": "T1", **raw}
+        store_people(self.team, [told])
+
+    def _leave(self) -> None:
+        self._members("ember", "admin")
+        self.audiences["ember"] = {"admin"}
+
+    def _kick(self) -> None:
+        self._members("basalt", "editor")
+        self.audiences["basalt"] = {"editor"}
+
+    def _archive(self) -> None:
+        self._says("cobalt", private=True, is_archived=True)
+
+    def _closes(self) -> None:
+        """Public no more: for its members, and the workspace's memory forgets it."""
+        self._says("plaza", private=True)
+        self.audiences["plaza"] = {"member", "editor", "admin"}
+        # Nothing tells what the workspace's versions here were made of: all of them may be of it.
+        self.audiences[WORKSPACE] = set()
+
+    def _opens(self) -> None:
+        """What was said in private stays with the members; what is said now is for everybody."""
+        self._says("onyx", private=False)
+        self.audiences["onyx"] = {"editor"}
+        name = random.Random(self.seed).choice(string.ascii_lowercase) + "dawn"
+        self.audiences[name] = set(FULL)
+        self.channels["onyx"] = Channel.objects.get(pk=self.channels["onyx"].pk)
+        # The channel is called otherwise from now on: its old name was private too.
+        Channel.objects.filter(pk=self.channels["onyx"].pk).update(
+            name=word(name, "channel"), topic=word(name, "topic"), purpose=word(name, "purpose")
+        )
+        self.channels[name] = self.channels["onyx"]
+        self.fill(name)
+
+    def _becomes_guest(self) -> None:
+        self._person("member", is_restricted=True)
+        for place, readers in self.audiences.items():
+            if place in PLACES and PLACES[place][0] == "public" and "member" in PLACES[place][1]:
+                continue
+            if "public" in readers:
+                readers.discard("member")
+
+    def _deactivated(self) -> None:
+        """The account keeps what its role gives; what it was in as a person is closed."""
+        self._person("admin", deleted=True)
+        for place, readers in self.audiences.items():
+            if "public" not in readers and place != WORKSPACE:
+                readers.discard("admin")
+
+    def _opts_out(self) -> None:
+        audience.opt_in(self.channels["harbor"], by=None, on=False)
+        self.opted_in = False
+
+    def _shared(self) -> None:
+        self._says("market", private=False, is_ext_shared=True)
+
+    def _stale(self) -> None:
+        """No sync for more than a day: nobody knows who is in what."""
+        Channel.objects.update(members_known_at=timezone.now() - timedelta(hours=25))
+        for place, readers in self.audiences.items():
+            if place in (WORKSPACE, NOTICE, ELSEWHERE):
+                continue
+            if "public" not in readers:
+                readers.clear()
+            else:
+                readers.intersection_update(FULL)
+                if "member" in readers and self.is_guest("member"):
+                    readers.discard("member")
+
+    def is_guest(self, role: str) -> bool:
+        return Person.objects.get(pk=self.people[role].pk).is_guest

@@ -1,0 +1,211 @@
+"""`make demo-slack`: the demo's team in a fake Slack, read, remembered, and talking as you watch.
+
+A fresh folder (var/demo-slack) and database each time. The team's Slack runs on loopback, the hub is
+connected to it with a token of its own, follows all channels, reads them, and makes their memories
+by the offline summariser. Then web and worker run, and people go on talking: events come signed to
+/slack/events/, and what is lost the sync finds. Ctrl-C stops it all.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tests.slack.demo_life import as_of_now, go_on, move_in
+from tests.slack.fake_events import SIGNING_SECRET, send_event
+from tests.slack.fake_slack import TOKEN, FakeSlack
+
+if TYPE_CHECKING:
+    from memories.models import User, Workspace
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SLUG = "kazoe"
+DAYS = 24  # of passes, one a day, as `manage.py demo` makes them
+# Of whoever runs it, and of no use here: no model is called, and no Slack but the fake.
+NOT_OURS = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY")
+BLANK = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "MEMORYHUB_MODEL", "SLACK_BOT_TOKEN")
+
+
+def main() -> None:
+    options = _options()
+    var = options.var.resolve()
+    _take_folder(var)
+    with FakeSlack() as slack:
+        _settings(var, options.port, slack.url)
+        from django.core.management import CommandError, call_command
+        from django.utils import timezone
+
+        try:
+            call_command("serve", try_port=True)
+            say("Moving the demo's team into a Slack of its own; this takes about a minute.")
+            held = move_in(slack, as_of_now(timezone.now(), var / "export"))
+            shutil.rmtree(var / "export")
+            call_command("migrate", verbosity=0)
+            _connect_and_remember(timezone.now(), options.days)
+            _tell_where(slack)
+            over = threading.Event()
+            url = f"http://127.0.0.1:{options.port}/slack/events/"
+            talk = threading.Thread(target=_talk, args=(slack, held, url, options.every, over))
+            talk.start()
+            if options.limit:
+                stop = threading.Timer(options.limit, os.kill, (os.getpid(), signal.SIGTERM))
+                stop.daemon = True
+                stop.start()
+            try:
+                call_command("serve")
+            finally:
+                over.set()
+                talk.join()
+        except CommandError as error:
+            sys.exit(str(error))
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _options() -> Any:
+    parser = argparse.ArgumentParser(prog="make demo-slack", description=__doc__.partition("\n")[0])
+    parser.add_argument("--port", type=int, default=int(os.environ.get("PORT") or 8000))
+    parser.add_argument("--every", type=float, default=8.0, help="seconds between two acts")
+    parser.add_argument("--limit", type=float, default=0.0, help="stop after so many seconds")
+    parser.add_argument("--days", type=int, default=DAYS, help="passes over the past, one a day")
+    parser.add_argument("--var", type=Path, default=ROOT / "var" / "demo-slack")
+    return parser.parse_args()
+
+
+def _take_folder(var: Path) -> None:
+    """A new one, in place of that of an earlier run and of nothing else."""
+    mark = var / "made-by-demo-slack"
+    if mark.exists():
+        shutil.rmtree(var)
+    elif var.exists() and any(var.iterdir()):
+        sys.exit(f"{var} holds something else; give another folder with --var.")
+    var.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
+def _settings(var: Path, port: int, slack_url: str) -> None:
+    for name in list(os.environ):
+        if name.startswith(NOT_OURS):
+            del os.environ[name]
+    os.environ |= dict.fromkeys(BLANK, "")  # whatever .env says
+    os.environ |= {
+        "DJANGO_SETTINGS_MODULE": "memoryhub.settings",
+        "MEMORYHUB_VAR": str(var),
+        "DATABASE_URL": f"sqlite:///{var / 'memoryhub.sqlite3'}",
+        "MEMORYHUB_LOG_LEVEL": "WARNING",
+        "MEMORYHUB_LOG_FORMAT": "plain",
+        "PORT": str(port),
+        "MEMORYHUB_URL": f"http://localhost:{port}",
+        "SLACK_BASE_URL": slack_url,
+        "SLACK_SIGNING_SECRET": SIGNING_SECRET,
+    }
+    import django
+
+    django.setup()
+
+
+def _connect_and_remember(now: datetime, days: int) -> None:
+    from memories.llm.offline import OfflineSummariser
+    from memories.models import SlackConnection, Workspace
+    from memories.pipeline.connecting import begin, examine
+    from memories.pipeline.passes import run_pass
+
+    workspace = Workspace.objects.create(slug=SLUG, name="Kazoe")
+    workspace.change_settings({"time_zone": "Asia/Tokyo", "read_private_channels": True})
+    SlackConnection.objects.of(workspace).keep_token(TOKEN, by=None)
+    findings = examine(workspace, now)
+    if not begin(workspace, findings, now):
+        sys.exit(f"The fake Slack refuses: {findings.error}")
+    _sync(workspace, now)
+    user = _sign_up(workspace)
+    for channel in workspace.channels.all():
+        channel.follow(by=user, on=True)
+    _sync(workspace, now)
+    for channel in workspace.channels.followed():
+        first = channel.messages.rememberable().in_order().first()
+        if first is not None:
+            channel.remember_from(first.micros)
+    for days_ago in range(days, -1, -1):
+        run_pass(workspace, now - timedelta(days=days_ago), OfflineSummariser())
+
+
+def _sync(workspace: "Workspace", now: datetime) -> None:
+    """Without waiting for a budget: nobody counts these calls but us."""
+    from django.conf import settings
+
+    from memories.pipeline.sync import sync_workspace
+    from memories.slack.web import SlackClient
+
+    report = sync_workspace(workspace, SlackClient(TOKEN, settings.SLACK_BASE_URL), now)
+    if report.error:
+        sys.exit(report.error)
+
+
+def _sign_up(workspace: "Workspace") -> "User":
+    """Somebody who runs the workspace, and is one of the team's people."""
+    from memories.demo.ids import person_id
+    from memories.demo.workspace import DEMO_PASSWORD, DEMO_PERSON, DEMO_USER
+    from memories.models import Member, User
+
+    user = User.objects.create_user(DEMO_USER, password=DEMO_PASSWORD)
+    Member.objects.create(workspace=workspace, user=user, role=Member.Role.ADMIN)
+    person = workspace.people.get(slack_id=person_id(DEMO_PERSON))
+    person.user = user
+    person.save(update_fields=["user"])
+    return user
+
+
+def _tell_where(slack: FakeSlack) -> None:
+    from django.conf import settings
+
+    from memories.demo.workspace import DEMO_PASSWORD, DEMO_USER
+
+    say(f"The team's Slack: {slack.url}")
+    say(f"The demo: {settings.MEMORYHUB_URL}/w/{SLUG}/")
+    say(f"Sign in as {DEMO_USER}, password {DEMO_PASSWORD}")
+
+
+def _talk(
+    slack: FakeSlack,
+    held: list[tuple[str, dict[str, Any]]],
+    url: str,
+    every: float,
+    over: threading.Event,
+) -> None:
+    """People do one thing after the other; Slack tells of each by an event."""
+    while not _is_up(url):
+        if over.wait(0.5):
+            return
+    for act in go_on(slack, held):
+        say(act)
+        for body in slack.told_events():
+            send_event(url, body, sends=2)
+        if over.wait(every):
+            return
+    say("Everybody has said what there was to say. Ctrl-C stops web and worker.")
+
+
+def _is_up(url: str) -> bool:
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection(
+            (urlsplit(url).hostname or "", urlsplit(url).port or 80), timeout=5
+        ),
+    ):
+        return True
+    return False
+
+
+if __name__ == "__main__":
+    main()

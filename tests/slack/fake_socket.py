@@ -1,0 +1,230 @@
+"""Socket Mode's other end: a WebSocket server on loopback that hands events to whoever listens.
+
+It speaks what slack_sdk's built-in client needs of RFC 6455. An envelope goes to one connection; one
+that is not acknowledged goes to the next that opens, as Slack's retries do.
+"""
+
+import base64
+import hashlib
+import itertools
+import json
+import socket
+import struct
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.slack.fake_slack import FakeSlack
+
+_MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
+_TEXT, _CLOSE, _PING, _PONG = 0x1, 0x8, 0x9, 0xA
+
+
+@dataclass
+class Envelope:
+    """An event on its way. ``sends``: how often it was put on a wire."""
+
+    envelope_id: str
+    payload: dict[str, Any]
+    kind: str = "events_api"
+    sends: int = 0
+    taken: threading.Event = field(default_factory=threading.Event)
+
+    def as_json(self) -> str:
+        return json.dumps(
+            {
+                "envelope_id": self.envelope_id,
+                "type": self.kind,
+                "payload": self.payload,
+                "accepts_response_payload": False,
+                "retry_attempt": self.sends - 1,
+                "retry_reason": "timeout" if self.sends > 1 else "",
+            }
+        )
+
+
+class FakeSocket:
+    """Use as a context manager beside a `FakeSlack`, whose apps.connections.open then leads here."""
+
+    def __init__(self, slack: FakeSlack) -> None:
+        self.slack = slack
+        self.connections: list[_Connection] = []
+        self.opened = 0  # connections ever
+        self.refused = 0  # handshakes that were none
+        self.envelopes: dict[str, Envelope] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.RLock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._threads: list[threading.Thread] = []
+        self._closing = False
+        host, port = self._listener.getsockname()
+        self._address = f"ws://{host}:{port}/link/"
+
+    def __enter__(self) -> "FakeSocket":
+        self.slack.socket_url = f"{self._address}?ticket=1"
+        self._run(self._accept)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._closing = True
+        self.slack.socket_url = ""
+        with self._lock:
+            for connection in list(self.connections):
+                connection.hang_up()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in self._threads:
+            thread.join(timeout=10)
+
+    def deliver(self, body: dict[str, Any]) -> Envelope:
+        """Send an event's body to one connection, or keep it for the next; see ``taken``."""
+        with self._lock:
+            envelope = Envelope(f"envelope-{next(self._numbers)}", body)
+            self.envelopes[envelope.envelope_id] = envelope
+            if self.connections:
+                self.connections[0].send_envelope(envelope)
+            return envelope
+
+    def send_again(self) -> None:
+        """Whatever is not acknowledged goes out once more, on the newest connection."""
+        with self._lock:
+            for envelope in self.waiting():
+                if self.connections:
+                    self.connections[-1].send_envelope(envelope)
+
+    def waiting(self) -> list[Envelope]:
+        return [one for one in self.envelopes.values() if not one.taken.is_set()]
+
+    def refresh(self, reason: str = "refresh_requested") -> None:
+        """Slack asks its listeners now and then to open a new connection."""
+        with self._lock:
+            for connection in self.connections:
+                connection.send_json({"type": "disconnect", "reason": reason, "debug_info": {}})
+
+    def drop(self) -> None:
+        """Every connection breaks off without a word."""
+        with self._lock:
+            for connection in list(self.connections):
+                connection.hang_up()
+
+    # Connections
+
+    def _run(self, target: Any, *args: Any) -> None:
+        thread = threading.Thread(target=target, args=args, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while not self._closing:
+            try:
+                wire, _ = self._listener.accept()
+            except OSError:
+                return
+            self._run(self._serve, wire)
+
+    def _serve(self, wire: socket.socket) -> None:
+        connection = _Connection(self, wire)
+        with wire:
+            if not connection.shake_hands():
+                self.refused += 1
+                return
+            with self._lock:
+                self.opened += 1
+                self.connections.append(connection)
+                connection.send_json(
+                    {
+                        "type": "hello",
+                        "num_connections": len(self.connections),
+                        "debug_info": {"host": "fake", "approximate_connection_time": 18060},
+                        "connection_info": {"app_id": self.slack.app_id},
+                    }
+                )
+                self.send_again()
+            try:
+                connection.read()
+            finally:
+                with self._lock:
+                    self.connections.remove(connection)
+
+
+class _Connection:
+    def __init__(self, owner: FakeSocket, wire: socket.socket) -> None:
+        self._owner = owner
+        self._wire = wire
+        self._file = wire.makefile("rb")
+        self._lock = threading.Lock()
+
+    def shake_hands(self) -> bool:
+        request = self._file.readline().decode()
+        headers: dict[str, str] = {}
+        while line := self._file.readline().decode().strip():
+            name, _, value = line.partition(":")
+            headers[name.strip().lower()] = value.strip()
+        if "ticket=" not in request or "sec-websocket-key" not in headers:
+            self._wire.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+            return False
+        key = hashlib.sha1((headers["sec-websocket-key"] + _MAGIC).encode()).digest()
+        answer = (
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Accept: {base64.b64encode(key).decode()}\r\n\r\n"
+        )
+        self._wire.sendall(answer.encode())
+        return True
+
+    def send_json(self, value: dict[str, Any]) -> None:
+        self._send(_TEXT, json.dumps(value).encode())
+
+    def send_envelope(self, envelope: Envelope) -> None:
+        envelope.sends += 1
+        self._send(_TEXT, envelope.as_json().encode())
+
+    def hang_up(self) -> None:
+        try:
+            self._wire.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # gone already
+
+    def read(self) -> None:
+        """Until the other end closes, or is lost."""
+        try:
+            while (frame := self._frame()) is not None:
+                kind, payload = frame
+                if kind == _PING:
+                    self._send(_PONG, payload)
+                elif kind == _CLOSE:
+                    self._send(_CLOSE, payload)
+                    return
+                elif kind == _TEXT:
+                    envelope = self._owner.envelopes.get(json.loads(payload).get("envelope_id"))
+                    if envelope is not None:
+                        envelope.taken.set()
+        except OSError:
+            return
+
+    def _frame(self) -> tuple[int, bytes] | None:
+        """The next frame's opcode and unmasked payload; None at the end."""
+        head = self._file.read(2)
+        if len(head) < 2:
+            return None
+        length = head[1] & 0x7F
+        if length == 126:
+            (length,) = struct.unpack("!H", self._file.read(2))
+        elif length == 127:
+            (length,) = struct.unpack("!Q", self._file.read(8))
+        mask = self._file.read(4) if head[1] & 0x80 else bytes(4)
+        payload = self._file.read(length)
+        return head[0] & 0x0F, bytes(byte ^ mask[i % 4] for i, byte in enumerate(payload))
+
+    def _send(self, kind: int, payload: bytes) -> None:
+        length = len(payload)
+        if length < 126:
+            head = struct.pack("!BB", 0x80 | kind, length)
+        elif length < 65_536:
+            head = struct.pack("!BBH", 0x80 | kind, 126, length)
+        else:
+            head = struct.pack("!BBQ", 0x80 | kind, 127, length)
+        with self._lock:
+            try:
+                self._wire.sendall(head + payload)
+            except OSError:
+                pass  # the reader finds out

@@ -1,0 +1,129 @@
+"""`make demo-slack`: from a fake Slack to memories that are served, while people talk; then gone."""
+
+import contextlib
+import http.cookiejar
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memories.demo.workspace import DEMO_PASSWORD, DEMO_USER
+from tests.processes import (
+    alive_in_sessions,
+    clean_environment,
+    descendants,
+    sessions_of,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LIMIT = 300  # seconds after which it stops by itself
+PATIENCE = 240.0
+
+
+class Demo:
+    def __init__(self, var: Path, log: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}/w/kazoe/"
+        self.log = log
+        options = ["--port", str(port), "--limit", str(LIMIT), "--days", "0", "--every", "0.5"]
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.slack.demo_slack", "--var", str(var), *options],
+                cwd=ROOT,
+                env=clean_environment("PYTEST_"),
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
+        self._browser = urllib.request.build_opener(cookies)
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None, self.said()
+        with contextlib.suppress(OSError):
+            return bool(self.page(self.url))
+        return False
+
+    def page(self, url: str) -> str:
+        with self._browser.open(url, timeout=20) as answer:
+            return str(answer.read().decode())
+
+    def sign_in(self) -> None:
+        login = self._browser.open(self.url, timeout=20)
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', login.read().decode())
+        assert token is not None
+        form = {
+            "csrfmiddlewaretoken": token[1],
+            "username": DEMO_USER,
+            "password": DEMO_PASSWORD,
+        }
+        data = urllib.parse.urlencode(form).encode()
+        request = urllib.request.Request(login.geturl(), data, {"Referer": login.geturl()})
+        self._browser.open(request, timeout=20).close()
+
+    def newest_messages(self) -> str:
+        """The pages of messages of all channels that the workspace's page names."""
+        paths = set(re.findall(r'href="(/w/kazoe/c/[^/"]+/)', self.page(self.url)))
+        address = urllib.parse.urlsplit(self.url)
+        pages = [f"{address.scheme}://{address.netloc}{path}messages/" for path in sorted(paths)]
+        return "\n".join(self.page(page) for page in pages)
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    running = Demo(tmp_path / "demo", tmp_path / "log")
+    sessions: set[int] = set()
+    try:
+        yield running
+    finally:
+        sessions = sessions_of(descendants(running.process.pid))
+        running.process.kill()
+        running.process.wait()
+        wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
+
+
+def test_what_was_synced_is_remembered_and_served_and_a_signal_ends_it(demo: Demo) -> None:
+    wait_until(demo.answers, f"an answer; see {demo.log}", PATIENCE)
+    demo.sign_in()
+    page = demo.page(demo.url)
+    assert "Kazoe 3 launches on" in page, "a decision from the talk, in the workspace's memory"
+    # What people say from now on comes by events.
+    lines = re.compile(r"^#\S+ [a-z]+: ([A-Za-z ,.]{25,60})", re.M)
+    wait_until(lambda: lines.search(demo.said()), f"talk; see {demo.log}", PATIENCE)
+    heard = lines.findall(demo.said())
+    wait_until(
+        lambda: any(line in demo.newest_messages() for line in heard),
+        f"one of {heard}; see {demo.log}",
+        PATIENCE,
+    )
+    sessions = sessions_of(descendants(demo.process.pid))
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(timeout=60) == 0, demo.said()
+    wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
+    assert "Traceback" not in demo.said()
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").write_text("mine")
+    command = [sys.executable, "-m", "tests.slack.demo_slack", "--var", str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "holds something else" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]

@@ -1,0 +1,352 @@
+"""The fake Slack, asked by the real slack_sdk: as strict as Slack says it is."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from memories.rules.slacktime import micros, ts_from_micros
+from tests.slack.fake_limits import INTERNAL_APP
+from tests.slack.fake_slack import APP_TOKEN, TOKEN, FakeSlack, Fault, VirtualClock, Whims
+
+C, CLOSED = "C1", "C2"
+ROOT = "1700000002.000100"
+HISTORY, REPLIES = "conversations.history", "conversations.replies"
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def fake(clock: VirtualClock) -> Iterator[FakeSlack]:
+    """Five lines in a channel, three answers to the third, and a private channel."""
+    with FakeSlack(clock=clock) as slack:
+        for n in range(5):
+            slack.add_user(f"U{n}", f"person{n}", profile={"email": f"person{n}@example.com"})
+        slack.add_channel(C, "general", members=["U1", "U2", "U3"])
+        slack.add_channel(CLOSED, "closed", is_private=True, members=["U1"])
+        for n in range(5):
+            slack.say(C, "U1", f"line {n}", f"170000000{n}.000100")
+        for n in range(3):
+            slack.say(C, "U2", f"answer {n}", f"170000010{n}.000100", thread=ROOT)
+        slack.told_events()
+        yield slack
+
+
+@pytest.fixture
+def client(fake: FakeSlack) -> WebClient:
+    """Without retries, so that each call is one."""
+    return WebClient(TOKEN, base_url=fake.url, timeout=5, retry_handlers=[])
+
+
+def refusal(call: Any, *args: Any, **asked: Any) -> dict[str, Any]:
+    with pytest.raises(SlackApiError) as raised:
+        call(*args, **asked)
+    data = raised.value.response.data
+    assert isinstance(data, dict)
+    return data
+
+
+def texts(answer: Any) -> list[str]:
+    return [message["text"] for message in answer["messages"]]
+
+
+# Who asks, and what for
+
+
+def test_auth_test_names_the_bot_and_the_header_its_scopes(client: WebClient) -> None:
+    answer = client.auth_test()
+    assert (answer["team_id"], answer["bot_id"], answer["user_id"]) == ("T0FAKE", "B0BOT", "U0BOT")
+    assert "channels:history" in answer.headers["X-OAuth-Scopes"].split(",")
+    assert "app_id" not in answer
+    assert client.bots_info(bot="B0BOT")["bot"]["app_id"] == "A0FAKE"
+    assert client.auth_test(token=APP_TOKEN)["app_id"] == "A0FAKE"
+    assert client.team_info()["team"]["domain"] == "faketeam"
+
+
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [
+        ("xoxb-of-another", "invalid_auth"),
+        ("", "not_authed"),
+        (APP_TOKEN, "not_allowed_token_type"),
+    ],
+)
+def test_an_unknown_token_learns_nothing(fake: FakeSlack, token: str, code: str) -> None:
+    stranger = WebClient(token, base_url=fake.url, retry_handlers=[])
+    with pytest.raises(SlackApiError) as raised:
+        stranger.api_call("users.list", headers={} if token else {"Authorization": ""})
+    assert raised.value.response["error"] == code
+    assert "X-OAuth-Scopes" not in raised.value.response.headers
+
+
+def test_a_socket_is_opened_with_an_app_token_alone(fake: FakeSlack, client: WebClient) -> None:
+    fake.socket_url = "ws://127.0.0.1:1/link"
+    assert refusal(client.api_call, "apps.connections.open")["error"] == "not_allowed_token_type"
+    assert client.apps_connections_open(app_token=APP_TOKEN)["url"] == fake.socket_url
+
+
+@pytest.mark.parametrize(
+    ("scope", "method", "asked"),
+    [
+        ("users:read", "users.list", {}),
+        ("team:read", "team.info", {}),
+        ("channels:read", "conversations.list", {}),
+        ("groups:read", "conversations.list", {"types": "public_channel,private_channel"}),
+        ("im:read", "conversations.list", {"types": "im"}),
+        ("channels:history", HISTORY, {"channel": C}),
+        ("groups:history", HISTORY, {"channel": CLOSED}),
+        ("groups:read", "conversations.members", {"channel": CLOSED}),
+        ("channels:history", REPLIES, {"channel": C, "ts": ROOT}),
+    ],
+)
+def test_each_kind_of_conversation_needs_its_scope(
+    fake: FakeSlack, client: WebClient, scope: str, method: str, asked: dict[str, str]
+) -> None:
+    fake.scopes.discard(scope)
+    found = refusal(client.api_call, method, params=asked)
+    assert (found["error"], found["needed"]) == ("missing_scope", scope)
+    assert scope not in found["provided"].split(",")
+
+
+def test_e_mail_needs_a_scope_of_its_own(fake: FakeSlack, client: WebClient) -> None:
+    assert client.users_list()["members"][0]["profile"]["email"] == "person0@example.com"
+    fake.scopes.remove("users:read.email")
+    assert "email" not in client.users_list()["members"][0]["profile"]
+
+
+def test_what_the_bot_may_not_see_is_not_there(fake: FakeSlack, client: WebClient) -> None:
+    fake.channels[CLOSED].bot_is_in = False
+    fake.channels[C].bot_is_in = False
+    for method in (HISTORY, "conversations.info", "conversations.members"):
+        assert refusal(client.api_call, method, params={"channel": CLOSED})["error"] == (
+            "channel_not_found"
+        )
+    listed = client.conversations_list(types="public_channel,private_channel")["channels"]
+    assert [(one["id"], one["is_member"]) for one in listed] == [(C, False)]
+    assert client.conversations_info(channel=C)["channel"]["name"] == "general"
+    assert refusal(client.conversations_history, channel=C)["error"] == "not_in_channel"
+
+
+def test_query_form_and_json_are_understood(fake: FakeSlack) -> None:
+    def ask(url: str, **given: Any) -> list[str]:
+        request = Request(fake.url + url, **given)
+        request.add_header("Authorization", f"Bearer {TOKEN}")
+        with urlopen(request) as answer:
+            return texts(json.load(answer))
+
+    as_json = {"Content-Type": "application/json; charset=utf-8"}
+    query = f"{HISTORY}?channel={C}&limit=1"
+    assert ask(query) == ["line 4"]
+    assert ask(HISTORY, data=f"channel={C}&limit=1".encode()) == ["line 4"]
+    body = json.dumps({"channel": C, "limit": 1}).encode()
+    assert ask(HISTORY, data=body, headers=as_json) == ["line 4"]
+
+
+# Pages
+
+
+def test_history_goes_back_page_by_page(client: WebClient) -> None:
+    pages = [page.data for page in client.conversations_history(channel=C, limit=2)]
+    assert [texts(page) for page in pages] == [
+        ["line 4", "line 3"],
+        ["line 2", "line 1"],
+        ["line 0"],
+    ]
+    assert [page["has_more"] for page in pages] == [True, True, False]
+    root = pages[1]["messages"][0]
+    assert (root["reply_count"], root["latest_reply"]) == (3, "1700000102.000100")
+    assert (root["thread_ts"], root["reply_users"]) == (ROOT, ["U2"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"oldest": ROOT}, ["line 4", "line 3"]),
+        ({"latest": ROOT}, ["line 1", "line 0"]),
+        ({"oldest": ROOT, "inclusive": "true"}, ["line 4", "line 3", "line 2"]),
+        ({"latest": ROOT, "inclusive": "1", "limit": "1"}, ["line 2"]),
+        ({"oldest": "1700000001", "latest": "1700000003"}, ["line 2", "line 1"]),
+    ],
+)
+def test_bounds_are_exclusive_unless_asked_for(
+    client: WebClient, asked: dict[str, str], found: list[str]
+) -> None:
+    answer = client.api_call(HISTORY, params={"channel": C, **asked})
+    assert texts(answer) == found
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"limit": "0"}, "invalid_limit"),
+        ({"limit": "1001"}, "invalid_limit"),
+        ({"cursor": "bm9uc2Vuc2U="}, "invalid_cursor"),
+        ({"oldest": "soon"}, "invalid_ts_oldest"),
+        ({"latest": "1.2.3"}, "invalid_ts_latest"),
+    ],
+)
+def test_nonsense_is_refused(client: WebClient, asked: dict[str, str], code: str) -> None:
+    assert refusal(client.api_call, HISTORY, params={"channel": C, **asked})["error"] == code
+
+
+def test_no_page_is_longer_than_slack_gives(fake: FakeSlack, client: WebClient) -> None:
+    for n in range(1000):
+        fake.say(CLOSED, "U1", f"{n}", ts_from_micros(micros(ROOT) + n))
+    assert len(client.conversations_history(channel=CLOSED, limit=1000)["messages"]) == 999
+    assert len(client.conversations_history(channel=CLOSED)["messages"]) == 100
+    assert len(client.conversations_members(channel=C, limit=2)["members"]) == 2
+
+
+def test_replies_come_oldest_first_under_their_root(client: WebClient) -> None:
+    pages = [page.data for page in client.conversations_replies(channel=C, ts=ROOT, limit=2)]
+    assert [texts(page) for page in pages] == [
+        ["line 2", "answer 0", "answer 1"],
+        ["line 2", "answer 2"],
+    ]
+    assert pages[0]["messages"][1]["parent_user_id"] == "U1"
+    alone = client.conversations_replies(channel=C, ts="1700000000.000100")
+    assert texts(alone) == ["line 0"]
+    missing = refusal(client.conversations_replies, channel=C, ts="1700000999.000100")
+    assert missing["error"] == "thread_not_found"
+
+
+def test_a_broadcast_reply_stands_in_both(fake: FakeSlack, client: WebClient) -> None:
+    late = "1700000200.000100"
+    fake.say(C, "U3", "for all", late, thread=ROOT, subtype="thread_broadcast")
+    assert texts(client.conversations_history(channel=C))[0] == "for all"
+    assert texts(client.conversations_replies(channel=C, ts=ROOT))[-1] == "for all"
+    assert "answer 0" not in texts(client.conversations_history(channel=C))
+
+
+def test_a_plan_may_hide_what_is_old(fake: FakeSlack, client: WebClient) -> None:
+    fake.hidden_before = ROOT
+    answer = client.conversations_history(channel=C)
+    assert (texts(answer), answer["is_limited"]) == (["line 4", "line 3", "line 2"], True)
+
+
+# What people do
+
+
+def test_edits_and_deletions_show(fake: FakeSlack, client: WebClient) -> None:
+    fake.edit(C, "1700000003.000100", "line three", "1700000300.000100")
+    fake.delete(C, "1700000004.000100")
+    fake.delete(C, ROOT)
+    fake.delete(C, "1700000102.000100")
+    told = client.conversations_history(channel=C)["messages"]
+    assert [m["text"] for m in told] == [
+        *("line three", "This message was deleted.", "line 1", "line 0"),
+    ]
+    assert told[0]["edited"] == {"user": "U1", "ts": "1700000300.000100"}
+    assert (told[1]["subtype"], told[1]["reply_count"]) == ("tombstone", 2)
+    assert texts(client.conversations_replies(channel=C, ts=ROOT))[1:] == ["answer 0", "answer 1"]
+
+
+def test_channels_change_and_keep_their_id(fake: FakeSlack, client: WebClient) -> None:
+    fake.rename(C, "town-square")
+    fake.make_private(C)
+    fake.share(C, "T0OTHER")
+    fake.archive(C)
+    fake.join(C, "U4")
+    fake.leave(C, "U1")
+    told = client.conversations_info(channel=C, include_num_members=True)["channel"]
+    assert (told["name"], told["is_private"], told["is_archived"]) == ("town-square", True, True)
+    assert (told["is_ext_shared"], told["num_members"]) == (True, 3)
+    assert client.conversations_members(channel=C)["members"] == ["U2", "U3", "U4"]
+    assert client.conversations_list(exclude_archived=True)["channels"] == []
+
+
+# Limits
+
+
+def test_a_budget_refuses_and_says_when_to_come_back(
+    clock: VirtualClock, fake: FakeSlack, client: WebClient
+) -> None:
+    fake.budgets.calls = {"users.list": 2}
+    client.users_list()
+    clock.advance(20)
+    client.users_list()
+    assert refusal(client.users_list)["error"] == "ratelimited"
+    assert fake.calls[-1].status == 429
+    client.conversations_list()
+    clock.advance(39)
+    refusal(client.users_list)
+    clock.advance(1)
+    client.users_list()
+    assert [call.at for call in fake.over_budget] == [clock() - 40, clock() - 1]
+    assert fake.too_early == [fake.over_budget[1]]
+    assert fake.busiest_minute("users.list") == 4
+
+
+def test_the_tiers_of_an_internal_app(fake: FakeSlack, client: WebClient) -> None:
+    fake.budgets.calls = dict(INTERNAL_APP)
+    for _ in range(50):
+        client.conversations_history(channel=C)
+    assert refusal(client.conversations_history, channel=C)["error"] == "ratelimited"
+    assert client.conversations_replies(channel=C, ts=ROOT)["ok"]
+
+
+def test_the_slow_plan_gives_fifteen_once_a_minute(clock: VirtualClock) -> None:
+    with FakeSlack(clock=clock, slow=True) as fake:
+        fake.add_channel(C, "general")
+        for n in range(40):
+            fake.say(C, "U1", f"line {n}", f"17000000{n:02}.000100")
+        client = WebClient(TOKEN, base_url=fake.url, retry_handlers=[])
+        first = client.conversations_history(channel=C, limit=999)
+        assert (len(first["messages"]), first["has_more"]) == (15, True)
+        with pytest.raises(SlackApiError) as raised:
+            client.conversations_history(channel=C)
+        assert raised.value.response.headers["Retry-After"] == "60"
+        clock.advance(60)
+        cursor = first["response_metadata"]["next_cursor"]
+        assert texts(client.conversations_history(channel=C, cursor=cursor))[0] == "line 24"
+
+
+# Trouble
+
+
+def test_laid_faults_come_in_their_turn(fake: FakeSlack, client: WebClient) -> None:
+    fake.lay(HISTORY, Fault(502), on=2)
+    fake.lay(HISTORY, Fault.dropped(), on=3)
+    fake.lay(HISTORY, Fault.cut_off(), on=4)
+    statuses: list[Any] = []
+    for _ in range(5):
+        try:
+            statuses.append(client.conversations_history(channel=C).status_code)
+        except SlackApiError as error:
+            statuses.append(error.response.status_code)
+        except Exception as error:
+            statuses.append(type(error).__name__)
+    assert statuses[:2] == [200, 502]
+    assert statuses[2:] == ["RemoteDisconnected", "IncompleteRead", 200]
+    assert [call.status for call in fake.calls] == [200, 502, 0, 200, 200]
+
+
+def test_chance_is_the_same_for_the_same_seed() -> None:
+    def met(seed: int) -> list[int | None]:
+        whims = Whims(seed, {"502": 0.2, "dropped": 0.2, "429": 0.1})
+        return [fault and fault.status for fault in (whims(HISTORY) for _ in range(200))]
+
+    assert met(1) == met(1) != met(2)
+    assert 60 <= sum(status is not None for status in met(1)) <= 140
+
+
+def test_the_journal_holds_what_was_asked(
+    clock: VirtualClock, fake: FakeSlack, client: WebClient
+) -> None:
+    client.conversations_history(channel=C, limit=3)
+    clock.advance(5)
+    refusal(client.conversations_history, channel="C9")
+    first, second = fake.calls
+    assert (first.method, first.params, first.status) == (
+        HISTORY,
+        {"channel": C, "limit": "3"},
+        200,
+    )
+    assert (second.error, second.at - first.at) == ("channel_not_found", 5)

@@ -1,0 +1,193 @@
+"""A workspace's connection to Slack, for its admins: tested, and its channels chosen."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection as database
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+
+from memories.models import AuditEvent, Channel, Message, SlackConnection, Workspace
+from tests.factories import ChannelFactory
+from tests.slack.fake_slack import TOKEN, FakeSlack
+from tests.views.conftest import Cast
+
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def slack(settings: Settings) -> Iterator[FakeSlack]:
+    with FakeSlack() as fake:
+        settings.SLACK_BASE_URL = fake.url
+        fake.scopes = {"channels:history", "channels:read", "users:read"}
+        yield fake
+
+
+def connect(cast: Cast) -> SlackConnection:
+    connection = SlackConnection.objects.of(cast.workspace)
+    connection.keep_token(TOKEN, by=None)
+    return connection
+
+
+def page(cast: Cast, name: str = "insider", rest: str = "", **more: object) -> str:
+    answer = cast.clients[name].get(cast.path(f"slack/{rest}"), **more)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def followed() -> set[str]:
+    return set(Channel.objects.filter(is_followed=True).values_list("slack_id", flat=True))
+
+
+def test_only_those_who_administer_come_in(cast: Cast) -> None:
+    expected = {"editor": 403, "member": 403, "guest": 403, "outsider": 404, "nobody": 302}
+    for name, status in (expected | {"insider": 200, "operator": 200}).items():
+        assert cast.clients[name].get(cast.path("slack/")).status_code == status
+        link = f'href="{cast.path("slack/")}"'
+        if name in ("insider", "operator", "editor", "member"):
+            shown = cast.clients[name].get(cast.path()).content.decode()
+            assert (link in shown) == (status == 200), name
+    for name, status in expected.items():
+        for rest in ("slack/", "slack/test/"):
+            data = {"channel": "C0PUBLIC"}
+            assert cast.clients[name].post(cast.path(rest), data).status_code == status
+    assert followed() == set()
+    assert cast.clients["insider"].get(cast.path("slack/test/")).status_code == 405
+
+
+def test_nothing_is_chosen_beforehand_and_private_ones_are_marked(cast: Cast) -> None:
+    ChannelFactory(workspace=cast.workspace, name="partners", is_shared=True, bot_is_in=True)
+    shown = page(cast)
+    assert "checked" not in shown and 'name="was"' not in shown
+    assert shown.count('class="badge">private<') == 1
+    assert shown.count('class="badge">shared with others<') == 1
+    assert "invite the bot there:" in shown
+    assert "private channels are switched off in the settings" in shown
+    cast.workspace.change_settings({"read_private_channels": True})
+    assert "private channels are switched off" not in page(cast)
+
+
+def test_a_private_name_is_only_for_those_in_it(cast: Cast) -> None:
+    assert "salaries" in page(cast)
+    for rest in ("", "?q=salar", "?q=C0PRIVATE"):
+        shown = page(cast, "operator", rest)
+        assert "salaries" not in shown
+        assert "1 private channel is not shown: you are not in it." in " ".join(shown.split())
+    assert "is not shown" not in page(cast)
+    answer = cast.clients["operator"].post(cast.path("slack/"), {"channel": "C0PRIVATE"})
+    assert answer.status_code == 302
+    assert followed() == set()
+
+
+def test_a_choice_is_kept_and_recorded(cast: Cast) -> None:
+    client = cast.clients["insider"]
+    answer = client.post(cast.path("slack/"), {"channel": ["C0PUBLIC", "C0PRIVATE"]}, follow=True)
+    assert "2 channels are read from now on." in answer.content.decode()
+    assert followed() == {"C0PUBLIC", "C0PRIVATE"}
+    assert answer.content.decode().count(" checked") == 2
+    data = {"was": ["C0PUBLIC", "C0PRIVATE"], "channel": ["C0PUBLIC"], "q": "l a"}
+    answer = client.post(cast.path("slack/"), data, follow=True)
+    assert "1 channel is not read any more" in answer.content.decode()
+    assert answer.redirect_chain[0][0].startswith(cast.path("slack/?q=l+a"))
+    assert followed() == {"C0PUBLIC"}
+    rows = AuditEvent.objects.filter(action__startswith="channel_").order_by("pk")
+    assert [(event.action, event.actor) for event in rows] == [
+        ("channel_follow", "insider"),
+        ("channel_follow", "insider"),
+        ("channel_unfollow", "insider"),
+    ]
+    assert "salaries" not in str(list(rows.values()))
+
+
+def test_many_channels_come_in_pages_and_are_found_by_name(cast: Cast) -> None:
+    for n in range(230):
+        ChannelFactory(workspace=cast.workspace, slack_id=f"CX{n}", name=f"team-{n:03}")
+    first, last = page(cast), page(cast, rest="?page=3")
+    assert "Page 1 of 3" in " ".join(first.split()) and first.count('name="channel"') == 100
+    assert last.count('name="channel"') == 32 and "page=2" in last
+    found = page(cast, rest="?q=%23team-22")
+    assert found.count('name="channel"') == 10
+    part = page(cast, rest="?q=team-22", headers=HTMX)
+    assert part.lstrip().startswith("<section") and part.count('name="channel"') == 10
+    assert "No channel holds" in page(cast, rest="?q=nowhere")
+    data = {"q": "team-22", "channel": ["CX220"]}
+    cast.clients["insider"].post(cast.path("slack/"), data)
+    cast.clients["insider"].post(cast.path("slack/"), {"page": "2", "channel": ["CX150"]})
+    assert followed() == {"CX220", "CX150"}
+
+
+def test_queries_do_not_grow_with_channels(cast: Cast) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(database) as caught:
+            page(cast)
+        return len(caught)
+
+    connect(cast)
+    few = queries()
+    for n in range(40):
+        ChannelFactory(workspace=cast.workspace, slack_id=f"CX{n}")
+    assert queries() == few
+
+
+def test_before_anything_is_known(cast: Cast, db: None) -> None:
+    Channel.objects.all().delete()
+    shown = page(cast, "operator")
+    assert "No channel is known yet." in shown and "Not connected" in shown
+    assert "There is no token." in shown and 'role="search"' not in shown
+    assert "slack/test/" not in shown
+
+
+class TestTest:
+    def test_it_works(self, cast: Cast, slack: FakeSlack) -> None:
+        connect(cast)
+        assert "Not tested yet" in page(cast)
+        answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
+        assert "It works: everything that is needed can be read." in answer.content.decode()
+        shown = page(cast)
+        assert ">Connected<" in shown and f"…{TOKEN[-4:]}" in shown and TOKEN not in shown
+        assert "channels:history" in shown
+        assert slack.counts() == {"auth.test": 1}, "pages ask nobody"
+
+    def test_what_is_missing_has_its_name_and_its_fix(self, cast: Cast, slack: FakeSlack) -> None:
+        connect(cast)
+        slack.scopes.discard("channels:history")
+        answer = cast.clients["insider"].post(cast.path("slack/test/"), headers=HTMX)
+        part = answer.content.decode()
+        assert part.lstrip().startswith("<section") and 'role="status"' in part
+        assert "<code>channels:history</code>" in part and "install it again" in part
+        assert "messages and threads of public channels" in part
+        assert "channels:history</code>" in page(cast), "and stays so"
+        cast.workspace.change_settings({"read_emails": True})
+        assert "users:read.email</code>" in page(cast), "by the settings of now"
+
+    def test_a_refused_token_is_told(self, cast: Cast, slack: FakeSlack) -> None:
+        connect(cast)
+        slack.token_error = "token_revoked"
+        answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
+        assert answer.content.decode().count("The token was revoked") == 2
+
+    def test_after_a_good_one_it_may_begin(
+        self,
+        cast: Cast,
+        slack: FakeSlack,
+        tasks_at_once: None,
+        django_capture_on_commit_callbacks: object,
+    ) -> None:
+        connect(cast)
+        slack.add_user("U1", "ann")
+        slack.add_channel("CNEW", "brand-new", members=["U1"])
+        slack.say("CNEW", "U1", "not to be read", "1700000000.000100")
+        client, path = cast.clients["insider"], cast.path("slack/test/")
+        assert "Begin" in client.post(path, headers=HTMX).content.decode()
+        with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
+            client.post(path, {"begin": "1"})
+        workspace = Workspace.objects.get(pk=cast.workspace.pk)
+        assert workspace.connected_at and "Begin" not in page(cast)
+        assert "brand-new" in page(cast)
+        assert not Message.objects.filter(channel__slack_id="CNEW").exists(), "nobody chose it"
+
+    def test_nothing_begins_with_a_bad_one(self, cast: Cast, slack: FakeSlack) -> None:
+        connect(cast)
+        slack.scopes.discard("users:read")
+        cast.clients["insider"].post(cast.path("slack/test/"), {"begin": "1"})
+        assert Workspace.objects.get(pk=cast.workspace.pk).connected_at is None

@@ -1,0 +1,44 @@
+"""The banner that Slack takes our token no more: who is told what."""
+
+import pytest
+from django.utils import timezone
+
+from memories.models import SlackConnection
+from tests.factories import WorkspaceFactory
+from tests.views.conftest import Cast
+from tests.views.test_banner import ADMINS, MEMBERS, banner
+
+WORDS = {"uninstalled": "was removed from Slack", "revoked": "took the token back"}
+
+
+def stop(cast: Cast, state: str) -> SlackConnection:
+    connection = SlackConnection.objects.of(cast.workspace)
+    connection.keep_token("xoxb-1-abcd", by=None)
+    connection.stops(state, "Slack says so.", timezone.now())
+    return connection
+
+
+@pytest.mark.parametrize("state", WORDS)
+def test_members_are_told_guests_are_not(cast: Cast, state: str) -> None:
+    stop(cast, state)
+    for name in MEMBERS:
+        for path in (cast.path(), cast.path("c/C0PUBLIC/"), f"/m/{cast.memory.pk}/versions/"):
+            told = banner(cast.clients[name], path)
+            assert WORDS[state] in told
+            assert "nothing new is read" in told and "What was read stays" in told
+            assert (f'href="{cast.path("slack/")}"' in told) is (name in ADMINS)
+            assert "abcd" not in told
+    assert banner(cast.clients["guest"], cast.path("c/C0PUBLIC/")) == ""
+
+
+def test_nothing_is_told_while_it_works(cast: Cast) -> None:
+    assert banner(cast.clients["member"], cast.path()) == ""
+    connection = stop(cast, "revoked")
+    connection.keep_token("xoxb-2-efgh", by=None)
+    assert banner(cast.clients["member"], cast.path()) == ""
+
+
+def test_of_another_workspace_nothing_is_told(cast: Cast) -> None:
+    other = SlackConnection.objects.of(WorkspaceFactory())
+    other.stops("revoked", "Slack says so.", timezone.now())
+    assert banner(cast.clients["member"], cast.path()) == ""
