@@ -123,11 +123,13 @@ class Worker:
         """What may be asked now. One that lost a worker before is asked with nothing beside it, so
         that it takes nobody with it."""
         now = timezone.now()
+        self.is_closed = False
+        if slots <= 0:
+            return
         for generation in self.generations.exhausted(now).with_memory():
             self._count_error(generation, "gave_no_answer")
             bury(generation, now)
-        self.is_closed = False
-        if slots <= 0 or any(asked.generation.lost for asked in self.running.values()):
+        if any(asked.generation.lost for asked in self.running.values()):
             return
         if refused := self.till.closed(now):
             self._hold(refused)
@@ -265,6 +267,8 @@ class Worker:
     def _replied(self) -> list[Generation]:
         now = timezone.now()
         rows = self.generations.filter(state=Generation.State.REPLIED).not_held(now)
+        if not rows.exists():  # whose turn it is takes thirty times as long to tell
+            return []
         return list(rows.in_turn(now).with_memory().order_by("memory", "pk"))
 
     def _close(self, generation: Generation) -> None:

@@ -3,8 +3,9 @@
 FULL=1 is the whole number (a fifth of it on SQLite), else a fiftieth; SEED chooses another run of
 chance; DATABASES=sqlite or postgresql only one of them. PostgreSQL comes from TEST_DATABASE_URL,
 else from a server of its own. Prints one line of JSON a bar and database, and `PASS n/n`; the exit
-status is 1 when one misses. What went wrong can be read in the folder that is kept then, or with
-KEEP=1.
+status is 1 when one misses. How long something took is always printed, and judged at full size only,
+where each bar has the machine for itself. What went wrong can be read in the folder that is kept
+then, or with KEEP=1.
 """
 
 import json
@@ -42,19 +43,20 @@ def main() -> int:
             for place in places
             if place.name in (bar.databases if full else bar.small_databases)
         ]
-        # What measures time has the machine for itself; at full size everything has.
-        together = [] if full else [job for job in jobs if not job.bar.alone]
-        with ThreadPoolExecutor(2) as pool:
+        # What measures time has the machine for itself.
+        side_by_side = 1 if full or os.environ.get("BENCH") else 2
+        with ThreadPoolExecutor(side_by_side) as pool:
             POOLS.append(pool)
-            for result in pool.map(run_job, together):
-                results.append(told(result))
-        for job in jobs:
-            if job not in together:
-                results.append(told(run_job(job)))
+            for result in pool.map(run_job, jobs):
+                say(json.dumps(result))
+                results.append(result)
     for result in results:
         if "not_run" in result:
             say(f"!!! COULD NOT RUN {result['bar']} on {result['database']}: {result['not_run']}")
     passed = sum(result["pass"] for result in results)
+    for result in results:
+        if not result["pass"]:
+            say(f"!!! MISSED {result['bar']} on {result['database']}")
     say(f"{'PASS' if passed == len(results) else 'MISSED'} {passed}/{len(results)}"
         f" in {time.monotonic() - began:.0f} s")  # fmt: skip
     if results and passed == len(results) and not os.environ.get("KEEP"):
@@ -70,11 +72,6 @@ def stop(number: int, frame: object) -> None:
         pool.shutdown(wait=False, cancel_futures=True)
     stop_all()
     sys.exit(128 + number)
-
-
-def told(result: dict[str, Any]) -> dict[str, Any]:
-    say(json.dumps(result))
-    return result
 
 
 def say(line: str) -> None:

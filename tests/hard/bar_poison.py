@@ -27,7 +27,7 @@ from tests.processes import wait_until
 NAME = "3 poison"
 
 CLAIMS = 5
-SLACK = {True: 0.0, False: 15.0}  # seconds: a small run is shorter than the death of a worker
+MOST = 1.5  # times the seconds without poison
 PATIENCE = 600.0
 
 
@@ -58,8 +58,9 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             mixed = stage.play("mixed", good, poison)
             wait_until(with_offers(world.is_at_rest, made.channels), "the end", PATIENCE)
             left = running.stop()
-        found = figures(made, model, clean, mixed, slack=SLACK[full])
-        return found | {"pass": found["pass"] and not left, "left_alive": left}
+        found = figures(made, model, clean, mixed)
+        in_time = not full or found["ratio"] <= MOST
+        return found | {"pass": found["pass"] and in_time and not left, "left_alive": left}
 
 
 @dataclass
@@ -104,30 +105,25 @@ class Stage:
         return Round(time.monotonic() - began, healthy, killers, failures)
 
 
-def figures(
-    made: world.World, model: FakeModel, clean: Round, mixed: Round, *, slack: float
-) -> dict[str, Any]:
+def figures(made: world.World, model: FakeModel, clean: Round, mixed: Round) -> dict[str, Any]:
     poison = Generation.objects.filter(pk__in=[*mixed.killers, *mixed.failures])
     claims = [generation.claims.count() for generation in poison]
     dead = poison.filter(state=Generation.State.DEAD).exclude(fault="").exclude(fault_text="")
     all_dead = Generation.objects.filter(state=Generation.State.DEAD)
     good_dead = all_dead.exclude(pk__in=poison.values("pk")).count()
     wrong = oracle.verdict(made.words, model.rows())
-    allowed = 1.5 * clean.seconds + slack
     return {
         "n": len(mixed.good) * 5,
         "poison": len(claims),
         "clean_seconds": round(clean.seconds, 2),
         "mixed_seconds": round(mixed.seconds, 2),
         "ratio": round(mixed.seconds / clean.seconds, 2),
-        "slack_seconds": slack,
         "claims": sorted(claims),
         "dead": dead.count(),
         "reasons": dict(Counter(dead.values_list("fault", flat=True))),
         "good_dead": good_dead,
         **wrong,
-        "pass": mixed.seconds <= allowed
-        and claims == [CLAIMS] * len(claims)
+        "pass": claims == [CLAIMS] * len(claims)
         and dead.count() == len(claims) > 0
         and not good_dead
         and oracle.is_clean(wrong),

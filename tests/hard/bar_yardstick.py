@@ -27,7 +27,6 @@ from tests.hard.model_client import ROOT, FakeModel, fake_model
 from tests.processes import clean_environment
 
 NAME = "7 yardstick"
-ALONE = True
 
 KINDS = ("rate_limited", "server_error", "drop", "length", "empty")
 FAULTS = {**dict.fromkeys(KINDS, 0.02), "hang": 0.01}

@@ -96,7 +96,12 @@ def good_answer(lines: list[Line], mark: str, most: int) -> str:
     groups: list[list[Line]] = []
     for line in lines:
         full = not groups or len(groups[-1]) >= TOGETHER or len(lines) <= LONG
-        if full or line.text.startswith(PERSON) or groups[-1][0].text.startswith(PERSON):
+        if (
+            full
+            or _size([*groups[-1], line]) > LONGEST
+            or line.text.startswith(PERSON)
+            or groups[-1][0].text.startswith(PERSON)
+        ):
             groups.append([line])
         else:
             groups[-1].append(line)
@@ -113,6 +118,10 @@ def good_answer(lines: list[Line], mark: str, most: int) -> str:
             break
         bullets.append(bullet)
     return "\n".join(bullets)
+
+
+def _size(group: list[Line]) -> int:
+    return sum(len(line.text) for line in group)
 
 
 def _said(group: list[Line]) -> str:

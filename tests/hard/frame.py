@@ -54,7 +54,6 @@ class Bar:
     name: str
     databases: tuple[str, ...]
     small_databases: tuple[str, ...]  # where a small run is made
-    alone: bool  # measures time
     environment: dict[str, str]
 
     def matches(self, wanted: list[str]) -> bool:
@@ -76,7 +75,6 @@ def _bar(stem: str) -> Bar:
         name=str(constants.get("NAME", stem)),
         databases=databases,
         small_databases=tuple(constants.get("SMALL_DATABASES", databases)),
-        alone=bool(constants.get("ALONE", False)),
         environment=constants.get("ENVIRONMENT", {}),
     )
 

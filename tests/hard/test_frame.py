@@ -41,7 +41,7 @@ def test_what_becomes_of_a_bar(
     monkeypatch.setattr(frame, "BARS", tmp_path)
     template = tmp_path / "template.sqlite3"
     template.touch()
-    bar = Bar("bar_planted", "0 broken", ("sqlite",), ("sqlite",), alone=False, environment={})
+    bar = Bar("bar_planted", "0 broken", ("sqlite",), ("sqlite",), environment={})
     place = Place("sqlite", str(template))
     result = run_job(Job(bar, place, full=False, seed=7, work=tmp_path / "work"))
     assert result.items() >= figures.items()
