@@ -22,6 +22,7 @@ from typing import IO, Any
 from tests.hard.model_client import ROOT, FakeModel, fake_model
 
 NAME = "6 edits"
+SMALL_DATABASES = ("postgresql",)
 ENVIRONMENT = {"MEMORYHUB_LLM_TIMEOUT": "30", "MEMORYHUB_LEASE": "60", "MEMORYHUB_BACK_OFF": "0.1"}
 ROUNDS = {True: 2000, False: 40}  # full, small; a fifth of the full number on SQLite
 EPOCH = 20  # rounds until the lines of people are cleared away: a text has its limits

@@ -31,6 +31,7 @@ from tests.processes import wait_until
 from tests.slack.fake_events import SIGNING_SECRET, signed_event, url_verification
 
 NAME = "13 events"
+SMALL_DATABASES = ("postgresql",)
 # As an installation has them: what a worker's end costs is for other bars.
 ENVIRONMENT = {"MEMORYHUB_HEARTBEAT": "20", "MEMORYHUB_LEASE": "60", "MEMORYHUB_BACK_OFF": "5"}
 

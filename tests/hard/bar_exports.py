@@ -24,6 +24,7 @@ from typing import IO, Any
 from tests.hard.model_client import ROOT
 
 NAME = "10 exports"
+SMALL_DATABASES = ("sqlite",)
 
 EXPORTS = {True: 10_000, False: 200}  # full, small; a fifth of the full number on SQLite
 CHILDREN = 2

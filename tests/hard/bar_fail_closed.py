@@ -17,6 +17,7 @@ from typing import Any
 from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
 
 NAME = "15 fail closed"
+SMALL_DATABASES = ("sqlite",)
 PEOPLE, CHANNELS, MEMBERS, WHO = (
     *("users.list", "conversations.list", "conversations.members", "auth.test"),
 )

@@ -23,6 +23,7 @@ from tests.hard.model_client import Asked, FakeModel, fake_model
 from tests.hard.trees import trees
 
 NAME = "4 faults"
+SMALL_DATABASES = ("postgresql",)
 # Sixteen workers begin slowly on two cores, and their calls are as slow as those cores, so that all
 # of them are under way together.
 ENVIRONMENT = {"MEMORYHUB_HEARTBEAT": "15", "MEMORYHUB_LLM_TIMEOUT": "2"}

@@ -50,6 +50,7 @@ from tests.hard.model_client import ROOT, FakeModel, fake_model
 from tests.slackexports import channel, export_files, person, write_zip
 
 NAME = "16 forget"
+SMALL_DATABASES = ("postgresql",)
 ENVIRONMENT = {"MEMORYHUB_LLM_TIMEOUT": "30", "MEMORYHUB_LEASE": "120", "MEMORYHUB_BACK_OFF": "0.1"}
 
 MESSAGES = {True: 1000, False: 20}  # that are deleted; a fifth of the full number on SQLite

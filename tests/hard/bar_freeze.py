@@ -21,6 +21,7 @@ from tests.hard.trees import Trees, kill, trees
 from tests.processes import wait_until
 
 NAME = "2 freeze"
+SMALL_DATABASES = ("postgresql",)
 LEASE = 1.0
 ENVIRONMENT = {"MEMORYHUB_LEASE": "1", "MEMORYHUB_LLM_TIMEOUT": "0.9"}
 

@@ -15,6 +15,7 @@ from tests.hard import oracle, world
 from tests.hard.model_client import fake_model
 
 NAME = "5 idle"
+SMALL_DATABASES = ("sqlite",)
 
 DAYS = 7
 EVERY = {True: timedelta(minutes=10), False: timedelta(hours=1)}

@@ -46,6 +46,7 @@ from tests.hard.attacks import Attack, attacks
 from tests.hard.obedient_model import Obedient, obedient_model
 
 NAME = "17 injection"
+SMALL_DATABASES = ("sqlite",)
 ENVIRONMENT = {"MEMORYHUB_LLM_TIMEOUT": "30", "MEMORYHUB_LEASE": "120"}
 
 COUNT = {True: 500, False: 20}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = "14 leaks"
+SMALL_DATABASES = ("postgresql",)
 SMALL = (160, 12)  # probes at first, and after each change; at full size all, and:
 FULL_AFTER = 400
 

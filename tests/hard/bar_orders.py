@@ -38,6 +38,7 @@ from tests.hard.orders import END, Evenings, Key, Order, Step
 from tests.slack.fake_slack import TEAM_ID, TOKEN
 
 NAME = "11 orders"
+SMALL_DATABASES = ("sqlite",)
 
 ORDERS = {True: 1000, False: 20}
 LIVES = {True: 20, False: 4}  # histories, each in its share of the orders

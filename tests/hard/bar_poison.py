@@ -25,6 +25,7 @@ from tests.hard.trees import Trees, trees
 from tests.processes import wait_until
 
 NAME = "3 poison"
+SMALL_DATABASES = ("sqlite",)
 
 CLAIMS = 5
 MOST = 1.5  # times the seconds without poison

@@ -22,7 +22,7 @@ from tests.hard.trees import Trees, kill, trees
 from tests.processes import wait_until
 
 NAME = "9 redis"
-SMALL_DATABASES = ("postgresql",)  # the broker is what differs; the others run on both
+SMALL_DATABASES = ("postgresql",)
 
 HEARTBEAT = 2.0  # seconds
 BUSY = 1.0  # seconds that a busy machine may take to do what was decided

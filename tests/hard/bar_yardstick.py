@@ -27,6 +27,7 @@ from tests.hard.model_client import ROOT, FakeModel, fake_model
 from tests.processes import clean_environment
 
 NAME = "7 yardstick"
+SMALL_DATABASES = ("sqlite",)
 
 KINDS = ("rate_limited", "server_error", "drop", "length", "empty")
 FAULTS = {**dict.fromkeys(KINDS, 0.02), "hang": 0.01}
