@@ -26,7 +26,11 @@ NAME = "4 faults"
 SMALL_DATABASES = ("postgresql",)
 # Sixteen workers begin slowly on two cores, and their calls are as slow as those cores, so that all
 # of them are under way together.
-ENVIRONMENT = {"MEMORYHUB_HEARTBEAT": "15", "MEMORYHUB_LLM_TIMEOUT": "2"}
+ENVIRONMENT = {
+    "MEMORYHUB_HEARTBEAT": "15",
+    "MEMORYHUB_LLM_TIMEOUT": "2",
+    "MEMORYHUB_LEASE": "6",
+}
 LATENCY = {True: (0.3, 0.9), False: (0.02, 0.1)}  # seconds
 
 WORKERS = 16
