@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 from django.core.management import call_command
 
 from memories.models import Heartbeat
@@ -24,6 +25,7 @@ from tests.processes import wait_until
 NAME = "9 redis"
 SMALL_DATABASES = ("postgresql",)
 
+WORKERS = 2  # as the frame has it
 HEARTBEAT = 2.0  # seconds
 BUSY = 1.0  # seconds that a busy machine may take to do what was decided
 PATIENCE = 120.0
@@ -134,14 +136,27 @@ def hang(work: Path, how: str, variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def strike(running: Trees, root: int, how: str) -> None:
-    """Stop all of the cluster where it stands, or kill its workers."""
+    """Stop all of the cluster where it stands, or kill its workers while they wait for a task: one
+    of them holds the lock then."""
     if how == "frozen":
         for process in running.processes():
             if process.pid != root and process.role != "watcher":
                 kill(process.pid, signal.SIGSTOP)
     else:
-        for pid in pids(running, "worker"):
+        waiting: list[int] = []
+        wait_until(lambda: waiting.extend(idle(running)) or waiting, "idle workers", PATIENCE)
+        for pid in waiting:
             kill(pid)
+
+
+def idle(running: Trees) -> list[int]:
+    """All of its workers, as soon as each of them waits for a task; before that none."""
+    found = pids(running, "worker")
+    with contextlib.suppress(psutil.Error):
+        titles = [" ".join(psutil.Process(pid).cmdline()) for pid in found]
+        if len(found) == WORKERS and all(title.rstrip().endswith(" idle") for title in titles):
+            return found
+    return []
 
 
 def pids(running: Trees, role: str) -> list[int]:

@@ -107,9 +107,10 @@ def good_answer(lines: list[Line], mark: str, most: int) -> str:
             groups[-1].append(line)
     bullets: list[str] = []
     room = most - 8
+    chance = random.Random(mark)
     for group in groups:
         by_person = group[0].text.startswith(PERSON)
-        text = group[0].text.removeprefix(PERSON) if by_person else _said(group)
+        text = group[0].text.removeprefix(PERSON) if by_person else _said(group, chance)
         if not by_person and mark:
             text, mark = f"{mark} {text}", ""
         bullet = f"- {text} [{', '.join(str(line.ref) for line in group)}]"
@@ -124,12 +125,15 @@ def _size(group: list[Line]) -> int:
     return sum(len(line.text) for line in group)
 
 
-def _said(group: list[Line]) -> str:
-    """A short text as it is; of a long one, and of several, the words alone."""
+def _said(group: list[Line], chance: random.Random) -> str:
+    """A short text as it is; of a long one, and of several, the words alone, in an order of this
+    answer's own: the same long run in two memories would be taken for a leak."""
     text = " ".join(MARK.sub("", line.text) for line in group)
     if len(group) == 1 and len(text) <= LONGEST:
         return text
-    return " ".join(dict.fromkeys(WORD.findall(text))) or text[:LONGEST]
+    words = list(dict.fromkeys(WORD.findall(text)))
+    chance.shuffle(words)
+    return " ".join(words) or text[:LONGEST]
 
 
 @dataclass
