@@ -296,6 +296,7 @@ class Handler(BaseHTTPRequestHandler):
                 state.completion_tokens += used_out
         try:
             time.sleep(random.uniform(*state.latency))
+            sent_at = time.time()  # the caller may know of it before this thread goes on
             self.send(fault, text, finish, body.get("model", ""), used_in, used_out)
         except OSError:
             return  # the client went away
@@ -304,7 +305,7 @@ class Handler(BaseHTTPRequestHandler):
                 state.callers.discard(self.client_address[1])
         with state.lock:
             state.answered += 1
-            state.write(n=n, answered=True, at=time.time())
+            state.write(n=n, answered=True, at=sent_at)
 
     def send(self, fault: str, text: str, finish: str, model: str, *used: int) -> None:
         if fault == "drop":
