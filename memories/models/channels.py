@@ -163,12 +163,12 @@ class Channel(models.Model):
 
     def has_guests(self) -> bool:
         """Whether anybody may read this channel who may not read the rest of the workspace; where
-        its members are unknown, whether the workspace has such people at all. A channel shared with
-        another organisation has some of theirs, whom no list may name."""
+        its members are unknown, or somebody came since, whether the workspace has such people at
+        all. A channel shared with another organisation has some of theirs, whom no list may name."""
         if self.is_shared:
             return True
-        people = self.people if self.members_known_at else self.workspace.people
-        return people.filter(Q(is_guest=True) | Q(is_external=True)).exists()
+        is_known = self.members_known_at is not None and not self.members_have_changed
+        return (self.people if is_known else self.workspace.people).narrow().exists()
 
     def describe(self, values: dict[str, Any]) -> bool:
         """Save what Slack now says of the channel; True when any of it is new."""

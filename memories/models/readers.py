@@ -64,4 +64,4 @@ class Reader:
 
     def full_people(self) -> "PersonQuerySet":
         """Those of them who see all public channels: neither guests nor from outside."""
-        return self.people().filter(is_guest=False, is_external=False)
+        return self.people().full()

@@ -69,6 +69,9 @@ ROLES = {
         person={"is_external": True}, in_channels=True, reads=PUBLIC | PRIVATE
     ),
     "external elsewhere": Role(person={"is_external": True}),
+    "in no list of people": Role(
+        person={"is_placeholder": True}, in_channels=True, reads=PUBLIC | PRIVATE
+    ),
     "deactivated in Slack": Role(person={"is_deleted": True}, in_channels=True),
     "account switched off": Role(account={"is_active": False}, person={}, in_channels=True),
     "member by a row": Role(row="member", reads=PUBLIC | TEAM),
