@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import transaction
 
@@ -137,7 +137,8 @@ def store_channels(
 
     ``known_at``: the moment that the objects describe; one that tells of an earlier moment than
     the row's changes nothing. Only ``live`` objects, those that Slack answers now, may turn a
-    private channel public: an export may be older than the day it became private.
+    private channel public, or bring a new one to a connected workspace that is public at once: an
+    export may be older than the day it became private.
     """
     tally = Tally()
     for batch in _batches(raws, CHANNELS_IN_A_BATCH):
@@ -154,12 +155,16 @@ def store_channels(
 def _keep_channel(
     workspace: Workspace, found: ChannelIn, known_at: datetime, *, live: bool
 ) -> Outcome:
-    values = {name: getattr(found, name) for name in _CHANNEL_FIELDS}
+    values: dict[str, Any] = {name: getattr(found, name) for name in _CHANNEL_FIELDS}
     if found.kind == Channel.Kind.IM:
         values["name"] = _names_of(workspace, found)
     row = workspace.channels.filter(slack_id=found.slack_id).first()
     if row is None:
-        row = workspace.channels.create(slack_id=found.slack_id, kind=found.kind, **values)
+        values["kind"] = found.kind
+        if not live and workspace.connected_at and found.kind == Channel.Kind.PUBLIC:
+            # Public once: until Slack itself lists it as such it may have been closed since.
+            values |= {"kind": Channel.Kind.PRIVATE, "private_since": known_at}
+        row = workspace.channels.create(slack_id=found.slack_id, **values)
         outcome = STORED
     elif row.members_known_at and known_at < row.members_known_at:
         return DUPLICATE

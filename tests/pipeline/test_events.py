@@ -361,16 +361,13 @@ class TestChannels:
         channel.refresh_from_db()
         assert not channel.is_archived
 
-    @pytest.mark.parametrize(
-        ("raw", "kind"),
-        [({"is_private": False}, "public"), ({}, "private"), ({"is_private": True}, "private")],
-    )
-    def test_a_new_one_is_not_followed(
-        self, team: Workspace, raw: dict[str, Any], kind: str
+    @pytest.mark.parametrize("raw", [{"is_private": False}, {}, {"is_private": True}])
+    def test_a_new_one_is_not_followed_and_opens_with_the_next_list(
+        self, team: Workspace, raw: dict[str, Any]
     ) -> None:
         work({"type": "channel_created", "channel": {"id": "C0NEW", "name": "new", **raw}})
         made = team.channels.get(slack_id="C0NEW")
-        assert (made.name, made.kind, made.is_followed) == ("new", kind, False)
+        assert (made.name, made.kind, made.is_followed) == ("new", "private", False)
 
     def test_a_known_one_is_not_described_again(self, channel: Channel) -> None:
         Channel.objects.update(topic="what we launch", is_archived=True)

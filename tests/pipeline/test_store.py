@@ -395,6 +395,24 @@ def test_only_slack_itself_opens_a_private_channel(
     assert Channel.objects.get().kind == kept
 
 
+@pytest.mark.parametrize("connected", [True, False])
+def test_an_old_export_brings_no_public_channel_to_a_connected_workspace(
+    connected: bool, workspace: Workspace
+) -> None:
+    """Slack does not list it: it may have been closed since, and then what is said is private."""
+    workspace.connected_at = NOW if connected else None
+    long_ago = NOW - timedelta(days=400)
+    listed(workspace, (channel("C1", "merger"), "public"), at=long_ago)
+    row = Channel.objects.get()
+    assert row.is_public is not connected
+    store_messages(row, [said(-400 * 86400 - 60, "then"), said(1, "since")], NOW)
+    listed(workspace, (channel("C1", "merger"), "public"), live=True)
+    row.refresh_from_db()
+    assert row.is_public
+    hidden = row.messages.filter(was_private=True).values_list("text", flat=True)
+    assert list(hidden) == (["since"] if connected else [])
+
+
 def test_direct_messages_are_no_channels(workspace: Workspace) -> None:
     tally = listed(workspace, ({"id": "D1"}, "im"), ({"id": "G1"}, "mpim"), (5, "public"))
     assert results(tally) == {"skipped": 2, "quarantined": 1}
