@@ -25,14 +25,16 @@ _PERSON_FIELDS = (
     *("name", "real_name", "email", "updated"),
     *("is_bot", "is_guest", "is_external", "is_deleted"),
 )
+_NARROWING = ("is_guest", "is_external", "is_deleted")
 _CHANNEL_FIELDS = ("name", "is_archived", "is_shared", "topic", "purpose")
 _T = TypeVar("_T")
 
 
-def store_people(workspace: Workspace, raws: Iterable[object]) -> Tally:
+def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = False) -> Tally:
     """People as they are now; one known from a later profile (``updated``) stays as it is.
 
-    Of a workspace that is connected live no e-mail addresses are kept unless it wants them.
+    Of a workspace that is connected live no e-mail addresses are kept unless it wants them, and
+    there only ``live`` objects, those that Slack answers now, make somebody a full member again.
     """
     with_emails = workspace.connected_at is None or workspace.memory_settings.read_emails
     tally = Tally()
@@ -46,13 +48,16 @@ def store_people(workspace: Workspace, raws: Iterable[object]) -> Tally:
             else:
                 found.append(read if with_emails else replace(read, email=""))
         with transaction.atomic():
-            for outcome in _keep_people(workspace, found):
+            for outcome in _keep_people(workspace, found, live=live):
                 tally.end(Thing.PERSON, outcome)
     link_people(workspace)
     return tally
 
 
-def _keep_people(workspace: Workspace, found: Sequence[PersonIn]) -> list[Outcome]:
+def _keep_people(
+    workspace: Workspace, found: Sequence[PersonIn], *, live: bool
+) -> list[Outcome]:
+    only_narrows = not live and workspace.connected_at is not None
     ids = [one.slack_id for one in found]
     rows = {row.slack_id: row for row in workspace.people.filter(slack_id__in=ids)}
     new: list[Person] = []
@@ -72,6 +77,8 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn]) -> list[Outcom
             outcomes.append(skipped("forgotten"))
             continue
         before = {name: getattr(row, name) for name in _PERSON_FIELDS}
+        if only_narrows:
+            values |= {name: values[name] or before[name] for name in _NARROWING}
         values["updated"] = one.updated or row.updated
         older = 0 < one.updated < row.updated
         if older or (before == values and not row.is_placeholder):
