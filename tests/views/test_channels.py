@@ -38,6 +38,14 @@ def test_a_line_leads_to_its_message(cast: Cast) -> None:
     assert address in page
 
 
+def test_a_topic_names_only_channels_that_its_reader_may_see(cast: Cast) -> None:
+    """Slack puts a name beside each id, also that of a private channel."""
+    topic = "see <#C0PRIVATE|salaries>, <#C0PUBLIC|old> & <b>"
+    Channel.objects.filter(pk=cast.public.pk).update(topic=topic)
+    assert "see #private, #launch &amp; &lt;b&gt;</p>" in page_of(cast)
+    assert "see #salaries, #launch &amp; &lt;b&gt;</p>" in page_of(cast, "insider")
+
+
 def test_what_a_model_or_a_person_wrote_is_escaped(cast: Cast) -> None:
     make_version(memory=cast.memory, text="- <script>alert(1)</script> `<b>`", until=timezone.now())
     page = page_of(cast)
