@@ -20,11 +20,12 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         """Public ones to members of the workspace, others to their own members (fail closed).
 
         A guest or somebody from outside reads only what they are in. In a workspace connected
-        live a list of members older than a day counts as unknown; an import keeps its export's.
+        live a list of people, channels or members older than a day counts as unknown, and so does
+        all of it once Slack has ended the connection; an import keeps its export's.
         """
         public = Q(
             kind=Channel.Kind.PUBLIC,
-            workspace__in=Workspace.objects.visible_to(reader).values("pk"),
+            workspace__in=Workspace.objects.visible_to(reader).confirmed(reader).values("pk"),
         )
         return self.filter(public | Q(pk__in=self.of_members(reader).values("pk")))
 
@@ -32,7 +33,10 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         """What the reader is in, as far as that is known and fresh, or opened as an operator."""
         if reader.user_id is None:
             return self.none()
-        fresh = Q(members_known_at__isnull=False) & (
+        fresh = Q(
+            members_known_at__isnull=False,
+            workspace__in=Workspace.objects.confirmed(reader).values("pk"),
+        ) & (
             Q(workspace__connected_at__isnull=True)
             | Q(members_known_at__gte=reader.memberships_since)
         )

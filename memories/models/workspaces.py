@@ -23,6 +23,15 @@ class WorkspaceQuerySet(models.QuerySet["Workspace"]):
             | Q(people__in=reader.full_people())
         ).distinct()
 
+    def confirmed(self, reader: Reader) -> "WorkspaceQuerySet":
+        """Those of which it is known who may read what: an imported one keeps its export's word; of
+        one connected live, Slack listed people and channels within a day, and has not ended the
+        connection since."""
+        is_live = Q(slack_connection__isnull=True) | Q(slack_connection__state="live")
+        return self.filter(
+            Q(connected_at__isnull=True) | (Q(listed_at__gte=reader.memberships_since) & is_live)
+        )
+
     def entered_by(self, reader: Reader) -> "WorkspaceQuerySet":
         """Workspaces this reader has any business in: guests come in by the channels they are in."""
         if reader.reads_all_public:

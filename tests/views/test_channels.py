@@ -183,7 +183,8 @@ def test_how_far_it_is_read_from_slack(cast: Cast, values: dict[str, Any], says:
     known |= {"walked_at": timezone.now(), "members_known_at": timezone.now()}
     Channel.objects.filter(slack_id="C0PUBLIC").update(**(known | values))
     assert "Read from Slack" not in page_of(cast), "an import is no matter of Slack's"
-    Workspace.objects.update(connected_at=timezone.now(), synced_at=timezone.now())
+    now = timezone.now()
+    Workspace.objects.update(connected_at=now, synced_at=now, listed_at=now)
     page = page_of(cast)
     assert "Read from Slack" in page
     assert says in page
