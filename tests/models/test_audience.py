@@ -82,6 +82,16 @@ ROLES = {
     "member by a row, left Slack": Role(
         row="member", person={"is_deleted": True}, in_channels=True, reads=PUBLIC | TEAM
     ),
+    "admin by a row, guest in Slack": Role(
+        row="admin", person={"is_guest": True}, in_channels=True, reads=PUBLIC | PRIVATE
+    ),
+    "member by a row, external in Slack": Role(row="member", person={"is_external": True}),
+    "member by a row, in no list of people": Role(
+        row="member", person={"is_placeholder": True}, reads=PUBLIC | TEAM
+    ),
+    "guest by a row, member in Slack": Role(
+        row="guest", person={}, in_channels=True, reads=PUBLIC | PRIVATE
+    ),
     "staff": Role(account={"is_staff": True}),
     "operator": Role(account={"is_superuser": True}, reads=PUBLIC | TEAM),
     "operator with a person": Role(account={"is_superuser": True}, person={}, reads=PUBLIC | TEAM),
