@@ -48,11 +48,14 @@ class UserFactory(DjangoModelFactory):
 
 
 class WorkspaceFactory(DjangoModelFactory):
-    """``settings={"history_enabled": False}`` holds what differs from the defaults."""
+    """``settings={"history_enabled": False}`` holds what differs from the defaults. One that is
+    ``connected_at`` some moment was listed then."""
 
     class Meta:
         model = Workspace
 
+    connected_at: Any = None
+    listed_at = factory.SelfAttribute("connected_at")
     slug = factory.Sequence(lambda n: f"team{n}")
     name = factory.Sequence(lambda n: f"Team {n}")
 

@@ -12,6 +12,7 @@ from memories.admin.audience import AudienceAdmin, Kept, ReadOnly, Recorded, Vis
 from memories.admin.forgetting import Forgetting
 from memories.models import Channel, ChannelMember, Message, Reader, Segment
 from memories.pipeline.coverage import coverage_of
+from memories.rules.markup import without_labels
 from memories.rules.slacktime import from_micros
 
 
@@ -41,8 +42,8 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
         "name",
         "kind",
         "is_archived",
-        "topic",
-        "purpose",
+        "topic_as_sent",
+        "purpose_as_sent",
         "remembered_from",
         "members_known_at",
         "is_followed",
@@ -54,6 +55,14 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
         "read_from_slack",
     )
     fields = ("remember_bots", *readonly_fields)
+
+    @admin.display(description=_("topic"))
+    def topic_as_sent(self, channel: Channel) -> str:
+        return without_labels(channel.topic)
+
+    @admin.display(description=_("purpose"))
+    def purpose_as_sent(self, channel: Channel) -> str:
+        return without_labels(channel.purpose)
 
     @admin.display(description=_("remembered from"), ordering="start_us")
     def remembered_from(self, channel: Channel) -> datetime | None:
@@ -93,7 +102,7 @@ class MessageAdmin(Forgetting, ReadOnly, AudienceAdmin):
         "thread_ts",
         "author",
         "username",
-        "text",
+        "text_as_sent",
         "state",
         "subtype",
         "is_notice",
@@ -105,7 +114,7 @@ class MessageAdmin(Forgetting, ReadOnly, AudienceAdmin):
         "segment",
         "thread_segment",
         "stored_at",
-        "raw",
+        "raw_as_sent",
     )
 
     @admin.display(description=_("sent"), ordering="micros")
@@ -118,7 +127,15 @@ class MessageAdmin(Forgetting, ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("text"))
     def beginning(self, message: Message) -> str:
-        return preview(message.text)
+        return preview(without_labels(message.text))
+
+    @admin.display(description=_("text"))
+    def text_as_sent(self, message: Message) -> str:
+        return without_labels(message.text)
+
+    @admin.display(description=_("as received"))
+    def raw_as_sent(self, message: Message) -> str:
+        return without_labels(message.raw)
 
 
 @admin.register(Segment)

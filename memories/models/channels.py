@@ -20,11 +20,12 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         """Public ones to members of the workspace, others to their own members (fail closed).
 
         A guest or somebody from outside reads only what they are in. In a workspace connected
-        live a list of members older than a day counts as unknown; an import keeps its export's.
+        live a list of people, channels or members older than a day counts as unknown, and so does
+        all of it once Slack has ended the connection; an import keeps its export's.
         """
         public = Q(
             kind=Channel.Kind.PUBLIC,
-            workspace__in=Workspace.objects.visible_to(reader).values("pk"),
+            workspace__in=Workspace.objects.visible_to(reader).confirmed(reader).values("pk"),
         )
         return self.filter(public | Q(pk__in=self.of_members(reader).values("pk")))
 
@@ -32,7 +33,10 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         """What the reader is in, as far as that is known and fresh, or opened as an operator."""
         if reader.user_id is None:
             return self.none()
-        fresh = Q(members_known_at__isnull=False) & (
+        fresh = Q(
+            members_known_at__isnull=False,
+            workspace__in=Workspace.objects.confirmed(reader).values("pk"),
+        ) & (
             Q(workspace__connected_at__isnull=True)
             | Q(members_known_at__gte=reader.memberships_since)
         )
@@ -163,12 +167,12 @@ class Channel(models.Model):
 
     def has_guests(self) -> bool:
         """Whether anybody may read this channel who may not read the rest of the workspace; where
-        its members are unknown, whether the workspace has such people at all. A channel shared with
-        another organisation has some of theirs, whom no list may name."""
+        its members are unknown, or somebody came since, whether the workspace has such people at
+        all. A channel shared with another organisation has some of theirs, whom no list may name."""
         if self.is_shared:
             return True
-        people = self.people if self.members_known_at else self.workspace.people
-        return people.filter(Q(is_guest=True) | Q(is_external=True)).exists()
+        is_known = self.members_known_at is not None and not self.members_have_changed
+        return (self.people if is_known else self.workspace.people).narrow().exists()
 
     def describe(self, values: dict[str, Any]) -> bool:
         """Save what Slack now says of the channel; True when any of it is new."""
@@ -277,6 +281,10 @@ class Channel(models.Model):
         """Nobody reads more by it: the next sync asks Slack for the whole list."""
         self.members_changed_at = at
         self.save(update_fields=["members_changed_at"])
+
+    def lock(self) -> "Channel":
+        """Nobody else changes it until this transaction ends; as it is now."""
+        return Channel.objects.select_for_update(no_key=True).get(pk=self.pk)
 
     def members_were_known(self, at: datetime) -> None:
         """Its list of members was complete at that moment."""

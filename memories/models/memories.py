@@ -33,7 +33,7 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
             Q(channel__in=Channel.objects.visible_to(reader).values("pk"))
             | Q(
                 channel__isnull=True,
-                workspace__in=Workspace.objects.visible_to(reader).values("pk"),
+                workspace__in=Workspace.objects.visible_to(reader).confirmed(reader).values("pk"),
             )
         )
 

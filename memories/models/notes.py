@@ -39,7 +39,7 @@ class NoteQuerySet(models.QuerySet["Note"]):
             )
             | Q(
                 channel__isnull=True,
-                workspace__in=Workspace.objects.visible_to(reader).values("pk"),
+                workspace__in=Workspace.objects.visible_to(reader).confirmed(reader).values("pk"),
             )
         )
 

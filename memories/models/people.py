@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.db import models, transaction
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
@@ -21,6 +22,16 @@ class PersonQuerySet(models.QuerySet["Person"]):
     def names(self) -> dict[str, str]:
         """Display names by Slack id."""
         return dict(self.values_list("slack_id", "name"))
+
+    def full(self) -> "PersonQuerySet":
+        """Members of the team, as a list of people told: they see all public channels."""
+        return self.filter(is_guest=False, is_external=False, is_placeholder=False)
+
+    def narrow(self) -> "PersonQuerySet":
+        """Guests, people from outside, and those whom no list of people knows: they see only what
+        they are in. Bots are in no list either, and read nothing here."""
+        is_unknown = Q(is_placeholder=True, is_bot=False)
+        return self.filter(Q(is_guest=True) | Q(is_external=True) | is_unknown)
 
     def who_may_sign_in(self) -> "PersonQuerySet":
         """Members and guests of the team itself, as Slack lists them now."""

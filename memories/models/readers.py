@@ -43,7 +43,7 @@ class Reader:
 
     @property
     def memberships_since(self) -> datetime:
-        """In a connected workspace, a membership confirmed before this no longer counts."""
+        """In a connected workspace, what was confirmed before this of who may read no longer counts."""
         return (self.now or timezone.now()) - MEMBERSHIP_LASTS
 
     def people(self) -> "PersonQuerySet":
@@ -64,4 +64,4 @@ class Reader:
 
     def full_people(self) -> "PersonQuerySet":
         """Those of them who see all public channels: neither guests nor from outside."""
-        return self.people().filter(is_guest=False, is_external=False)
+        return self.people().full()

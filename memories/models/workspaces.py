@@ -15,13 +15,30 @@ from memories.rules.settings import MemorySettings, read_setting, read_settings
 
 class WorkspaceQuerySet(models.QuerySet["Workspace"]):
     def visible_to(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Workspaces whose public channels this reader may read; guests are not among them."""
+        """Workspaces whose public channels this reader may read; guests are not among them.
+
+        Where Slack and an operator's row say different things of somebody, the stricter counts: a
+        guest in Slack is one with any role, and who is a guest here is one whatever Slack says.
+        """
         if reader.reads_all_public:
             return self
+        full = reader.full_people().values("workspace")
+        guests = reader.people().filter(Q(is_guest=True) | Q(is_external=True)).values("workspace")
+        rows = Member.objects.filter(user=reader.user_id)
+        reading = rows.filter(role__in=Member.READING).values("workspace")
         return self.filter(
-            Q(members__user=reader.user_id, members__role__in=Member.READING)
-            | Q(people__in=reader.full_people())
-        ).distinct()
+            Q(pk__in=full) | (Q(pk__in=reading) & ~Q(pk__in=guests)),
+            ~Q(pk__in=rows.filter(role=Member.Role.GUEST).values("workspace")),
+        )
+
+    def confirmed(self, reader: Reader) -> "WorkspaceQuerySet":
+        """Those of which it is known who may read what: an imported one keeps its export's word; of
+        one connected live, Slack listed people and channels within a day, and has not ended the
+        connection since."""
+        is_live = Q(slack_connection__isnull=True) | Q(slack_connection__state="live")
+        return self.filter(
+            Q(connected_at__isnull=True) | (Q(listed_at__gte=reader.memberships_since) & is_live)
+        )
 
     def entered_by(self, reader: Reader) -> "WorkspaceQuerySet":
         """Workspaces this reader has any business in: guests come in by the channels they are in."""

@@ -1,8 +1,7 @@
 """generation → request: what the summariser is shown, read from the rows as they are now."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from itertools import count
 
 from memories.models import (
@@ -42,18 +41,14 @@ class Question:
 
 @dataclass
 class Asker:
-    """Builds the questions of one pass over one workspace; names are read once."""
+    """Builds the questions of one pass over one workspace. Who reads a channel, and what may be
+    called by name, is looked up for each: it may change in the middle of a pass."""
 
     workspace: Workspace
-    _guests: dict[int, bool] = field(default_factory=dict)
 
     @property
     def settings(self) -> MemorySettings:
         return self.workspace.memory_settings
-
-    @cached_property
-    def names(self) -> Names:
-        return Names.public(self.workspace)
 
     def question(self, generation: Generation) -> Question:
         memory = generation.memory
@@ -146,8 +141,9 @@ class Asker:
         refs = count(1)
         existing, cites = _memory_lines(base_lines, refs)
         # Guests, who may be among its readers, do not know the names of other channels.
-        others = {} if self._has_guests(channel) else self.names.channels
-        names = Names(self.names.people, {**others, channel.slack_id: channel.name})
+        known = Names.public(self.workspace)
+        others = {} if channel.has_guests() else known.channels
+        names = Names(known.people, {**others, channel.slack_id: channel.name})
         lines = [
             MessageLine(
                 ref=next(refs),
@@ -230,7 +226,7 @@ class Asker:
 
     def _workspace_reference(self, output: Memory) -> list[Reference]:
         channel = output.channel
-        if channel is None or self._has_guests(channel):
+        if channel is None or channel.has_guests():
             return []
         memory = (
             Memory.objects.with_current()
@@ -246,21 +242,15 @@ class Asker:
 
     def _refer(self, name: str, source: Memory, output: Memory) -> Reference:
         """A memory's text beside what is summarised. Raises MixedAudience, whoever asked for it,
-        unless each reader of the output may read it."""
+        unless each reader of the output may read it: guests do not know the workspace's memory."""
         version, channel = source.current, output.channel
         is_own = channel is not None and source.channel_id == channel.pk
         is_wider = source.channel_id is None and channel is not None
         if version is None or version.audience != MemoryVersion.Audience.SCOPE:
             raise MixedAudience(f"{source.pk} for {output.pk}")
-        if not (is_own or (is_wider and channel and not self._has_guests(channel))):
+        if not (is_own or (is_wider and channel and not channel.has_guests())):
             raise MixedAudience(f"{source.pk} for {output.pk}")
         return Reference(name, for_model(version.content), same_memory=source.pk == output.pk)
-
-    def _has_guests(self, channel: Channel) -> bool:
-        """Guests read the channel but not the workspace's memory: its text must not reach them."""
-        if channel.pk not in self._guests:
-            self._guests[channel.pk] = channel.has_guests()
-        return self._guests[channel.pk]
 
 
 def _channel(memory: Memory) -> Channel:

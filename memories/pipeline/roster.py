@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import transaction
 
@@ -25,14 +25,16 @@ _PERSON_FIELDS = (
     *("name", "real_name", "email", "updated"),
     *("is_bot", "is_guest", "is_external", "is_deleted"),
 )
+_NARROWING = ("is_guest", "is_external", "is_deleted")
 _CHANNEL_FIELDS = ("name", "is_archived", "is_shared", "topic", "purpose")
 _T = TypeVar("_T")
 
 
-def store_people(workspace: Workspace, raws: Iterable[object]) -> Tally:
+def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = False) -> Tally:
     """People as they are now; one known from a later profile (``updated``) stays as it is.
 
-    Of a workspace that is connected live no e-mail addresses are kept unless it wants them.
+    Of a workspace that is connected live no e-mail addresses are kept unless it wants them, and
+    there only ``live`` objects, those that Slack answers now, make somebody a full member again.
     """
     with_emails = workspace.connected_at is None or workspace.memory_settings.read_emails
     tally = Tally()
@@ -46,13 +48,16 @@ def store_people(workspace: Workspace, raws: Iterable[object]) -> Tally:
             else:
                 found.append(read if with_emails else replace(read, email=""))
         with transaction.atomic():
-            for outcome in _keep_people(workspace, found):
+            for outcome in _keep_people(workspace, found, live=live):
                 tally.end(Thing.PERSON, outcome)
     link_people(workspace)
     return tally
 
 
-def _keep_people(workspace: Workspace, found: Sequence[PersonIn]) -> list[Outcome]:
+def _keep_people(
+    workspace: Workspace, found: Sequence[PersonIn], *, live: bool
+) -> list[Outcome]:
+    only_narrows = not live and workspace.connected_at is not None
     ids = [one.slack_id for one in found]
     rows = {row.slack_id: row for row in workspace.people.filter(slack_id__in=ids)}
     new: list[Person] = []
@@ -72,6 +77,8 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn]) -> list[Outcom
             outcomes.append(skipped("forgotten"))
             continue
         before = {name: getattr(row, name) for name in _PERSON_FIELDS}
+        if only_narrows:
+            values |= {name: values[name] or before[name] for name in _NARROWING}
         values["updated"] = one.updated or row.updated
         older = 0 < one.updated < row.updated
         if older or (before == values and not row.is_placeholder):
@@ -137,7 +144,8 @@ def store_channels(
 
     ``known_at``: the moment that the objects describe; one that tells of an earlier moment than
     the row's changes nothing. Only ``live`` objects, those that Slack answers now, may turn a
-    private channel public: an export may be older than the day it became private.
+    private channel public, or bring a new one to a connected workspace that is public at once: an
+    export may be older than the day it became private.
     """
     tally = Tally()
     for batch in _batches(raws, CHANNELS_IN_A_BATCH):
@@ -154,12 +162,16 @@ def store_channels(
 def _keep_channel(
     workspace: Workspace, found: ChannelIn, known_at: datetime, *, live: bool
 ) -> Outcome:
-    values = {name: getattr(found, name) for name in _CHANNEL_FIELDS}
+    values: dict[str, Any] = {name: getattr(found, name) for name in _CHANNEL_FIELDS}
     if found.kind == Channel.Kind.IM:
         values["name"] = _names_of(workspace, found)
     row = workspace.channels.filter(slack_id=found.slack_id).first()
     if row is None:
-        row = workspace.channels.create(slack_id=found.slack_id, kind=found.kind, **values)
+        values["kind"] = found.kind
+        if not live and workspace.connected_at and found.kind == Channel.Kind.PUBLIC:
+            # Public once: until Slack itself lists it as such it may have been closed since.
+            values |= {"kind": Channel.Kind.PRIVATE, "private_since": known_at}
+        row = workspace.channels.create(slack_id=found.slack_id, **values)
         outcome = STORED
     elif row.members_known_at and known_at < row.members_known_at:
         return DUPLICATE
@@ -185,12 +197,16 @@ def _names_of(workspace: Workspace, found: ChannelIn) -> str:
 
 
 def set_members(channel: Channel, slack_ids: Sequence[str], known_at: datetime) -> bool:
-    """The channel's complete list of members as of ``known_at``; True when it changed."""
+    """The channel's complete list of members as of ``known_at``; True when it changed. Of a moment
+    before somebody came or went, it may hold who left, so that it brings nobody in."""
     known: dict[str, int] = {}
     with transaction.atomic():
         people_by_id(channel.workspace, dict.fromkeys(slack_ids, ("", "")), known)
         wanted = set(known.values())
+        changed_at = channel.lock().members_changed_at
         held = set(channel.memberships.values_list("person_id", flat=True))
+        if changed_at and changed_at >= known_at:
+            wanted &= held
         channel.memberships.filter(person__in=held - wanted).delete()
         ChannelMember.objects.bulk_create(
             ChannelMember(channel=channel, person_id=pk) for pk in sorted(wanted - held)

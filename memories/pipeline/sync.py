@@ -237,7 +237,7 @@ class _Sync:
     def _roster(self, *, private: bool) -> None:
         self._connect(self.client.identity())
         for page in self.client.people():
-            self.report.tally.add(store_people(self.workspace, page))
+            self.report.tally.add(store_people(self.workspace, page, live=True))
         self._channels(private=private)
         self.workspace.has_been_listed(self.now)
 

@@ -59,6 +59,7 @@ _INLINE = re.compile(
 )
 _UNSTYLED = re.compile(r"<[^<>\n]*>|`[^`\n]+`|:[a-z0-9_+'-]{1,80}:")
 _STYLE = re.compile(r"[*_~]")
+_LABEL = re.compile(r"(<#[^<>|]*)\|[^<>]*>")
 _REF_IN_CODE = re.compile(r"<([^<>\n]+)>")
 _ID = re.compile(r"[A-Z0-9]{2,40}")
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s]+", re.IGNORECASE)
@@ -66,6 +67,12 @@ _ENTITY = re.compile(r"&(amp|lt|gt);")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">"}
 _QUOTE = "&gt;"
 _FENCE = "```"
+
+
+def without_labels(text: str) -> str:
+    """The markup as sent, without the names that Slack puts beside the ids of channels: one of
+    them may be a private channel's."""
+    return _LABEL.sub(r"\1>", text) if "<#" in text else text
 
 
 def unescape(text: str) -> str:

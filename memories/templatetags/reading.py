@@ -18,6 +18,7 @@ from memories.rules.segments import Trigger
 from memories.rules.slacktime import from_micros
 from memories.rules.tokens import estimate
 from memories.views import paths
+from memories.views.messages import topic_words
 from memories.views.shown import shape_of
 from memories.views.texts import line_text, message_text, text_lang
 
@@ -213,6 +214,7 @@ register.filter(text_lang)
 register.filter(line_text)
 register.filter("words", words_of)
 register.simple_tag(message_text)
+register.simple_tag(topic_words)
 
 
 # Drawings

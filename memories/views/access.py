@@ -51,7 +51,16 @@ class Place:
     @cached_property
     def reads_workspace(self) -> bool:
         """Guests come in by their channels and do not read the workspace's own memory."""
-        return Workspace.objects.visible_to(self.reader).filter(pk=self.workspace.pk).exists()
+        readable = Workspace.objects.visible_to(self.reader).confirmed(self.reader)
+        return readable.filter(pk=self.workspace.pk).exists()
+
+    @cached_property
+    def is_hidden(self) -> bool:
+        """Whether nobody is shown anything, since Slack does not confirm who may read it."""
+        if self.workspace.connected_at is None:
+            return False
+        confirmed = Workspace.objects.confirmed(self.reader)
+        return not confirmed.filter(pk=self.workspace.pk).exists()
 
     @cached_property
     def held_back(self) -> int:

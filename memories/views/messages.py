@@ -127,7 +127,7 @@ def show_messages(
 ) -> list[ShownMessage]:
     """One query, for the names of the people mentioned; ``numbers`` are sources by ts."""
     found = list(messages)
-    names = _names_in(found, place)
+    names = _names_in((message.text for message in found), place)
     zone = place.workspace.memory_settings.zone
     shown: list[ShownMessage] = []
     for message in found:
@@ -154,11 +154,16 @@ def show_messages(
 def first_words(messages: Iterable[Message], place: Place) -> dict[str, str]:
     """The beginnings of messages as plain words, by ts."""
     found = list(messages)
-    names = _names_in(found, place)
+    names = _names_in((message.text for message in found), place)
     return {
         message.ts: Truncator(" ".join(plain(marked(message.text), names).split())).chars(80)
         for message in found
     }
+
+
+def topic_words(channel: Channel, place: Place) -> str:
+    """The channel's topic as plain words: it may mention others, as messages do."""
+    return plain(marked(channel.topic), _names_in([channel.topic], place))
 
 
 def thread_path(place: Place, channel: Channel, message: Message) -> str:
@@ -202,9 +207,9 @@ def _version(request: UserRequest, place: Place) -> MemoryVersion | None:
     return version
 
 
-def _names_in(messages: Iterable[Message], place: Place) -> Names:
-    """The names that these messages mention, as far as the reader may see them."""
-    ids = {slack_id for message in messages for slack_id in _MENTIONED.findall(message.text)}
+def _names_in(texts: Iterable[str], place: Place) -> Names:
+    """The names that these texts mention, as far as the reader may see them."""
+    ids = {slack_id for text in texts for slack_id in _MENTIONED.findall(text)}
     people = Person.objects.filter(workspace=place.workspace, slack_id__in=ids).names()
     channels = {slack_id: channel.name for slack_id, channel in place.channels_by_id.items()}
     return Names(people, channels)

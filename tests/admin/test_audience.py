@@ -3,6 +3,7 @@
 Every text of a private channel carries a word; a crawl over all pages of the admin looks for it.
 """
 
+import json
 import re
 from decimal import Decimal
 from html import unescape
@@ -314,6 +315,21 @@ def test_every_model_has_its_page(client, team):
         if model._meta.app_label == "memories":
             assert model_admin.search_fields, model
             assert len(model_admin.list_display) > 1, model
+
+
+def test_the_name_that_slack_puts_beside_an_id_is_not_shown(client, team):
+    label = f"see <#{PRIVATE_ID}|{CANARY}-room>"
+    room = ChannelFactory(workspace=team, topic=label, purpose=label)
+    message = MessageFactory(channel=room, text=label, raw=json.dumps({"text": label}))
+    client.force_login(operator(team))
+    for row in (room, message):
+        for page in ("changelist", "change"):
+            name = f"admin:memories_{row._meta.model_name}_{page}"
+            address = reverse(name, args=[row.pk] if page == "change" else [])
+            told = unescape(client.get(address).content.decode())
+            assert CANARY not in told
+            is_told = page == "change" or row is message
+            assert (f"<#{PRIVATE_ID}>" in told) is is_told
 
 
 def test_choices_offer_no_private_channel(client, team):

@@ -150,11 +150,7 @@ class _Round:
             yield f"widened {read}", read in after and read not in before | self._truth()
         if self.way == "stale":
             for reader, channel in self._all():
-                is_open = channel in ("C1", "C2", "C6")  # still called public, as far as known
-                yield (
-                    f"widened, stale {reader} {channel}",
-                    ((reader, channel) in after and (not is_open or reader == GUEST)),
-                )
+                yield f"widened, stale {reader} {channel}", (reader, channel) in after
         self.slack.heal()
         healed = later + 2 * HOUR
         self._sync(healed)

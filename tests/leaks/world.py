@@ -121,7 +121,12 @@ class World:
 
     def _workspace(self, slug: str, team_id: str) -> Workspace:
         return Workspace.objects.create(
-            slug=slug, name=slug, team_id=team_id, connected_at=self.now, synced_at=self.now
+            slug=slug,
+            name=slug,
+            team_id=team_id,
+            connected_at=self.now,
+            synced_at=self.now,
+            listed_at=self.now,
         )
 
     def _place(self, team: Workspace, name: str, kind: str, roles: tuple[str, ...]) -> None:
@@ -296,7 +301,7 @@ class World:
     def _person(self, role: str, **raw: Any) -> None:
         person = self.people[role]
         told = {"id": person.slack_id, "name": person.name, "team_id": "T1", **raw}
-        store_people(self.team, [told])
+        store_people(self.team, [told], live=True)
 
     def _leave(self) -> None:
         self._members("ember", "admin")

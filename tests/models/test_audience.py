@@ -21,6 +21,7 @@ from memories.models import (
     Person,
     Reader,
     Segment,
+    SlackConnection,
     Workspace,
 )
 from memories.rules.memory import MemoryType
@@ -69,6 +70,9 @@ ROLES = {
         person={"is_external": True}, in_channels=True, reads=PUBLIC | PRIVATE
     ),
     "external elsewhere": Role(person={"is_external": True}),
+    "in no list of people": Role(
+        person={"is_placeholder": True}, in_channels=True, reads=PUBLIC | PRIVATE
+    ),
     "deactivated in Slack": Role(person={"is_deleted": True}, in_channels=True),
     "account switched off": Role(account={"is_active": False}, person={}, in_channels=True),
     "member by a row": Role(row="member", reads=PUBLIC | TEAM),
@@ -77,6 +81,16 @@ ROLES = {
     "guest by a row": Role(row="guest"),
     "member by a row, left Slack": Role(
         row="member", person={"is_deleted": True}, in_channels=True, reads=PUBLIC | TEAM
+    ),
+    "admin by a row, guest in Slack": Role(
+        row="admin", person={"is_guest": True}, in_channels=True, reads=PUBLIC | PRIVATE
+    ),
+    "member by a row, external in Slack": Role(row="member", person={"is_external": True}),
+    "member by a row, in no list of people": Role(
+        row="member", person={"is_placeholder": True}, reads=PUBLIC | TEAM
+    ),
+    "guest by a row, member in Slack": Role(
+        row="guest", person={}, in_channels=True, reads=PUBLIC | PRIVATE
     ),
     "staff": Role(account={"is_staff": True}),
     "operator": Role(account={"is_superuser": True}, reads=PUBLIC | TEAM),
@@ -204,6 +218,37 @@ def test_memberships_of_a_connected_workspace_grow_old(rows):
     reader = reader_of(ROLES["member in the channels"])
     later = Reader(reader.user_id, now=NOW + timedelta(seconds=1))
     check(later, PUBLIC | TEAM | {"private"})
+
+
+IMPORTED = {"public", "private", "home-team"}
+
+
+@pytest.mark.parametrize("role", ["member in the channels", "operator in the channels"])
+@pytest.mark.parametrize("state", ["revoked", "uninstalled"])
+def test_when_slack_ends_the_connection_all_is_hidden_until_there_is_a_new_one(rows, role, state):
+    reader = reader_of(ROLES[role])
+    for workspace in Workspace.objects.all():  # of one that is not connected it means nothing
+        connection = SlackConnection.objects.of(workspace)
+        connection.keep_token("xoxb-1-abcd", by=None)
+        connection.stops(state, "Slack says so.", NOW)
+    check(reader, IMPORTED)
+    check(Reader.public(NOW), {"public", "home-team"})
+    for connection in SlackConnection.objects.all():
+        connection.keep_token("xoxb-2-efgh", by=None)
+    check(reader, PUBLIC | TEAM | PRIVATE)
+
+
+@pytest.mark.parametrize("role", ["member in the channels", "operator in the channels"])
+def test_lists_of_people_and_channels_grow_old_too(rows, role):
+    """Somebody may have been deactivated since, or a channel closed."""
+    reader = reader_of(ROLES[role])
+    Channel.objects.exclude(members_known_at=None).update(members_known_at=NOW + 2 * DAY)
+    check(Reader(reader.user_id, reader.is_operator, now=NOW + DAY), PUBLIC | TEAM | PRIVATE | {"stale"})
+    late = NOW + DAY + timedelta(seconds=1)
+    check(Reader(reader.user_id, reader.is_operator, now=late), IMPORTED)
+    check(Reader.public(late), {"public", "home-team"})
+    Workspace.objects.filter(slug="live").update(listed_at=None)
+    check(reader, IMPORTED)
 
 
 def test_a_channel_of_unknown_kind_is_private():

@@ -428,6 +428,54 @@ def test_a_reference_that_not_all_may_read_is_refused(team):
         Asker(team)._refer("memory", workspace_memory(open_), long(open_))
 
 
+@pytest.mark.parametrize(
+    "somebody",
+    [{"is_guest": True}, {"is_external": True}, {"is_placeholder": True}],
+    ids=["a guest", "from outside", "in no list of people"],
+)
+def test_who_comes_in_the_middle_of_a_pass_is_counted(team, somebody):
+    """The workspace's text and names of channels are left out from then on."""
+    channel, other = make_channel(team, "aurora"), make_channel(team, "fjord")
+    make_workspace_memory(workspace=team, texts=["- WORKSPACEWORD was decided"])
+    MessageFactory(channel=channel, at=MONDAY + HOUR, text=f"see <#{other.slack_id}>")
+    generation = Generation.objects.create(
+        memory=short(channel), as_of_us=to_micros(LATER), input_key="x", provisional=True
+    )
+    asker = Asker(team)
+
+    def told():
+        again = Generation.objects.with_memory().get(pk=generation.pk)
+        words = repr(asker.question(again).request)
+        return "WORKSPACEWORD" in words, "fjord-room" in words
+
+    assert told() == (True, True)
+    channel.memberships.create(person=PersonFactory(workspace=team, **somebody))
+    assert told() == (False, False)
+
+
+def test_a_name_that_turns_private_in_the_middle_of_a_pass_is_not_said(team):
+    channel, other = make_channel(team, "aurora"), make_channel(team, "fjord")
+    MessageFactory(channel=channel, at=MONDAY + HOUR, text=f"see <#{other.slack_id}>")
+    generation = Generation.objects.create(
+        memory=short(channel), as_of_us=to_micros(LATER), input_key="x", provisional=True
+    )
+    asker = Asker(team)
+    assert "fjord-room" in repr(asker.question(generation).request)
+    slack_says(other, is_private=True)
+    assert "fjord-room" not in repr(asker.question(generation).request)
+
+
+def test_where_somebody_came_or_went_since_a_guest_anywhere_counts(team):
+    channel = make_channel(team, "aurora")
+    PersonFactory(workspace=team, is_guest=True)
+    PersonFactory(workspace=team, is_bot=True, is_placeholder=True)
+    assert not channel.has_guests()
+    channel.read_members_again(timezone.now())
+    assert channel.has_guests()
+    channel.members_were_known(timezone.now())
+    assert not channel.has_guests()
+
+
 # -- while a model is thinking
 
 

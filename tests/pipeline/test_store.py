@@ -346,6 +346,29 @@ def test_people(workspace: Workspace) -> None:
     assert Person.objects.names() == {"U1": "Anna", "U2": "Bob"}
 
 
+@pytest.mark.parametrize(
+    ("connected", "live", "stays"),
+    [(True, False, True), (True, True, False), (False, False, False)],
+    ids=["an export", "slack itself", "before there is a connection"],
+)
+@pytest.mark.parametrize("updated", [0, 30], ids=["undated", "dated"])
+def test_only_slack_itself_makes_a_full_member_again(
+    workspace: Workspace, connected: bool, live: bool, stays: bool, updated: int
+) -> None:
+    workspace.connected_at = NOW if connected else None
+    narrow = {"UG": {"is_restricted": True}, "UX": {"is_stranger": True}, "UD": {"deleted": True}}
+    people = [person(key, updated=20) | told for key, told in narrow.items()]
+    store_people(workspace, people, live=True)
+    again = [
+        person(key, updated=updated) | {name: False for name in told} for key, told in narrow.items()
+    ]
+    store_people(workspace, again, live=live)
+    rows = {row.slack_id: row for row in Person.objects.all()}
+    found = (rows["UG"].is_guest, rows["UX"].is_external, rows["UD"].is_deleted)
+    assert found == (stays,) * 3
+    assert results(store_people(workspace, again, live=live)) == {"duplicate": 3}
+
+
 def test_a_placeholder_is_completed_by_a_list(general: Channel) -> None:
     store_messages(general, [said(1, "a", user="U1")], NOW)
     tally = store_people(general.workspace, [person("U1", "Ann")])
@@ -393,6 +416,24 @@ def test_only_slack_itself_opens_a_private_channel(
     listed(workspace, (channel("C1", "a"), held))
     listed(workspace, (channel("C1", "a"), told), live=live)
     assert Channel.objects.get().kind == kept
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_an_old_export_brings_no_public_channel_to_a_connected_workspace(
+    connected: bool, workspace: Workspace
+) -> None:
+    """Slack does not list it: it may have been closed since, and then what is said is private."""
+    workspace.connected_at = NOW if connected else None
+    long_ago = NOW - timedelta(days=400)
+    listed(workspace, (channel("C1", "merger"), "public"), at=long_ago)
+    row = Channel.objects.get()
+    assert row.is_public is not connected
+    store_messages(row, [said(-400 * 86400 - 60, "then"), said(1, "since")], NOW)
+    listed(workspace, (channel("C1", "merger"), "public"), live=True)
+    row.refresh_from_db()
+    assert row.is_public
+    hidden = row.messages.filter(was_private=True).values_list("text", flat=True)
+    assert list(hidden) == (["since"] if connected else [])
 
 
 def test_direct_messages_are_no_channels(workspace: Workspace) -> None:

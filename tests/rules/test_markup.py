@@ -1,6 +1,6 @@
 import pytest
 
-from memories.rules.markup import Kind, Token, escape, parse, plain, unescape
+from memories.rules.markup import Kind, Token, escape, parse, plain, unescape, without_labels
 
 
 class Known:
@@ -154,3 +154,17 @@ def test_escape_is_undone_by_unescape() -> None:
     typed = "a & b <@U1> &lt; &amp;amp; >"
     assert unescape(escape(typed)) == typed
     assert plain(escape(typed), NAMES) == typed
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("no channel <https://a.example|label> <@U1|ann>",) * 2,
+        ("in <#C1> and <#C2|merger> there", "in <#C1> and <#C2> there"),
+        ("<#C2|two\nlines>", "<#C2>"),
+        ('{"text": "<#C2|\\u5408\\u4f75>"}', '{"text": "<#C2>"}'),
+        ("a < b # c | d >",) * 2,
+    ],
+)
+def test_without_the_names_that_stand_beside_ids_of_channels(sent: str, shown: str) -> None:
+    assert without_labels(sent) == shown

@@ -38,6 +38,14 @@ def test_a_line_leads_to_its_message(cast: Cast) -> None:
     assert address in page
 
 
+def test_a_topic_names_only_channels_that_its_reader_may_see(cast: Cast) -> None:
+    """Slack puts a name beside each id, also that of a private channel."""
+    topic = "see <#C0PRIVATE|salaries>, <#C0PUBLIC|old> & <b>"
+    Channel.objects.filter(pk=cast.public.pk).update(topic=topic)
+    assert "see #private, #launch &amp; &lt;b&gt;</p>" in page_of(cast)
+    assert "see #salaries, #launch &amp; &lt;b&gt;</p>" in page_of(cast, "insider")
+
+
 def test_what_a_model_or_a_person_wrote_is_escaped(cast: Cast) -> None:
     make_version(memory=cast.memory, text="- <script>alert(1)</script> `<b>`", until=timezone.now())
     page = page_of(cast)
@@ -175,7 +183,8 @@ def test_how_far_it_is_read_from_slack(cast: Cast, values: dict[str, Any], says:
     known |= {"walked_at": timezone.now(), "members_known_at": timezone.now()}
     Channel.objects.filter(slack_id="C0PUBLIC").update(**(known | values))
     assert "Read from Slack" not in page_of(cast), "an import is no matter of Slack's"
-    Workspace.objects.update(connected_at=timezone.now(), synced_at=timezone.now())
+    now = timezone.now()
+    Workspace.objects.update(connected_at=now, synced_at=now, listed_at=now)
     page = page_of(cast)
     assert "Read from Slack" in page
     assert says in page

@@ -1,9 +1,11 @@
 """The banner that Slack takes our token no more: who is told what."""
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
-from memories.models import SlackConnection
+from memories.models import Channel, SlackConnection, Workspace
 from tests.factories import WorkspaceFactory
 from tests.views.conftest import Cast
 from tests.views.test_banner import ADMINS, MEMBERS, banner
@@ -42,3 +44,33 @@ def test_of_another_workspace_nothing_is_told(cast: Cast) -> None:
     other = SlackConnection.objects.of(WorkspaceFactory())
     other.stops("revoked", "Slack says so.", timezone.now())
     assert banner(cast.clients["member"], cast.path()) == ""
+
+
+@pytest.mark.parametrize("way", ["uninstalled", "revoked", "not asked for a day"])
+def test_a_connected_workspace_hides_everything_until_slack_is_asked_again(
+    cast: Cast, way: str
+) -> None:
+    now = timezone.now()
+    Workspace.objects.update(connected_at=now, listed_at=now)
+    Channel.objects.update(members_known_at=now)
+    assert banner(cast.clients["member"], cast.path()) == ""
+    if way in WORDS:
+        stop(cast, way)
+    else:
+        Workspace.objects.update(listed_at=now - timedelta(hours=25))
+    for name in (*MEMBERS, "guest"):
+        told = banner(cast.clients[name], cast.path())
+        assert "hidden until it has been asked again" in told
+        assert "What was read stays" not in told
+        assert (WORDS.get(way, "See how the connection") in told) is (
+            name in ADMINS if way not in WORDS else name != "guest"
+        )
+        page = cast.clients[name].get(cast.path()).content.decode()
+        assert "All of them are hidden" in page and "launch" not in page
+        assert (f'href="{cast.path("slack/")}"' in told) is (name in ADMINS)
+        for path in (cast.path("c/C0PUBLIC/"), f"/m/{cast.memory.pk}/versions/"):
+            assert cast.clients[name].get(path).status_code == 404
+    assert cast.clients["insider"].get(cast.path("slack/")).status_code == 200
+    Workspace.objects.update(listed_at=now)
+    SlackConnection.objects.all().delete()
+    assert cast.clients["member"].get(cast.path("c/C0PUBLIC/")).status_code == 200
