@@ -172,7 +172,10 @@ class Channel(models.Model):
         if self.is_shared:
             return True
         is_known = self.members_known_at is not None and not self.members_have_changed
-        return (self.people if is_known else self.workspace.people).narrow().exists()
+        narrow = Person.objects.narrow()
+        if is_known:
+            return narrow.filter(channels=self).exists()
+        return narrow.filter(workspace=self.workspace_id).exists()
 
     def describe(self, values: dict[str, Any]) -> bool:
         """Save what Slack now says of the channel; True when any of it is new."""

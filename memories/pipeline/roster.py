@@ -54,9 +54,7 @@ def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = F
     return tally
 
 
-def _keep_people(
-    workspace: Workspace, found: Sequence[PersonIn], *, live: bool
-) -> list[Outcome]:
+def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool) -> list[Outcome]:
     only_narrows = not live and workspace.connected_at is not None
     ids = [one.slack_id for one in found]
     rows = {row.slack_id: row for row in workspace.people.filter(slack_id__in=ids)}

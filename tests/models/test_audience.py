@@ -243,7 +243,10 @@ def test_lists_of_people_and_channels_grow_old_too(rows, role):
     """Somebody may have been deactivated since, or a channel closed."""
     reader = reader_of(ROLES[role])
     Channel.objects.exclude(members_known_at=None).update(members_known_at=NOW + 2 * DAY)
-    check(Reader(reader.user_id, reader.is_operator, now=NOW + DAY), PUBLIC | TEAM | PRIVATE | {"stale"})
+    check(
+        Reader(reader.user_id, reader.is_operator, now=NOW + DAY),
+        PUBLIC | TEAM | PRIVATE | {"stale"},
+    )
     late = NOW + DAY + timedelta(seconds=1)
     check(Reader(reader.user_id, reader.is_operator, now=late), IMPORTED)
     check(Reader.public(late), {"public", "home-team"})

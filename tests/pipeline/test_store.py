@@ -360,7 +360,7 @@ def test_only_slack_itself_makes_a_full_member_again(
     people = [person(key, updated=20) | told for key, told in narrow.items()]
     store_people(workspace, people, live=True)
     again = [
-        person(key, updated=updated) | {name: False for name in told} for key, told in narrow.items()
+        person(key, updated=updated) | dict.fromkeys(told, False) for key, told in narrow.items()
     ]
     store_people(workspace, again, live=live)
     rows = {row.slack_id: row for row in Person.objects.all()}
