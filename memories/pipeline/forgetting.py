@@ -120,6 +120,7 @@ class _Masking:
         self.keys = {one.pk for one in gone}
         self.cited = {one.pk for one in gone if one.cited}
         self.segments = {pk for one in gone for pk in one.segments}
+        self.threads = {one.thread_ts for one in gone if one.thread_ts}
         self.touched = Touched(messages=len(gone))
         own = dict(Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name"))
         self.names = Names(names.people, {**names.channels, **own})
@@ -332,6 +333,8 @@ class _Masking:
         being asked, also with their text beside it."""
         reach = Q(segment__in=self.segments)
         of_channels = Q(memory__channel__in=self.channels)
+        # A thread's answer is made of all its segments that wait; its row names the last of them.
+        reach |= of_channels & Q(memory__thread_ts__in=self.threads)
         reach |= of_channels & Q(provisional=True)
         if not self.workspace.memory_settings.history_enabled:
             reach |= of_channels & Q(memory__memory_type=MemoryType.SHORT_TERM)

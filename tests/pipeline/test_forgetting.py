@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from memories.models import (
     Generation,
@@ -24,7 +25,8 @@ from memories.models import (
     SlackEvent,
 )
 from memories.models.memories import StaleBase
-from memories.pipeline import forgetting
+from memories.pipeline import forgetting, owe
+from memories.pipeline.ask import Asker
 from memories.pipeline.context import build_context
 from memories.pipeline.forgetting import Gone
 from memories.pipeline.passes import run_pass
@@ -32,6 +34,7 @@ from memories.pipeline.store import store_messages
 from memories.rules.memory import MemoryType
 from memories.rules.shingles import MARK
 from memories.rules.slacktime import to_micros
+from memories.rules.summary import Reply
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -306,6 +309,25 @@ class TestOtherPlaces:
             row.refresh_from_db()
             states.append((row.state, row.fence))
         assert states == [("waiting", 2), ("claimed", 1)]
+
+    @pytest.mark.parametrize("which", [0, 1], ids=["earlier segment", "last segment"])
+    def test_a_call_under_way_about_a_thread_of_several_segments(self, channel, which):
+        root = say(channel, "Shall we?")
+        said = [
+            make_reply(root=root, text=text, at=MONDAY + n * HOUR)
+            for n, text in enumerate([SECRET, BESIDE][:: -1 if which else 1], 1)
+        ]
+        for reply in said:
+            make_segment(messages=[reply], thread_ts=root.ts)
+        owe.thread(Memory.objects.of_thread(channel, root.ts), to_micros(LATER))
+        row = Generation.objects.with_memory().get()
+        assert row.claim(timezone.now(), HOUR)
+        question = Asker(channel.workspace).question(row)
+        assert "copper gate" in str(question.request.messages)
+        delete(said[which])
+        assert not row.save_reply(Reply(f"- {SECRET} [1]", "stop", "fake", "1"), question.cites)
+        row.refresh_from_db()
+        assert (row.state, row.reply) == ("waiting", None)
 
     def test_quarantined_lines(self, channel):
         gone = say(channel, SECRET)
