@@ -3,10 +3,11 @@
 A message that was deleted, edited, forgotten by command or revoked as a source leaves its row in the
 same transaction in which its words leave all other places: each version, old and withheld ones too,
 replies of the model that are kept, notes, quarantined lines, events that wait. A line that cites such
-a message is masked whole. Elsewhere runs of its words are masked (`rules.shingles`) unless another
-message holds them as well, among those that the texts in question rest on. What was asked with its
-words is asked anew; the segments it was in are stale, and everything up to the workspace's memory is
-made again by the next passes.
+a message is masked whole; so is one of a model of which nobody knows what it rests on, where it may be
+this. Elsewhere runs of its words are masked (`rules.shingles`) unless another message holds them as
+well, among those that the texts in question rest on. What was asked with its words is asked anew; the
+segments it was in are stale, and everything up to the workspace's memory is made again by the next
+passes.
 """
 
 import json
@@ -23,6 +24,7 @@ from django.db.models import Q
 from memories.models import (
     Channel,
     Generation,
+    GenerationInput,
     Line,
     Memory,
     MemoryVersion,
@@ -34,7 +36,9 @@ from memories.models import (
     Workspace,
 )
 from memories.models.names import Names
+from memories.models.versions import MemoryVersionQuerySet
 from memories.rules import shingles
+from memories.rules.guard import word_set
 from memories.rules.lines import Origin
 from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
@@ -42,6 +46,7 @@ from memories.rules.notes import LONGEST_TITLE
 from memories.rules.shingles import MARK, Known
 
 AT_ONCE = 500  # keys in one query
+ALIKE = 0.6  # share of a line's words: without sources it says what this message says
 _TS = re.compile(r"\d{10}\.\d{6}")
 
 
@@ -121,6 +126,7 @@ class _Masking:
         self.cited = {one.pk for one in gone if one.cited}
         self.segments = {pk for one in gone for pk in one.segments}
         self.threads = {one.thread_ts for one in gone if one.thread_ts}
+        self.unsourced: dict[int, int] = {}  # line → version
         self.touched = Touched(messages=len(gone))
         own = dict(Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name"))
         self.names = Names(names.people, {**names.channels, **own})
@@ -131,7 +137,8 @@ class _Masking:
     def run(self) -> Touched:
         self._take_back_calls(set())
         near = self._near()
-        versions = self._versions(near)
+        self.unsourced = self._unsourced(near) if self.cited else {}
+        versions = [*self._versions(near), *set(self.unsourced.values())]
         replies = self._replies(near)
         # People carry words from channel to channel, too: what is deleted is looked for everywhere. An
         # edit, of which there are many, only where a model can have carried it.
@@ -181,8 +188,6 @@ class _Masking:
         """Versions of these memories that cite or quote."""
         lines = Line.objects.filter(version__memory__in=memories, masked=False)
         found = set(self._citing(lines, self.cited | self.short.keys()).values())
-        if self.cited:
-            found.update(lines.filter(self._unsourced()).values_list("version", flat=True))
         if self.known.runs:
             rows = MemoryVersion.objects.filter(memory__in=memories).exclude(pk__in=found)
             texts = rows.values_list("pk", "content", "put_back", "kept")
@@ -205,16 +210,49 @@ class _Masking:
                 found[line, message] = version
         return found
 
-    def _unsourced(self) -> Q:
-        """A line of their own segments of which nobody knows what it rests on."""
-        model = Q(origin=Origin.MODEL, sources__isnull=True)
-        return model & Q(version__segment__in=self.segments)
+    def _unsourced(self, near: "models.QuerySet[Memory]") -> dict[int, int]:
+        """Lines of which nobody knows what they rest on, and perhaps on this: those of their own
+        segments and threads, those that a merge wrote when it had read them, and what says the
+        same in other words. What a person wrote rests on their word; so does, in a merge, what they pinned."""
+        near_lines = Line.objects.filter(version__memory__in=near, masked=False)
+        lines = near_lines.filter(sources__isnull=True).exclude(origin=Origin.PERSON)
+        of_channels = Q(version__memory__channel__in=self.channels)
+        own = Q(version__segment__in=self.segments)
+        own |= of_channels & Q(version__memory__thread_ts__in=self.threads)
+        own |= of_channels & Q(version__provisional=True)
+        for memory, number in self._first_that_read().items():
+            own |= Q(version__memory=memory, since__gte=number, pinned=False)
+        found = dict(lines.filter(own).values_list("pk", "version"))
+        said = [word_set(one.text) for one in self.gone if one.cited]
+        for pk, version, text in lines.filter(pinned=False).values_list("pk", "version", "text"):
+            words = frozenset() if self.known.in_text(text) else word_set(text)
+            if words and any(len(words & other) >= ALIKE * len(words) for other in said):
+                found[pk] = version
+        return found
+
+    def _first_that_read(self) -> dict[int, int]:
+        """Of each memory that is merged, the number of its first version that had read their
+        segments' texts: what it says from then on may come from them."""
+        read = GenerationInput.objects.filter(version__memory__channel__in=self.channels)
+        direct = read
+        if self.workspace.memory_settings.history_enabled:  # else one text is of all segments
+            direct = read.filter(version__segment__in=self.segments)
+        made = "generation__versions__memory", "generation__versions__number"
+        first = _lowest(direct.values_list(*made))
+        through = Q(pk__in=())
+        for memory, number in first.items():
+            through |= Q(version__memory=memory, version__number__gte=number)
+        for memory, number in _lowest(read.filter(through).values_list(*made)).items():
+            first[memory] = min(number, first.get(memory, number))
+        return first
 
     def _replies(self, memories: "models.QuerySet[Memory]") -> list[int]:
         """Generations that keep an answer, or a fault's words, which cites or quotes."""
         rows = Generation.objects.filter(memory__in=memories)
         kept = rows.filter(Q(reply__isnull=False) | ~Q(fault_text=""))
-        found = []
+        # Whatever an answer about them says without a source.
+        about = self._about() | Q(versions__in=set(self.unsourced.values()))
+        found = list(kept.filter(about).values_list("pk", flat=True)) if self.cited else []
         for pk, reply, cites, fault in kept.values_list(
             "pk", "reply", "cites", "fault_text"
         ).iterator(AT_ONCE):
@@ -259,8 +297,7 @@ class _Masking:
         memories = list(Memory.objects.filter(versions__in=rows).distinct().order_by("pk"))
         lines = Line.objects.filter(version__in=versions, masked=False)
         whole = {line for line, _ in self._citing(lines, self.cited)}
-        if self.cited:
-            whole.update(lines.filter(self._unsourced()).values_list("pk", flat=True))
+        whole.update(self.unsourced)
         short = self._short_lines(lines)
         by_memory: dict[int, list[int]] = defaultdict(list)
         for pk, memory_id in rows.order_by("pk").values_list("pk", "memory"):
@@ -301,8 +338,11 @@ class _Masking:
         if memory.memory_type != MemoryType.LONG_TERM:
             return
         left = Message.objects.rememberable().filter(lines__in=lost)
+        # Of a line without sources, what was read when it came in.
+        read = self._read_for(memory, lost)
         if memory.channel_id is None:
             channels = self.channels | set(left.values_list("channel", flat=True))
+            channels |= set(read.exclude(memory__channel=None).values_list("memory__channel", flat=True))
             again = MemoryVersion.objects.filter(
                 current_of__channel__in=channels,
                 current_of__scope=MemoryScope.CHANNEL,
@@ -315,10 +355,17 @@ class _Masking:
                 memory__memory_type=MemoryType.SHORT_TERM,
             )
             newest = short.filter(current_of__isnull=False).values("pk")
-            again = short.filter(Q(segment__in=left.values("segment")) | Q(pk__in=newest))
+            of_left = Q(segment__in=left.values("segment")) | Q(pk__in=read.values("pk"))
+            again = short.filter(of_left | Q(pk__in=newest))
         MemoryVersion.objects.filter(pk__in=list(again.values_list("pk", flat=True))).update(
             merged=False
         )
+
+    def _read_for(self, memory: Memory, lost: Collection[int]) -> MemoryVersionQuerySet:
+        since = Line.objects.filter(pk__in=self.unsourced.keys() & lost).values("since")
+        made = MemoryVersion.objects.filter(memory=memory, number__in=since)
+        read = GenerationInput.objects.filter(generation__in=made.values("generation"))
+        return MemoryVersion.objects.filter(pk__in=read.values("version"))
 
     def _mask_replies(self, replies: Sequence[int]) -> None:
         for keys in _some(replies):
@@ -331,11 +378,8 @@ class _Masking:
     def _take_back_calls(self, memories: Collection[int]) -> None:
         """What is being asked about their segments; of the memories that were masked whatever is
         being asked, also with their text beside it."""
-        reach = Q(segment__in=self.segments)
+        reach = self._about()
         of_channels = Q(memory__channel__in=self.channels)
-        # A thread's answer is made of all its segments that wait; its row names the last of them.
-        reach |= of_channels & Q(memory__thread_ts__in=self.threads)
-        reach |= of_channels & Q(provisional=True)
         if not self.workspace.memory_settings.history_enabled:
             reach |= of_channels & Q(memory__memory_type=MemoryType.SHORT_TERM)
         if memories:
@@ -349,6 +393,12 @@ class _Masking:
             reach, state__in=(Generation.State.CLAIMED, Generation.State.REPLIED)
         )
         Generation.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).take_back()
+
+    def _about(self) -> Q:
+        """Generations that are shown them. A thread's row names the last of its segments only."""
+        of_channels = Q(memory__channel__in=self.channels)
+        about = Q(segment__in=self.segments) | of_channels & Q(provisional=True)
+        return about | of_channels & Q(memory__thread_ts__in=self.threads)
 
     def _mask_quarantined(self) -> None:
         rows = QuarantinedLine.objects.filter(memory__workspace=self.workspace).exclude(text=MARK)
@@ -414,6 +464,15 @@ def _messages_of(body: str) -> set[tuple[str, str]]:
         if isinstance(part, dict):
             found |= {(event.get("channel"), part.get(name)) for name in ("ts", "deleted_ts")}
     return {(a, b) for a, b in found if isinstance(a, str) and isinstance(b, str)}
+
+
+def _lowest(rows: Iterable[tuple[int | None, int | None]]) -> dict[int, int]:
+    """The lowest number of each key."""
+    lowest: dict[int, int] = {}
+    for key, number in rows:
+        if key is not None and number is not None:
+            lowest[key] = min(number, lowest.get(key, number))
+    return lowest
 
 
 def _some(keys: Iterable[Any]) -> Iterator[list[Any]]:

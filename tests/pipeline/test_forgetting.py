@@ -47,6 +47,7 @@ from tests.factories import (
     make_thread_memory,
     make_version,
     make_workspace_memory,
+    ts_at,
 )
 from tests.pipeline.current import long, short, workspace_memory
 
@@ -230,6 +231,59 @@ class TestOtherPlaces:
         ]  # fmt: skip
         line = Line.objects.get(masked=True)
         assert line.text == f"- {MARK}"
+
+    def test_what_a_merge_wrote_without_a_source_after_reading_it(self, channel):
+        """The channel's text, then the workspace's; and what was there before stays."""
+        gone, stays = say(channel, SECRET), say(channel, BESIDE, 300)
+        texts = [
+            make_version(
+                memory=short(channel), text="- so", sources=[m], segment=make_segment(messages=[m])
+            )
+            for m in (stays, gone)
+        ]
+        memories = [long(channel), workspace_memory(channel)]
+        told = "- old\n- the gate leaves soon", "- old\n- the gate leaves soon\n- new"
+        for memory in memories:
+            make_version(memory=memory, text="- old")
+            read = texts[1:]
+            for number, text in enumerate(told):
+                row = Generation.objects.create(
+                    memory=memory, as_of_us=0, input_key=f"{memory.pk} {number}", state="done",
+                    reply={"text": text},
+                )  # fmt: skip
+                row.take_inputs(read)
+                version = make_version(memory=memory, text=text, generation=row)
+                version.lines.filter(text="- old").update(since=1)
+                version.lines.filter(text__contains="gate").update(since=2)
+                read = texts[:1]
+            texts = list(memory.versions.order_by("number"))
+        MemoryVersion.objects.update(merged=True)
+        delete(gone)
+        for memory in memories:
+            said = [v.content for v in memory.versions.order_by("number")]
+            assert said == ["- old", f"- old\n- {MARK}", f"- old\n- {MARK}\n- {MARK}"]
+        assert not Generation.objects.filter(reply__isnull=False).exists()
+        # What the lost lines may have come from is read again.
+        assert short(channel).versions.get(number=1).merged is False
+
+    def test_what_a_threads_text_says_without_a_source(self, channel):
+        root = say(channel, "Shall we?")
+        said = [make_reply(root=root, at=MONDAY + n * HOUR, text=SECRET) for n in (1, 2)]
+        segments = [make_segment(messages=[reply], thread_ts=root.ts) for reply in said]
+        memory = Memory.objects.of_thread(channel, root.ts)
+        make_version(memory=memory, text="- in other words", segment=segments[1])
+        other = make_thread_memory(channel=channel, thread_ts=ts_at(MONDAY - HOUR))
+        delete(said[0])
+        assert memory.versions.get().content == MARK
+        assert MARK not in other.versions.get().content
+
+    def test_a_line_without_sources_that_says_the_same(self, channel):
+        gone = say(channel, SECRET)
+        memory = make_channel_memory(
+            channel=channel, texts=["- Friday the ninth: the copper gate ships\n- fine"]
+        )
+        delete(gone)
+        assert memory.versions.get().content == f"- {MARK}\n- fine"
 
     def test_what_somebody_else_says_as_well_stays_theirs(self, channel):
         gone, stays = say(channel, SECRET), say(channel, SECRET, 1)
