@@ -57,8 +57,8 @@ def store_messages(
 ) -> Tally:
     """Store a channel's messages, edits and deletions, in any order.
 
-    ``live``: Slack answers this now, so its counts of replies are the truth; otherwise the
-    counts of the later reply stay.
+    ``live``: Slack answers this now, so its counts of replies, and what no edit dates, are the
+    truth; otherwise the counts of the later reply stay, and the longer text.
     """
     tally = Tally()
     people: dict[str, int] = {}
@@ -262,7 +262,7 @@ class _Change:
             self._forget(row, Gone.of(row))
             row.purge()
             changed = True
-        elif was == Message.State.MISSING or _version(one) > _version(row):
+        elif was == Message.State.MISSING or _stays(one, row, live=live):
             changed = True
             before = row.text
             self._fill(row, one, author_id)
@@ -327,9 +327,15 @@ class _Change:
         forgetting.mask(channel.workspace, list(self.gone.values()))
 
 
-def _version(one: MessageIn | Message) -> tuple[int, int, str]:
-    """Of two versions the greater one stays. Equal edits differ by what came to hang on them."""
-    return micros_or_0(one.edited_ts), len(one.text), one.text
+def _stays(one: MessageIn, row: Message, *, live: bool) -> bool:
+    """Whether this version stays, and not the row's: the later edit. Equal edits differ by what
+    came to hang on them, or went again: Slack's word of now counts, else the longer one."""
+    told, held = micros_or_0(one.edited_ts), micros_or_0(row.edited_ts)
+    if told != held:
+        return told > held
+    if live:
+        return one.text != row.text
+    return (len(one.text), one.text) > (len(row.text), row.text)
 
 
 def _place(row: Message, one: MessageIn, *, live: bool) -> bool:
