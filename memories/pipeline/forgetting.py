@@ -115,12 +115,32 @@ def mask(workspace: Workspace, gone: Sequence[Gone], names: Names | None = None)
     return _Masking(workspace, gone, names or Names.public(workspace)).run()
 
 
-class _Masking:
-    """One batch: a single scan of the texts, however many messages are gone."""
+def mask_names(workspace: Workspace, names: Iterable[str]) -> Touched:
+    """Take what somebody was called out of all texts, who is forgotten. What others are called as
+    well stays; what others say as well goes only where it is a mention."""
+    called = frozenset(map(shingles.words, names)) - {""}
+    others = workspace.people.values_list("name", "real_name")
+    for name in {name for pair in others for name in pair}:
+        called -= Known(frozenset(), called).in_text(name)
+    if not called:
+        return Touched()
+    return _Masking(workspace, (), Names.public(workspace), called).run()
 
-    def __init__(self, workspace: Workspace, gone: Sequence[Gone], names: Names) -> None:
+
+class _Masking:
+    """One batch: a single scan of the texts, however many messages are gone. ``called``: names that
+    are gone."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        gone: Sequence[Gone],
+        names: Names,
+        called: frozenset[str] = frozenset(),
+    ) -> None:
         self.workspace = workspace
         self.gone = gone
+        self.called = called
         self.channels = {one.channel for one in gone}
         self.keys = {one.pk for one in gone}
         self.cited = {one.pk for one in gone if one.cited}
@@ -130,7 +150,7 @@ class _Masking:
         self.touched = Touched(messages=len(gone))
         own = dict(Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name"))
         self.names = Names(names.people, {**names.channels, **own})
-        self.known = Known(frozenset().union(*map(self._runs_of, gone)))
+        self.known = Known(frozenset().union(*map(self._runs_of, gone)), called)
         short = {one.pk: self._short_of(one) for one in gone if not one.cited}
         self.short = {pk: words for pk, words in short.items() if words}
 
@@ -142,7 +162,7 @@ class _Masking:
         replies = self._replies(near)
         # People carry words from channel to channel, too: what is deleted is looked for everywhere. An
         # edit, of which there are many, only where a model can have carried it.
-        if self.cited or self._reached_the_others(versions):
+        if self.cited or self.called or self._reached_the_others(versions):
             others = Memory.objects.filter(workspace=self.workspace).exclude(pk__in=near)
             versions += self._versions(others)
             replies += self._replies(others)
@@ -151,6 +171,7 @@ class _Masking:
         self._mask_replies(replies)
         self._mask_quarantined()
         self._mask_notes()
+        self._mask_topics()
         self._drop_events()
         self._mask_copies()
         self._take_back_calls(memories)
@@ -163,10 +184,12 @@ class _Masking:
     # -- what to look for
 
     def _words(self, text: str) -> Iterator[str]:
-        """A message as it was read, and as Slack sent it."""
-        yield text
-        if (read := plain(text, self.names)) != text:
-            yield read
+        """A message as it was read, and as Slack sent it; there a mention's label is a name that its
+        author did not say."""
+        read = plain(text, self.names)
+        yield read
+        if read != text and not self.called:
+            yield text
 
     def _runs_of(self, one: Gone) -> set[str]:
         found = {run for text in self._words(one.text) for run in shingles.runs(text)}
@@ -186,9 +209,9 @@ class _Masking:
 
     def _versions(self, memories: "models.QuerySet[Memory]") -> list[int]:
         """Versions of these memories that cite or quote."""
-        lines = Line.objects.filter(version__memory__in=memories, masked=False)
+        lines = Line.objects.filter(version__memory__in=memories)
         found = set(self._citing(lines, self.cited | self.short.keys()).values())
-        if self.known.runs:
+        if self.known.runs or self.called:
             rows = MemoryVersion.objects.filter(memory__in=memories).exclude(pk__in=found)
             texts = rows.values_list("pk", "content", "put_back", "kept")
             for pk, content, put_back, kept in texts.iterator(AT_ONCE):
@@ -214,8 +237,8 @@ class _Masking:
         """Lines of which nobody knows what they rest on, and perhaps on this: those of their own
         segments and threads, those that a merge wrote when it had read them, and what says the
         same in other words. What a person wrote rests on their word; so does, in a merge, what they pinned."""
-        near_lines = Line.objects.filter(version__memory__in=near, masked=False)
-        lines = near_lines.filter(sources__isnull=True).exclude(origin=Origin.PERSON)
+        lines = Line.objects.filter(version__memory__in=near, sources__isnull=True)
+        lines = lines.exclude(origin=Origin.PERSON)
         of_channels = Q(version__memory__channel__in=self.channels)
         own = Q(version__segment__in=self.segments)
         own |= of_channels & Q(version__memory__thread_ts__in=self.threads)
@@ -287,7 +310,8 @@ class _Masking:
             for words in self._words(text):
                 held |= self.known.in_text(words)
         if held:
-            self.known = Known(self.known.runs - held)
+            short = self.known.short
+            self.known = Known(self.known.runs - held, short - held, short & held)
 
     # -- what becomes of it
 
@@ -295,7 +319,7 @@ class _Masking:
         """The memories that it changed, each behind its lock, their versions read anew."""
         rows = MemoryVersion.objects.filter(pk__in=versions)
         memories = list(Memory.objects.filter(versions__in=rows).distinct().order_by("pk"))
-        lines = Line.objects.filter(version__in=versions, masked=False)
+        lines = Line.objects.filter(version__in=versions)
         whole = {line for line, _ in self._citing(lines, self.cited)}
         whole.update(self.unsourced)
         short = self._short_lines(lines)
@@ -342,7 +366,9 @@ class _Masking:
         read = self._read_for(memory, lost)
         if memory.channel_id is None:
             channels = self.channels | set(left.values_list("channel", flat=True))
-            channels |= set(read.exclude(memory__channel=None).values_list("memory__channel", flat=True))
+            channels |= set(
+                read.exclude(memory__channel=None).values_list("memory__channel", flat=True)
+            )
             again = MemoryVersion.objects.filter(
                 current_of__channel__in=channels,
                 current_of__scope=MemoryScope.CHANNEL,
@@ -389,6 +415,8 @@ class _Masking:
                 reach |= Q(memory__workspace=self.workspace)
             else:
                 reach |= Q(read__version__memory__in=memories)
+        if self.called:  # anything may have been shown it
+            reach = Q(memory__workspace=self.workspace)
         rows = Generation.objects.filter(
             reach, state__in=(Generation.State.CLAIMED, Generation.State.REPLIED)
         )
@@ -413,13 +441,20 @@ class _Masking:
                 self.touched.quarantined += 1
 
     def _mask_notes(self) -> None:
-        if not self.known.runs:
+        if not (self.known.runs or self.called):
             return
         for note in Note.objects.filter(workspace=self.workspace).iterator(AT_ONCE):
             content, title = self.known.masked(note.content), self.known.masked(note.title)
             if (content, title) != (note.content, note.title):
                 note.mask(content, title[:LONGEST_TITLE])
                 self.touched.notes += 1
+
+    def _mask_topics(self) -> None:
+        """Until Slack is asked again, which may still show it: then somebody has to take it out there."""
+        described = self.workspace.channels.exclude(topic="", purpose="")
+        for channel in described.only("topic", "purpose"):
+            words = {name: getattr(channel, name) for name in ("topic", "purpose")}
+            channel.describe({name: self.known.masked(text) for name, text in words.items()})
 
     def _drop_events(self) -> None:
         """What still waits about them adds nothing. What others say in the same words is theirs."""

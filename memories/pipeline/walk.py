@@ -152,7 +152,11 @@ class _Page:
                 count, latest = replies(as_dict(raw))
                 told[ts] = (count, micros_or_0(latest))
         there = self.reading.channel.messages.still_there().filter(thread_ts__in=told)
-        counted = there.exclude(ts=F("thread_ts")).values_list("thread_ts").annotate(Count("pk"), Max("micros"))
+        counted = (
+            there.exclude(ts=F("thread_ts"))
+            .values_list("thread_ts")
+            .annotate(Count("pk"), Max("micros"))
+        )
         held = {ts: (count, latest_us) for ts, count, latest_us in counted}
         moved = set()
         for ts, now in told.items():
