@@ -97,7 +97,8 @@ def person(
 def channel(
     channel: Channel, now: datetime, *, by: User | None, progress: Progress = lambda done: None
 ) -> Forgotten:
-    """All that was said in it until now and all that was remembered of it; it is followed no more."""
+    """All that was said in it until now, all that was remembered of it, its notes, topic and purpose;
+    it is followed no more."""
     workspace = channel.workspace
     report = Forgotten("channel", channel.pk)
     with storing(workspace):
@@ -109,6 +110,8 @@ def channel(
             progress(report.touched.messages)
         with transaction.atomic():
             report.deleted = _drop_memories(channel)
+            report.touched.notes += channel.notes.all().delete()[0]
+            channel.describe({"topic": "", "purpose": ""})
         _record(workspace, report, by)
     return report
 

@@ -38,16 +38,20 @@ from memories.models import (
 from memories.models.names import Names
 from memories.models.versions import MemoryVersionQuerySet
 from memories.rules import shingles
+from memories.rules.characters import fit
 from memories.rules.guard import word_set
 from memories.rules.lines import Origin
 from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.notes import LONGEST_TITLE
 from memories.rules.shingles import MARK, Known
+from memories.rules.slacktext import as_dict, as_list, as_text, message_text
+from memories.rules.slacktime import micros
 
 AT_ONCE = 500  # keys in one query
 ALIKE = 0.6  # share of a line's words: without sources it says what this message says
 _TS = re.compile(r"\d{10}\.\d{6}")
+_LINK = re.compile(r"/archives/[A-Z0-9]+/p\d{16}")
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,7 @@ class _Masking:
         self.short = {pk: words for pk, words in short.items() if words}
 
     def run(self) -> Touched:
+        self._drop_previews()
         self._take_back_calls(set())
         near = self._near()
         self.unsourced = self._unsourced(near) if self.cited else {}
@@ -445,8 +450,9 @@ class _Masking:
             return
         for note in Note.objects.filter(workspace=self.workspace).iterator(AT_ONCE):
             content, title = self.known.masked(note.content), self.known.masked(note.title)
-            if (content, title) != (note.content, note.title):
-                note.mask(content, title[:LONGEST_TITLE])
+            tags = [tag for tag in note.tags if not self.known.spans(tag)]
+            if (content, title, tags) != (note.content, note.title, note.tags):
+                note.mask(content, title[:LONGEST_TITLE], tags)
                 self.touched.notes += 1
 
     def _mask_topics(self) -> None:
@@ -457,19 +463,54 @@ class _Masking:
             channel.describe({name: self.known.masked(text) for name, text in words.items()})
 
     def _drop_events(self) -> None:
-        """What still waits about them adds nothing. What others say in the same words is theirs."""
-        channels = dict(Channel.objects.filter(pk__in=self.channels).values_list("pk", "slack_id"))
-        gone = {(channels[one.channel], one.ts) for one in self.gone if one.cited}
-        if not gone:
+        """What still waits about them adds nothing; of an edited one, what tells the old words: a
+        sync makes good what else it told. What others say in the same words is theirs."""
+        places = self._places()
+        if not places:
             return
-        times = {ts for _, ts in gone}
+        times = {ts for _, ts in places}
         kept = SlackEvent.objects.with_body()
         for pk, body in kept.values_list("pk", "body").iterator(AT_ONCE):
-            if not times.isdisjoint(_TS.findall(body)) and gone & _messages_of(body):
+            if times.isdisjoint(_TS.findall(body)):
+                continue
+            told = _read(body)
+            about = {places[key] for key in _messages_of(told) & places.keys()}
+            quotes = about and any(map(self.known.spans, _strings(told)))
+            if quotes or any(one.cited for one in about):
                 SlackEvent.objects.filter(pk=pk).update(
                     body="", state=SlackEvent.State.SKIPPED, reason="forgotten"
                 )
                 self.touched.events += 1
+
+    def _places(self) -> dict[tuple[str, str], Gone]:
+        """By their channel's Slack id and their ts."""
+        channels = dict(Channel.objects.filter(pk__in=self.channels).values_list("pk", "slack_id"))
+        return {(channels[one.channel], one.ts): one for one in self.gone}
+
+    def _drop_previews(self) -> None:
+        """A message that links to another one, or shares it, carries it along. It came later."""
+        places = self._places()
+        if not places:
+            return
+        since = min(micros(one.ts) for one in self.gone)
+        held = Message.objects.filter(channel__workspace=self.workspace, micros__gte=since)
+        held = held.filter(raw__contains='"attachments"').exclude(pk__in=self.keys)
+        links = {_link(*place) for place in places}
+        for row in held.only("text", "raw", "segment", "thread_segment").iterator(AT_ONCE):
+            if links.isdisjoint(_LINK.findall(row.raw)):
+                continue
+            told = _read(row.raw)
+            shown = as_list(told.get("attachments"))
+            left = [one for one in shown if _links_of(one).isdisjoint(links)]
+            if len(left) == len(shown):
+                continue
+            text = row.text
+            if text == fit(message_text(told)):  # of a share without words it is all there is
+                text = fit(message_text({**told, "attachments": left}))
+            raw = json.dumps({**told, "attachments": left})
+            Message.objects.filter(pk=row.pk).update(raw=raw, text=text)
+            if text != row.text:
+                self.segments |= {pk for pk in (row.segment_id, row.thread_segment_id) if pk}
 
     def _mask_copies(self) -> None:
         """A reply that was sent to the channel as well carries its root along."""
@@ -485,13 +526,38 @@ class _Masking:
                     Message.objects.filter(pk=row.pk).update(raw=json.dumps(told))
 
 
-def _messages_of(body: str) -> set[tuple[str, str]]:
-    """(channel, ts) of the messages that an event tells of, at whatever depth Slack puts them."""
+def _read(text: str) -> dict[str, Any]:
+    """What Slack told; nothing where that cannot be read."""
     try:
-        told = json.loads(body)
+        return as_dict(json.loads(text))
     except (ValueError, RecursionError):
-        return set()
-    event = told.get("event", told) if isinstance(told, dict) else {}
+        return {}
+
+
+def _strings(told: Any) -> Iterator[str]:
+    """All texts in it, however deep."""
+    if isinstance(told, str):
+        yield told
+    inner = told.values() if isinstance(told, dict) else told if isinstance(told, list) else ()
+    for one in inner:
+        yield from _strings(one)
+
+
+def _link(channel: str, ts: str) -> str:
+    """The end of a message's permalink."""
+    return f"/archives/{channel}/p{ts.replace('.', '')}"
+
+
+def _links_of(attachment: Any) -> set[str]:
+    """The messages that it shows, as the ends of their permalinks."""
+    told = as_dict(attachment)
+    addresses = as_text(told.get("from_url")), as_text(told.get("original_url"))
+    return {link for address in addresses for link in _LINK.findall(address)}
+
+
+def _messages_of(told: dict[str, Any]) -> set[tuple[str, str]]:
+    """(channel, ts) of the messages that an event tells of, at whatever depth Slack puts them."""
+    event = told.get("event", told)
     if not isinstance(event, dict):
         return set()
     found = set()

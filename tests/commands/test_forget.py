@@ -10,7 +10,7 @@ from allauth.socialaccount.models import SocialAccount
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memories.models import AuditEvent, Channel, Generation, Memory, Message, Person
+from memories.models import AuditEvent, Channel, Generation, Memory, Message, Note, Person
 from memories.pipeline.roster import store_people
 from memories.pipeline.store import store_messages
 from memories.rules.outcomes import Result, Thing
@@ -226,6 +226,9 @@ class TestAChannel:
         public = make_workspace_memory(workspace=channel.workspace, texts=["- fine"])
         make_version(memory=public, text="- the gate, in other words", sources=[root])
         other = MessageFactory(channel=ChannelFactory(workspace=channel.workspace), text="fine")
+        NoteFactory(workspace=channel.workspace, channel=channel)
+        general = NoteFactory(workspace=channel.workspace)
+        Channel.objects.filter(pk=channel.pk).update(topic="Gates", purpose="Of the harbour")
         report = run("--channel", channel.slack_id)
         assert (report["messages"], report["versions_deleted"]) == (2, 1)
         assert not Memory.objects.filter(pk=memory.pk).exists()
@@ -233,6 +236,8 @@ class TestAChannel:
         assert public.current.content == "- fine"
         channel.refresh_from_db()
         assert channel.forgotten_at is not None
+        assert (channel.topic, channel.purpose) == ("", "")
+        assert Note.objects.get() == general
         assert not channel.is_followed
         assert {m.text for m in channel.messages.all()} == {""}
         other.refresh_from_db()

@@ -320,6 +320,13 @@ class TestOtherPlaces:
         other.refresh_from_db()
         assert other.content == "Remember the milk"
 
+    def test_tags_of_notes(self, channel):
+        gone = say(channel, SECRET)
+        note = NoteFactory(workspace=channel.workspace, tags=["gates", SECRET])
+        delete(gone)
+        note.refresh_from_db()
+        assert note.tags == ["gates"]
+
     def test_what_a_model_answered_and_is_kept(self, channel):
         gone = say(channel, SECRET)
         memory = make_channel_memory(channel=channel)
@@ -404,6 +411,31 @@ class TestOtherPlaces:
         about, later = SlackEvent.objects.order_by("pk")
         assert (about.body, about.state, about.reason) == ("", "skipped", "forgotten")
         assert SECRET in later.body  # somebody says the same again: that is theirs to say
+
+    def test_events_with_the_old_words_of_an_edited_message(self, channel):
+        said = say(channel, SECRET)
+        for event_id, text in (("Ev1", SECRET), ("Ev2", "and something newer")):
+            event = {"type": "message", "channel": channel.slack_id, "ts": said.ts, "text": text}
+            SlackEvent.objects.create(
+                event_id=event_id, kind="message", state="failed", body=json.dumps({"event": event})
+            )
+        edit(said, "other words")
+        assert [e.state for e in SlackEvent.objects.order_by("pk")] == ["skipped", "failed"]
+        assert "copper" not in everything()
+
+    @pytest.mark.parametrize("words", ["look", ""], ids=["linked", "shared"])
+    def test_a_message_that_carries_it_along(self, channel, words):
+        gone = say(channel, SECRET)
+        other = ChannelFactory(workspace=channel.workspace)
+        link = f"https://x.slack.com/archives/{channel.slack_id}/p{gone.ts.replace('.', '')}"
+        raw = {"type": "message", "ts": ts_at(MONDAY + HOUR), "user": "U2", "text": words,
+               "attachments": [{"is_msg_unfurl": True, "from_url": link, "text": SECRET},
+                               {"text": "a second one, of its own"}]}  # fmt: skip
+        store_messages(other, [raw], MONDAY + 2 * HOUR)
+        delete(gone)
+        assert "copper" not in everything()
+        row = other.messages.get()
+        assert "a second one" in row.text and "a second one" in row.raw
 
     def test_a_reply_sent_to_the_channel_does_not_carry_its_root(self, channel):
         root = say(channel, SECRET)
