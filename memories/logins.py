@@ -21,8 +21,6 @@ from django.shortcuts import render
 from memories.models import AuditEvent, Person, User
 from memories.pipeline import linking
 
-TEAM, PERSON = "https://slack.com/team_id", "https://slack.com/user_id"
-
 
 @receiver(user_logged_in)
 def came(user: User, **kwargs: Any) -> None:
@@ -111,9 +109,8 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
 
 def _people(sociallogin: Any) -> list[Person]:
     """Those whom Slack says they are: the same one, should a team have two workspaces here."""
-    told = sociallogin.account.extra_data
-    claims = {**(told.get("id_token") or {}), **(told.get("userinfo") or {})}
-    team, slack_id = claims.get(TEAM), claims.get(PERSON)
+    told = linking.claims(sociallogin.account.extra_data)
+    team, slack_id = told.get(linking.TEAM), told.get(linking.PERSON)
     if not (isinstance(team, str) and team and isinstance(slack_id, str) and slack_id):
         return []
     found = Person.objects.who_may_sign_in().filter(workspace__team_id=team, slack_id=slack_id)

@@ -26,8 +26,13 @@ def name_of_author(person: str, username: str) -> str:
 PURGED: dict[str, Any] = {
     **dict.fromkeys(["is_notice", "is_bot", "broadcast"], False),
     **dict.fromkeys(["username", "subtype", "text", "raw", "edited_ts"], ""),
-    "author_id": None,
 }
+
+
+def _left_of(state: str) -> dict[str, Any]:
+    """Whose it was is kept of what is only too old: its memories stay, and go when its author is
+    forgotten."""
+    return PURGED if state == Message.State.EXPIRED else {**PURGED, "author_id": None}
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
@@ -55,6 +60,10 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     def until(self, now_us: int) -> "MessageQuerySet":
         return self.filter(micros__lte=now_us)
+
+    def still_there(self) -> "MessageQuerySet":
+        """In Slack, as far as we know: also what is too old to be kept here."""
+        return self.filter(state__in=(Message.State.LIVE, Message.State.EXPIRED))
 
     def rememberable(self) -> "MessageQuerySet":
         """What a summary may be made of: no notices, nothing deleted, no unwanted bots (rule 3)."""
@@ -127,8 +136,8 @@ class MessageQuerySet(models.QuerySet["Message"]):
             )
 
     def purge(self, state: str) -> int:
-        """Forget what was said, by whom and how (`Message.purge`); how many it were."""
-        return self.update(state=state, **PURGED)
+        """Forget what was said and how (`Message.purge`); how many it were."""
+        return self.update(state=state, **_left_of(state))
 
     def in_order(self) -> "MessageQuerySet":
         return self.order_by("micros", "pk")
@@ -260,7 +269,8 @@ class Message(models.Model):
         return self.state in self.GONE
 
     def purge(self, state: "Message.State | None" = None) -> None:
-        """Forget what was said, by whom and how; its place in the conversation stays. Unsaved."""
+        """Forget what was said, how, and, unless it is only too old, by whom; its place in the
+        conversation stays. Unsaved."""
         self.state = state or self.State.DELETED
-        for name, value in PURGED.items():
+        for name, value in _left_of(self.state).items():
             setattr(self, name, value)

@@ -159,14 +159,14 @@ class Note(models.Model):
         self.word(content, tags=tags, kind=kind, title=title)
         self.save()
 
-    def mask(self, content: str, title: str) -> None:
+    def mask(self, content: str, title: str, tags: list[str]) -> None:
         """Words of it were forgotten: what is left, and a sentence that says so. Also where notes
         are switched off."""
         said = gettext("[…] stands for words of a message that was deleted.")
         if said not in content:
             content = f"{content}\n\n{said}"
         Note.objects.filter(pk=self.pk).update(
-            content=content, title=title, updated_at=timezone.now()
+            content=content, title=title, tags=tags, updated_at=timezone.now()
         )
 
     def remove(self) -> None:

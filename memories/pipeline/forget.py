@@ -25,7 +25,8 @@ from memories.models import (
 )
 from memories.models.messages import MessageQuerySet
 from memories.models.names import Names
-from memories.pipeline import forgetting
+from memories.models.people import FORGOTTEN
+from memories.pipeline import forgetting, linking
 from memories.pipeline.forgetting import Gone, Touched
 from memories.pipeline.locks import storing
 from memories.rules.memory import MemoryScope
@@ -72,14 +73,18 @@ def message(channel: Channel, ts: str, *, by: User | None) -> Forgotten:
 def person(
     person: Person, now: datetime, *, by: User | None, progress: Progress = lambda done: None
 ) -> Forgotten:
-    """All that they said until now, their name, address and account, and what other messages tell
-    of them beside their id. What they say later is stored like anybody's, without a name."""
+    """All that they said until now, their name, address and account, what they were called in texts
+    that were made of other messages, and what these tell of them beside their id. What they say
+    later is stored like anybody's, without a name."""
     workspace = person.workspace
     names = Names.public(workspace)
     report = Forgotten("person", person.pk)
     with storing(workspace):
         with transaction.atomic():
+            called = {person.name, person.real_name} - {FORGOTTEN, person.slack_id}
+            linking.forget(person)
             person.forget(now)
+            report.touched.add(forgetting.mask_names(workspace, called))
         for rows in _batches(Message.objects.filter(author=person, micros__lte=to_micros(now))):
             with transaction.atomic():
                 report.touched.add(_purge(workspace, rows, names))
@@ -92,7 +97,8 @@ def person(
 def channel(
     channel: Channel, now: datetime, *, by: User | None, progress: Progress = lambda done: None
 ) -> Forgotten:
-    """All that was said in it until now and all that was remembered of it; it is followed no more."""
+    """All that was said in it until now, all that was remembered of it, its notes, topic and purpose;
+    it is followed no more."""
     workspace = channel.workspace
     report = Forgotten("channel", channel.pk)
     with storing(workspace):
@@ -104,6 +110,8 @@ def channel(
             progress(report.touched.messages)
         with transaction.atomic():
             report.deleted = _drop_memories(channel)
+            report.touched.notes += channel.notes.all().delete()[0]
+            channel.describe({"topic": "", "purpose": ""})
         _record(workspace, report, by)
     return report
 
@@ -137,6 +145,7 @@ def _clean_others(person: Person) -> int:
         raw = without_names(row.raw, person.slack_id)
         if (text, raw) != (row.text, row.raw):
             cleaned += Message.objects.filter(pk=row.pk).update(text=text, raw=raw)
+    SlackEvent.objects.of_team(person.workspace.team_id).given_up().let_go(person.slack_id)
     for talk in Channel.objects.filter(kind=Channel.Kind.IM, memberships__person=person):
         names = Person.objects.filter(memberships__channel=talk).names().values()
         talk.describe({"name": ", ".join(sorted(names))[:200]})

@@ -3,10 +3,11 @@
 A message that was deleted, edited, forgotten by command or revoked as a source leaves its row in the
 same transaction in which its words leave all other places: each version, old and withheld ones too,
 replies of the model that are kept, notes, quarantined lines, events that wait. A line that cites such
-a message is masked whole. Elsewhere runs of its words are masked (`rules.shingles`) unless another
-message holds them as well, among those that the texts in question rest on. What was asked with its
-words is asked anew; the segments it was in are stale, and everything up to the workspace's memory is
-made again by the next passes.
+a message is masked whole; so is one of a model of which nobody knows what it rests on, where it may be
+this. Elsewhere runs of its words are masked (`rules.shingles`) unless another message holds them as
+well, among those that the texts in question rest on. What was asked with its words is asked anew; the
+segments it was in are stale, and everything up to the workspace's memory is made again by the next
+passes.
 """
 
 import json
@@ -23,6 +24,7 @@ from django.db.models import Q
 from memories.models import (
     Channel,
     Generation,
+    GenerationInput,
     Line,
     Memory,
     MemoryVersion,
@@ -34,15 +36,22 @@ from memories.models import (
     Workspace,
 )
 from memories.models.names import Names
+from memories.models.versions import MemoryVersionQuerySet
 from memories.rules import shingles
+from memories.rules.characters import fit
+from memories.rules.guard import word_set
 from memories.rules.lines import Origin
 from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.notes import LONGEST_TITLE
 from memories.rules.shingles import MARK, Known
+from memories.rules.slacktext import as_dict, as_list, as_text, message_text
+from memories.rules.slacktime import micros
 
 AT_ONCE = 500  # keys in one query
+ALIKE = 0.6  # share of a line's words: without sources it says what this message says
 _TS = re.compile(r"\d{10}\.\d{6}")
+_LINK = re.compile(r"/archives/[A-Z0-9]+/p\d{16}")
 
 
 @dataclass(frozen=True)
@@ -110,31 +119,55 @@ def mask(workspace: Workspace, gone: Sequence[Gone], names: Names | None = None)
     return _Masking(workspace, gone, names or Names.public(workspace)).run()
 
 
-class _Masking:
-    """One batch: a single scan of the texts, however many messages are gone."""
+def mask_names(workspace: Workspace, names: Iterable[str]) -> Touched:
+    """Take what somebody was called out of all texts, who is forgotten. What others are called as
+    well stays; what others say as well goes only where it is a mention."""
+    called = frozenset(map(shingles.words, names)) - {""}
+    others = workspace.people.values_list("name", "real_name")
+    for name in {name for pair in others for name in pair}:
+        called -= Known(frozenset(), called).in_text(name)
+    if not called:
+        return Touched()
+    return _Masking(workspace, (), Names.public(workspace), called).run()
 
-    def __init__(self, workspace: Workspace, gone: Sequence[Gone], names: Names) -> None:
+
+class _Masking:
+    """One batch: a single scan of the texts, however many messages are gone. ``called``: names that
+    are gone."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        gone: Sequence[Gone],
+        names: Names,
+        called: frozenset[str] = frozenset(),
+    ) -> None:
         self.workspace = workspace
         self.gone = gone
+        self.called = called
         self.channels = {one.channel for one in gone}
         self.keys = {one.pk for one in gone}
         self.cited = {one.pk for one in gone if one.cited}
         self.segments = {pk for one in gone for pk in one.segments}
+        self.threads = {one.thread_ts for one in gone if one.thread_ts}
+        self.unsourced: dict[int, int] = {}  # line → version
         self.touched = Touched(messages=len(gone))
         own = dict(Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name"))
         self.names = Names(names.people, {**names.channels, **own})
-        self.known = Known(frozenset().union(*map(self._runs_of, gone)))
+        self.known = Known(frozenset().union(*map(self._runs_of, gone)), called)
         short = {one.pk: self._short_of(one) for one in gone if not one.cited}
         self.short = {pk: words for pk, words in short.items() if words}
 
     def run(self) -> Touched:
+        self._drop_previews()
         self._take_back_calls(set())
         near = self._near()
-        versions = self._versions(near)
+        self.unsourced = self._unsourced(near) if self.cited else {}
+        versions = [*self._versions(near), *set(self.unsourced.values())]
         replies = self._replies(near)
         # People carry words from channel to channel, too: what is deleted is looked for everywhere. An
         # edit, of which there are many, only where a model can have carried it.
-        if self.cited or self._reached_the_others(versions):
+        if self.cited or self.called or self._reached_the_others(versions):
             others = Memory.objects.filter(workspace=self.workspace).exclude(pk__in=near)
             versions += self._versions(others)
             replies += self._replies(others)
@@ -143,6 +176,7 @@ class _Masking:
         self._mask_replies(replies)
         self._mask_quarantined()
         self._mask_notes()
+        self._mask_topics()
         self._drop_events()
         self._mask_copies()
         self._take_back_calls(memories)
@@ -155,10 +189,12 @@ class _Masking:
     # -- what to look for
 
     def _words(self, text: str) -> Iterator[str]:
-        """A message as it was read, and as Slack sent it."""
-        yield text
-        if (read := plain(text, self.names)) != text:
-            yield read
+        """A message as it was read, and as Slack sent it; there a mention's label is a name that its
+        author did not say."""
+        read = plain(text, self.names)
+        yield read
+        if read != text and not self.called:
+            yield text
 
     def _runs_of(self, one: Gone) -> set[str]:
         found = {run for text in self._words(one.text) for run in shingles.runs(text)}
@@ -178,11 +214,9 @@ class _Masking:
 
     def _versions(self, memories: "models.QuerySet[Memory]") -> list[int]:
         """Versions of these memories that cite or quote."""
-        lines = Line.objects.filter(version__memory__in=memories, masked=False)
+        lines = Line.objects.filter(version__memory__in=memories)
         found = set(self._citing(lines, self.cited | self.short.keys()).values())
-        if self.cited:
-            found.update(lines.filter(self._unsourced()).values_list("version", flat=True))
-        if self.known.runs:
+        if self.known.runs or self.called:
             rows = MemoryVersion.objects.filter(memory__in=memories).exclude(pk__in=found)
             texts = rows.values_list("pk", "content", "put_back", "kept")
             for pk, content, put_back, kept in texts.iterator(AT_ONCE):
@@ -204,16 +238,49 @@ class _Masking:
                 found[line, message] = version
         return found
 
-    def _unsourced(self) -> Q:
-        """A line of their own segments of which nobody knows what it rests on."""
-        model = Q(origin=Origin.MODEL, sources__isnull=True)
-        return model & Q(version__segment__in=self.segments)
+    def _unsourced(self, near: "models.QuerySet[Memory]") -> dict[int, int]:
+        """Lines of which nobody knows what they rest on, and perhaps on this: those of their own
+        segments and threads, those that a merge wrote when it had read them, and what says the
+        same in other words. What a person wrote rests on their word; so does, in a merge, what they pinned."""
+        lines = Line.objects.filter(version__memory__in=near, sources__isnull=True)
+        lines = lines.exclude(origin=Origin.PERSON)
+        of_channels = Q(version__memory__channel__in=self.channels)
+        own = Q(version__segment__in=self.segments)
+        own |= of_channels & Q(version__memory__thread_ts__in=self.threads)
+        own |= of_channels & Q(version__provisional=True)
+        for memory, number in self._first_that_read().items():
+            own |= Q(version__memory=memory, since__gte=number, pinned=False)
+        found = dict(lines.filter(own).values_list("pk", "version"))
+        said = [word_set(one.text) for one in self.gone if one.cited]
+        for pk, version, text in lines.filter(pinned=False).values_list("pk", "version", "text"):
+            words = frozenset() if self.known.in_text(text) else word_set(text)
+            if words and any(len(words & other) >= ALIKE * len(words) for other in said):
+                found[pk] = version
+        return found
+
+    def _first_that_read(self) -> dict[int, int]:
+        """Of each memory that is merged, the number of its first version that had read their
+        segments' texts: what it says from then on may come from them."""
+        read = GenerationInput.objects.filter(version__memory__channel__in=self.channels)
+        direct = read
+        if self.workspace.memory_settings.history_enabled:  # else one text is of all segments
+            direct = read.filter(version__segment__in=self.segments)
+        made = "generation__versions__memory", "generation__versions__number"
+        first = _lowest(direct.values_list(*made))
+        through = Q(pk__in=())
+        for memory, number in first.items():
+            through |= Q(version__memory=memory, version__number__gte=number)
+        for memory, number in _lowest(read.filter(through).values_list(*made)).items():
+            first[memory] = min(number, first.get(memory, number))
+        return first
 
     def _replies(self, memories: "models.QuerySet[Memory]") -> list[int]:
         """Generations that keep an answer, or a fault's words, which cites or quotes."""
         rows = Generation.objects.filter(memory__in=memories)
         kept = rows.filter(Q(reply__isnull=False) | ~Q(fault_text=""))
-        found = []
+        # Whatever an answer about them says without a source.
+        about = self._about() | Q(versions__in=set(self.unsourced.values()))
+        found = list(kept.filter(about).values_list("pk", flat=True)) if self.cited else []
         for pk, reply, cites, fault in kept.values_list(
             "pk", "reply", "cites", "fault_text"
         ).iterator(AT_ONCE):
@@ -248,7 +315,8 @@ class _Masking:
             for words in self._words(text):
                 held |= self.known.in_text(words)
         if held:
-            self.known = Known(self.known.runs - held)
+            short = self.known.short
+            self.known = Known(self.known.runs - held, short - held, short & held)
 
     # -- what becomes of it
 
@@ -256,10 +324,9 @@ class _Masking:
         """The memories that it changed, each behind its lock, their versions read anew."""
         rows = MemoryVersion.objects.filter(pk__in=versions)
         memories = list(Memory.objects.filter(versions__in=rows).distinct().order_by("pk"))
-        lines = Line.objects.filter(version__in=versions, masked=False)
+        lines = Line.objects.filter(version__in=versions)
         whole = {line for line, _ in self._citing(lines, self.cited)}
-        if self.cited:
-            whole.update(lines.filter(self._unsourced()).values_list("pk", flat=True))
+        whole.update(self.unsourced)
         short = self._short_lines(lines)
         by_memory: dict[int, list[int]] = defaultdict(list)
         for pk, memory_id in rows.order_by("pk").values_list("pk", "memory"):
@@ -300,8 +367,13 @@ class _Masking:
         if memory.memory_type != MemoryType.LONG_TERM:
             return
         left = Message.objects.rememberable().filter(lines__in=lost)
+        # Of a line without sources, what was read when it came in.
+        read = self._read_for(memory, lost)
         if memory.channel_id is None:
             channels = self.channels | set(left.values_list("channel", flat=True))
+            channels |= set(
+                read.exclude(memory__channel=None).values_list("memory__channel", flat=True)
+            )
             again = MemoryVersion.objects.filter(
                 current_of__channel__in=channels,
                 current_of__scope=MemoryScope.CHANNEL,
@@ -314,10 +386,17 @@ class _Masking:
                 memory__memory_type=MemoryType.SHORT_TERM,
             )
             newest = short.filter(current_of__isnull=False).values("pk")
-            again = short.filter(Q(segment__in=left.values("segment")) | Q(pk__in=newest))
+            of_left = Q(segment__in=left.values("segment")) | Q(pk__in=read.values("pk"))
+            again = short.filter(of_left | Q(pk__in=newest))
         MemoryVersion.objects.filter(pk__in=list(again.values_list("pk", flat=True))).update(
             merged=False
         )
+
+    def _read_for(self, memory: Memory, lost: Collection[int]) -> MemoryVersionQuerySet:
+        since = Line.objects.filter(pk__in=self.unsourced.keys() & lost).values("since")
+        made = MemoryVersion.objects.filter(memory=memory, number__in=since)
+        read = GenerationInput.objects.filter(generation__in=made.values("generation"))
+        return MemoryVersion.objects.filter(pk__in=read.values("version"))
 
     def _mask_replies(self, replies: Sequence[int]) -> None:
         for keys in _some(replies):
@@ -330,9 +409,8 @@ class _Masking:
     def _take_back_calls(self, memories: Collection[int]) -> None:
         """What is being asked about their segments; of the memories that were masked whatever is
         being asked, also with their text beside it."""
-        reach = Q(segment__in=self.segments)
+        reach = self._about()
         of_channels = Q(memory__channel__in=self.channels)
-        reach |= of_channels & Q(provisional=True)
         if not self.workspace.memory_settings.history_enabled:
             reach |= of_channels & Q(memory__memory_type=MemoryType.SHORT_TERM)
         if memories:
@@ -342,10 +420,18 @@ class _Masking:
                 reach |= Q(memory__workspace=self.workspace)
             else:
                 reach |= Q(read__version__memory__in=memories)
+        if self.called:  # anything may have been shown it
+            reach = Q(memory__workspace=self.workspace)
         rows = Generation.objects.filter(
             reach, state__in=(Generation.State.CLAIMED, Generation.State.REPLIED)
         )
         Generation.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).take_back()
+
+    def _about(self) -> Q:
+        """Generations that are shown them. A thread's row names the last of its segments only."""
+        of_channels = Q(memory__channel__in=self.channels)
+        about = Q(segment__in=self.segments) | of_channels & Q(provisional=True)
+        return about | of_channels & Q(memory__thread_ts__in=self.threads)
 
     def _mask_quarantined(self) -> None:
         rows = QuarantinedLine.objects.filter(memory__workspace=self.workspace).exclude(text=MARK)
@@ -360,28 +446,71 @@ class _Masking:
                 self.touched.quarantined += 1
 
     def _mask_notes(self) -> None:
-        if not self.known.runs:
+        if not (self.known.runs or self.called):
             return
         for note in Note.objects.filter(workspace=self.workspace).iterator(AT_ONCE):
             content, title = self.known.masked(note.content), self.known.masked(note.title)
-            if (content, title) != (note.content, note.title):
-                note.mask(content, title[:LONGEST_TITLE])
+            tags = [tag for tag in note.tags if not self.known.spans(tag)]
+            if (content, title, tags) != (note.content, note.title, note.tags):
+                note.mask(content, title[:LONGEST_TITLE], tags)
                 self.touched.notes += 1
 
+    def _mask_topics(self) -> None:
+        """Until Slack is asked again, which may still show it: then somebody has to take it out there."""
+        described = self.workspace.channels.exclude(topic="", purpose="")
+        for channel in described.only("topic", "purpose"):
+            words = {name: getattr(channel, name) for name in ("topic", "purpose")}
+            channel.describe({name: self.known.masked(text) for name, text in words.items()})
+
     def _drop_events(self) -> None:
-        """What still waits about them adds nothing. What others say in the same words is theirs."""
-        channels = dict(Channel.objects.filter(pk__in=self.channels).values_list("pk", "slack_id"))
-        gone = {(channels[one.channel], one.ts) for one in self.gone if one.cited}
-        if not gone:
+        """What still waits about them adds nothing; of an edited one, what tells the old words: a
+        sync makes good what else it told. What others say in the same words is theirs."""
+        places = self._places()
+        if not places:
             return
-        times = {ts for _, ts in gone}
+        times = {ts for _, ts in places}
         kept = SlackEvent.objects.with_body()
         for pk, body in kept.values_list("pk", "body").iterator(AT_ONCE):
-            if not times.isdisjoint(_TS.findall(body)) and gone & _messages_of(body):
+            if times.isdisjoint(_TS.findall(body)):
+                continue
+            told = _read(body)
+            about = {places[key] for key in _messages_of(told) & places.keys()}
+            quotes = about and any(map(self.known.spans, _strings(told)))
+            if quotes or any(one.cited for one in about):
                 SlackEvent.objects.filter(pk=pk).update(
                     body="", state=SlackEvent.State.SKIPPED, reason="forgotten"
                 )
                 self.touched.events += 1
+
+    def _places(self) -> dict[tuple[str, str], Gone]:
+        """By their channel's Slack id and their ts."""
+        channels = dict(Channel.objects.filter(pk__in=self.channels).values_list("pk", "slack_id"))
+        return {(channels[one.channel], one.ts): one for one in self.gone}
+
+    def _drop_previews(self) -> None:
+        """A message that links to another one, or shares it, carries it along. It came later."""
+        places = self._places()
+        if not places:
+            return
+        since = min(micros(one.ts) for one in self.gone)
+        held = Message.objects.filter(channel__workspace=self.workspace, micros__gte=since)
+        held = held.filter(raw__contains='"attachments"').exclude(pk__in=self.keys)
+        links = {_link(*place) for place in places}
+        for row in held.only("text", "raw", "segment", "thread_segment").iterator(AT_ONCE):
+            if links.isdisjoint(_LINK.findall(row.raw)):
+                continue
+            told = _read(row.raw)
+            shown = as_list(told.get("attachments"))
+            left = [one for one in shown if _links_of(one).isdisjoint(links)]
+            if len(left) == len(shown):
+                continue
+            text = row.text
+            if text == fit(message_text(told)):  # of a share without words it is all there is
+                text = fit(message_text({**told, "attachments": left}))
+            raw = json.dumps({**told, "attachments": left})
+            Message.objects.filter(pk=row.pk).update(raw=raw, text=text)
+            if text != row.text:
+                self.segments |= {pk for pk in (row.segment_id, row.thread_segment_id) if pk}
 
     def _mask_copies(self) -> None:
         """A reply that was sent to the channel as well carries its root along."""
@@ -397,13 +526,38 @@ class _Masking:
                     Message.objects.filter(pk=row.pk).update(raw=json.dumps(told))
 
 
-def _messages_of(body: str) -> set[tuple[str, str]]:
-    """(channel, ts) of the messages that an event tells of, at whatever depth Slack puts them."""
+def _read(text: str) -> dict[str, Any]:
+    """What Slack told; nothing where that cannot be read."""
     try:
-        told = json.loads(body)
+        return as_dict(json.loads(text))
     except (ValueError, RecursionError):
-        return set()
-    event = told.get("event", told) if isinstance(told, dict) else {}
+        return {}
+
+
+def _strings(told: Any) -> Iterator[str]:
+    """All texts in it, however deep."""
+    if isinstance(told, str):
+        yield told
+    inner = told.values() if isinstance(told, dict) else told if isinstance(told, list) else ()
+    for one in inner:
+        yield from _strings(one)
+
+
+def _link(channel: str, ts: str) -> str:
+    """The end of a message's permalink."""
+    return f"/archives/{channel}/p{ts.replace('.', '')}"
+
+
+def _links_of(attachment: Any) -> set[str]:
+    """The messages that it shows, as the ends of their permalinks."""
+    told = as_dict(attachment)
+    addresses = as_text(told.get("from_url")), as_text(told.get("original_url"))
+    return {link for address in addresses for link in _LINK.findall(address)}
+
+
+def _messages_of(told: dict[str, Any]) -> set[tuple[str, str]]:
+    """(channel, ts) of the messages that an event tells of, at whatever depth Slack puts them."""
+    event = told.get("event", told)
     if not isinstance(event, dict):
         return set()
     found = set()
@@ -411,6 +565,15 @@ def _messages_of(body: str) -> set[tuple[str, str]]:
         if isinstance(part, dict):
             found |= {(event.get("channel"), part.get(name)) for name in ("ts", "deleted_ts")}
     return {(a, b) for a, b in found if isinstance(a, str) and isinstance(b, str)}
+
+
+def _lowest(rows: Iterable[tuple[int | None, int | None]]) -> dict[int, int]:
+    """The lowest number of each key."""
+    lowest: dict[int, int] = {}
+    for key, number in rows:
+        if key is not None and number is not None:
+            lowest[key] = min(number, lowest.get(key, number))
+    return lowest
 
 
 def _some(keys: Iterable[Any]) -> Iterator[list[Any]]:

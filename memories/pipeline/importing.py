@@ -25,6 +25,7 @@ Backfill = Literal["all"] | int | None
 Progress = Callable[[str, int], None]
 
 TELL_EVERY = 200  # objects
+ROOTS_AT_ONCE = 500  # keys in one query
 UNLISTED = quarantined("of a channel in no list")
 _T = TypeVar("_T")
 
@@ -153,8 +154,13 @@ def _store_in_private(channel: Channel, raws: Iterator[object], now: datetime) -
         return store_messages(channel, raws, now)
     with transaction.atomic():
         before = channel.messages.aggregate(newest=Max("pk"))["newest"] or 0
+        missing = channel.messages.filter(state=Message.State.MISSING, was_private=False)
+        roots = list(missing.values_list("pk", flat=True))
         tally = store_messages(channel, raws, now)
         channel.messages.filter(pk__gt=before).update(was_private=True)
+        for begin in range(0, len(roots), ROOTS_AT_ONCE):
+            filled = channel.messages.filter(pk__in=roots[begin : begin + ROOTS_AT_ONCE])
+            filled.exclude(state=Message.State.MISSING).update(was_private=True)
     return tally
 
 

@@ -4,6 +4,9 @@ Nobody is linked by an address that somebody merely typed, nor is anybody from a
 operator linked, or who signed in with Slack, stays; a link by address ends with the address.
 """
 
+from typing import Any
+
+from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Lower
 
@@ -11,6 +14,7 @@ from memories.models import Person, User, Workspace
 
 EMAIL = "email"  # Person.linked_by
 SLACK = "slack"
+TEAM, PERSON = "https://slack.com/team_id", "https://slack.com/user_id"
 
 
 def link_user(user: User) -> None:
@@ -25,6 +29,37 @@ def link_people(workspace: Workspace) -> None:
     accounts = _verified()
     _unlink(Person.objects.filter(workspace=workspace, linked_by=EMAIL), accounts)
     _link(workspace.people.all(), accounts)
+
+
+def claims(told: dict[str, Any]) -> dict[str, Any]:
+    """What Slack vouched for at a login with it, out of what is kept of that."""
+    return {**(told.get("id_token") or {}), **(told.get("userinfo") or {})}
+
+
+@transaction.atomic
+def forget(person: Person) -> None:
+    """What a login with Slack told of them, and their addresses, leave their accounts. An account
+    itself, and its user name, are an operator's to remove. Call it while they are still linked."""
+    from allauth.account.models import EmailAddress
+    from allauth.socialaccount.models import SocialAccount
+
+    users = {person.user_id}
+    addresses = {person.email.lower()}
+    for login in SocialAccount.objects.all():
+        told = claims(login.extra_data)
+        team = person.workspace.team_id
+        if (told.get(TEAM, team), told.get(PERSON)) == (team, person.slack_id):
+            users.add(login.user_id)
+            addresses.add(str(told.get("email", "")).lower())
+            login.delete()
+            User.objects.filter(pk=login.user_id).update(first_name="", last_name="")
+    mine = User.objects.filter(pk__in=users - {None})
+    for user in mine:
+        if user.email.lower() in addresses:
+            User.objects.filter(pk=user.pk).update(email="")
+    for address in EmailAddress.objects.filter(user__in=mine):
+        if address.email.lower() in addresses:
+            address.delete()
 
 
 def _verified(user: User | None = None) -> dict[str, User]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from django.db.models import Max, QuerySet
+from django.db.models import Max
 
 from memories.models import Channel, Message
+from memories.models.messages import MessageQuerySet
 from memories.pipeline.store import store_messages
 from memories.rules.outcomes import Result, Tally, Thing
 from memories.rules.slacktime import micros, to_micros, ts_from_micros
@@ -82,12 +83,12 @@ class Reading:
             yield page, newest
 
     def missing(
-        self, stretch: Stretch | None, met: frozenset[str], held: QuerySet[Message], newest: int
+        self, stretch: Stretch | None, met: frozenset[str], held: MessageQuerySet, newest: int
     ) -> list[str]:
-        """The ts of those live rows of ``held`` that the page should hold and does not."""
+        """The ts of those rows of ``held`` that the page should hold and does not."""
         if stretch is None:
             return []
-        rows = held.filter(state=Message.State.LIVE, micros__gt=stretch.after_us, pk__lte=newest)
+        rows = held.still_there().filter(micros__gt=stretch.after_us, pk__lte=newest)
         if stretch.before_us is not None:
             rows = rows.filter(micros__lt=stretch.before_us)
         return sorted(set(rows.values_list("ts", flat=True)) - met)

@@ -1,23 +1,18 @@
 """One message, or one person, is no source any more: what rested on them goes, and is made again.
 
-A person's word, and one that can be taken back. Lines that cite a revoked message leave all versions
-at once (`forgetting.mask`), so do lines without sources that say the same; its segments are stale, and
-the next passes make everything again without it, up to the workspace's memory. What such a person
-says later is stored, and no source either (`store`).
+A person's word, and one that can be taken back. Lines that rest on a revoked message leave all
+versions at once (`forgetting.mask`); its segments are stale, and the next passes make everything again
+without it, up to the workspace's memory. What such a person says later is stored, and no source either
+(`store`).
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from django.db import transaction
-from django.db.models import Q
 
 from memories.models import (
     AuditEvent,
     Channel,
-    Line,
-    Memory,
-    MemoryVersion,
     Message,
     Person,
     QuarantinedLine,
@@ -28,12 +23,6 @@ from memories.models import (
 from memories.models.messages import MessageQuerySet
 from memories.pipeline import forgetting
 from memories.pipeline.forgetting import Gone, Touched
-from memories.rules.guard import word_set
-from memories.rules.lines import Origin
-from memories.rules.memory import MemoryScope
-from memories.rules.shingles import Known
-
-ALIKE = 0.6  # share of a line's words: without sources it says what this message says
 
 
 @transaction.atomic
@@ -96,9 +85,7 @@ def _revoke(workspace: Workspace, messages: MessageQuerySet, by: User | None) ->
     revoked.update(is_revoked=True)
     for line in QuarantinedLine.objects.waiting().resting_on(revoked):
         line.reject(by=by)
-    touched = forgetting.mask(workspace, [Gone.of(row) for row in rows])
-    touched.add(_mask_alike(workspace, rows))
-    return touched
+    return forgetting.mask(workspace, [Gone.of(row) for row in rows])
 
 
 def _restore(messages: MessageQuerySet) -> int:
@@ -106,31 +93,6 @@ def _restore(messages: MessageQuerySet) -> int:
     segments = [pk for pair in rows.values_list("segment", "thread_segment") for pk in pair if pk]
     Segment.objects.filter(pk__in=segments).update(stale=True)
     return rows.update(is_revoked=False)
-
-
-def _mask_alike(workspace: Workspace, gone: Sequence[Message]) -> Touched:
-    """A model's lines that cite nothing and yet say what one of these messages says."""
-    touched = Touched()
-    channels = {row.channel_id for row in gone}
-    near = Q(version__memory__channel__in=channels)
-    near |= Q(version__memory__workspace=workspace, version__memory__scope=MemoryScope.WORKSPACE)
-    lines = Line.objects.filter(near, origin=Origin.MODEL, masked=False, pinned=False)
-    alike: dict[int, list[int]] = defaultdict(list)
-    said = [word_set(row.text) for row in gone]
-    unsourced = lines.filter(sources__isnull=True)
-    for pk, version_id, text in unsourced.values_list("pk", "version_id", "text"):
-        words = word_set(text)
-        if words and any(len(words & other) >= ALIKE * len(words) for other in said):
-            alike[version_id].append(pk)
-    rows = MemoryVersion.objects.filter(pk__in=alike)
-    for memory in Memory.objects.filter(versions__in=rows).distinct().order_by("pk"):
-        memory.lock()
-        for version in memory.versions.filter(pk__in=alike):
-            touched.lines += version.mask(Known(frozenset()), alike[version.pk])
-            touched.versions += 1
-        memory.show_newest()
-        touched.memories.add(memory.pk)
-    return touched
 
 
 def _record(

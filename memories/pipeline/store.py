@@ -57,8 +57,8 @@ def store_messages(
 ) -> Tally:
     """Store a channel's messages, edits and deletions, in any order.
 
-    ``live``: Slack answers this now, so its counts of replies are the truth; otherwise the
-    counts of the later reply stay.
+    ``live``: Slack answers this now, so its counts of replies, and what no edit dates, are the
+    truth; otherwise the counts of the later reply stay, and the longer text.
     """
     tally = Tally()
     people: dict[str, int] = {}
@@ -112,7 +112,7 @@ def _write(
         if one.author and not authors.get(one.author, ("", ""))[0]:
             authors[one.author] = (one.author_name or one.username, one.author_team)
     people_by_id(channel.workspace, authors, people)
-    unwanted = _Unwanted.of(channel, locked.forgotten_at, people, authors, now_us)
+    unwanted = _Unwanted.of(channel, locked.forgotten_at, now_us)
     keys = {one.ts for one in found} | {one.thread_ts for one in found if one.thread_ts}
     # The span of time spares a database without statistics from reading the whole channel.
     times = [micros(key) for key in keys]
@@ -161,17 +161,9 @@ class _Unwanted:
     people: dict[str, int]  # Slack id of a forgotten person → up to here
 
     @classmethod
-    def of(
-        cls,
-        channel: Channel,
-        forgotten_at: datetime | None,
-        known: dict[str, int],
-        authors: Iterable[str],
-        now_us: int,
-    ) -> "_Unwanted":
+    def of(cls, channel: Channel, forgotten_at: datetime | None, now_us: int) -> "_Unwanted":
         days = channel.workspace.memory_settings.retention_days
-        keys = [known[slack_id] for slack_id in authors]
-        forgotten = Person.objects.filter(pk__in=keys, forgotten_at__isnull=False)
+        forgotten = channel.workspace.people.filter(forgotten_at__isnull=False)
         return cls(
             channel_us=to_micros(forgotten_at) if forgotten_at else 0,
             horizon_us=now_us - days * 24 * HOUR if days else 0,
@@ -190,11 +182,13 @@ class _Unwanted:
         return TOO_OLD if one.micros < self.horizon_us else None
 
     def cleaned(self, one: MessageIn) -> MessageIn:
-        """What a forgotten person says later is kept, but not under their name."""
-        if one.author not in self.people:
-            return one
-        text, raw = without_labels(one.text, one.author), without_names(one.raw, one.author)
-        return replace(one, text=text, raw=raw, username="")
+        """What a forgotten person says later is kept, but not under their name; nor does a message
+        of somebody else tell it."""
+        for slack_id in self.people:
+            if slack_id in one.raw:
+                text, raw = without_labels(one.text, slack_id), without_names(one.raw, slack_id)
+                one = replace(one, text=text, raw=raw)
+        return replace(one, username="") if one.author in self.people else one
 
 
 def _new(channel: Channel, one: MessageIn, author_id: int | None) -> Message:
@@ -262,7 +256,7 @@ class _Change:
             self._forget(row, Gone.of(row))
             row.purge()
             changed = True
-        elif was == Message.State.MISSING or _version(one) > _version(row):
+        elif was == Message.State.MISSING or _stays(one, row, live=live):
             changed = True
             before = row.text
             self._fill(row, one, author_id)
@@ -327,9 +321,15 @@ class _Change:
         forgetting.mask(channel.workspace, list(self.gone.values()))
 
 
-def _version(one: MessageIn | Message) -> tuple[int, int, str]:
-    """Of two versions the greater one stays. Equal edits differ by what came to hang on them."""
-    return micros_or_0(one.edited_ts), len(one.text), one.text
+def _stays(one: MessageIn, row: Message, *, live: bool) -> bool:
+    """Whether this version stays, and not the row's: the later edit. Equal edits differ by what
+    came to hang on them, or went again: Slack's word of now counts, else the longer one."""
+    told, held = micros_or_0(one.edited_ts), micros_or_0(row.edited_ts)
+    if told != held:
+        return told > held
+    if live:
+        return one.text != row.text
+    return (len(one.text), one.text) > (len(row.text), row.text)
 
 
 def _place(row: Message, one: MessageIn, *, live: bool) -> bool:

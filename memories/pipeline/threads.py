@@ -6,9 +6,10 @@ nothing else tells of an edit in a thread.
 """
 
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q
 
 from memories.models import Message
+from memories.models.messages import MessageQuerySet
 from memories.pipeline.reading import Reading, highest
 from memories.rules import rings
 from memories.rules.slacktime import micros_or_0
@@ -53,7 +54,7 @@ class Threads:
         due = list(oldest.defer("raw")[: turn.threads])
         for root in due:
             told = root.reply_count and root.state != Message.State.DELETED
-            if told or self._live(root).exists():
+            if told or self._replies(root).exists():
                 self._read(root, in_ring=True)
             else:
                 root.thread_was_read(self.now)
@@ -84,7 +85,7 @@ class Threads:
             stretch = going_up(seen, after_us=micros_or_0(at_ts), is_last=page.is_last)
             with transaction.atomic():
                 reading.store(found)
-                gone = reading.missing(stretch, seen.ts, self._live(root), newest)
+                gone = reading.missing(stretch, seen.ts, self._replies(root), newest)
                 reading.delete(gone)
                 at_ts = highest(seen.moments, at_ts)
                 if page.is_last:
@@ -96,10 +97,10 @@ class Threads:
     @transaction.atomic
     def _end(self, root: Message) -> None:
         """A deleted root whose thread Slack knows no more: all of it is gone."""
-        self.reading.delete(list(self._live(root).values_list("ts", flat=True)))
+        self.reading.delete(list(self._replies(root).values_list("ts", flat=True)))
         root.thread_was_read(self.now)
         self.reading.walked.threads += 1
 
-    def _live(self, root: Message) -> QuerySet[Message]:
+    def _replies(self, root: Message) -> MessageQuerySet:
         replies = self.channel.messages.filter(thread_ts=root.ts).exclude(ts=root.ts)
-        return replies.filter(state=Message.State.LIVE)
+        return replies.still_there()

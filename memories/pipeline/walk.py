@@ -11,7 +11,6 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Count, F, Max, Q
 
-from memories.models import Message
 from memories.pipeline.reading import Reading, highest, lowest, us_or_none
 from memories.rules import rings
 from memories.rules.slackmessages import replies
@@ -152,10 +151,12 @@ class _Page:
             if ts := key_of(raw, now_us):
                 count, latest = replies(as_dict(raw))
                 told[ts] = (count, micros_or_0(latest))
-        live = self.reading.channel.messages.filter(
-            thread_ts__in=told, state=Message.State.LIVE
-        ).exclude(ts=F("thread_ts"))
-        counted = live.values_list("thread_ts").annotate(Count("pk"), Max("micros"))
+        there = self.reading.channel.messages.still_there().filter(thread_ts__in=told)
+        counted = (
+            there.exclude(ts=F("thread_ts"))
+            .values_list("thread_ts")
+            .annotate(Count("pk"), Max("micros"))
+        )
         held = {ts: (count, latest_us) for ts, count, latest_us in counted}
         moved = set()
         for ts, now in told.items():
@@ -170,7 +171,5 @@ class _Page:
         """Of roots that are gone, those whose replies we still hold."""
         if not gone:
             return set()
-        live = self.reading.channel.messages.filter(
-            thread_ts__in=gone, state=Message.State.LIVE
-        ).exclude(ts=F("thread_ts"))
-        return set(live.values_list("thread_ts", flat=True).distinct())
+        there = self.reading.channel.messages.still_there().filter(thread_ts__in=gone)
+        return set(there.exclude(ts=F("thread_ts")).values_list("thread_ts", flat=True).distinct())

@@ -7,7 +7,7 @@ by itself. Give `rules.markup.plain` of a message where Slack's markup may stand
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,24 +44,33 @@ def whole(text: str) -> str:
     return " ".join(words)
 
 
+def words(text: str) -> str:
+    """All words of a text as they are compared: a name, say."""
+    return " ".join(_TOKEN.findall(_plain(text)[0]))
+
+
 @dataclass(frozen=True)
 class Known:
-    """Runs to look for. ``short`` are whole messages that are shorter than a run (`whole`)."""
+    """Runs to look for. ``short`` are whole messages that are shorter than a run (`whole`), or
+    names; ``mentions`` names that count only right behind an @, being words of others as well."""
 
     runs: frozenset[str]
     short: frozenset[str] = frozenset()
+    mentions: frozenset[str] = frozenset()
 
     @cached_property
     def _anchors(self) -> frozenset[str]:
         """A long word of each: a text without any of these words quotes nothing."""
-        return frozenset(max(key.split(" "), key=len) for key in self.runs | self.short)
+        keys = self.runs | self.short | self.mentions
+        return frozenset(max(key.split(" "), key=len) for key in keys)
 
     def in_text(self, text: str) -> set[str]:
-        """Those of the runs that stand in this text."""
+        """Those of the runs, and of the short ones, that stand in this text."""
         words = _TOKEN.findall(_plain(text)[0])
         if self._anchors.isdisjoint(words):
             return set()
-        return {" ".join(words[i:j]) for i, j in _windows(words)} & self.runs
+        found = {" ".join(words[i:j]) for i, j in _windows(words)} & self.runs
+        return found | {" ".join(words[i:j]) for i, j in _places(self.short, words)}
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the text quotes: (begin, end) each, in order, apart from each other."""
@@ -71,7 +80,12 @@ class Known:
         if self._anchors.isdisjoint(words):
             return []
         found: list[tuple[int, int]] = []
-        for i, j in sorted([*self._quotations(words), *self._wholes(words)]):
+        mentions = [
+            (i, j)
+            for i, j in _places(self.mentions, words)
+            if flat[: matches[i].start()].endswith("@")
+        ]
+        for i, j in sorted([*self._quotations(words), *_places(self.short, words), *mentions]):
             begin, end = matches[i].start(), matches[j - 1].end()
             if places is not None:
                 begin, end = places[begin][0], places[end - 1][1]
@@ -86,13 +100,6 @@ class Known:
             if " ".join(words[i:j]) in self.runs:
                 yield i, j
 
-    def _wholes(self, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-        for key in self.short:
-            wanted = key.split(" ")
-            for i in range(len(words) - len(wanted) + 1):
-                if words[i : i + len(wanted)] == wanted:
-                    yield i, i + len(wanted)
-
     def masked(self, text: str) -> str:
         """The text with a mark in place of each quotation; the very same when there is none. Lines
         stay lines: a quotation over several of them leaves a mark in each."""
@@ -102,6 +109,15 @@ class Known:
                 parts[::2] = [MARK if part.strip() else part for part in parts[::2]]
                 text = text[:begin] + "".join(parts) + text[end:]
         return text
+
+
+def _places(keys: Iterable[str], words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where these stand as a whole."""
+    for key in keys:
+        wanted = key.split(" ")
+        for i in range(len(words) - len(wanted) + 1):
+            if words[i : i + len(wanted)] == wanted:
+                yield i, i + len(wanted)
 
 
 def _is_wide(word: str) -> bool:

@@ -5,10 +5,12 @@ from datetime import timedelta
 from io import StringIO
 
 import pytest
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memories.models import AuditEvent, Channel, Memory, Message, Person
+from memories.models import AuditEvent, Channel, Generation, Memory, Message, Note, Person
 from memories.pipeline.roster import store_people
 from memories.pipeline.store import store_messages
 from memories.rules.outcomes import Result, Thing
@@ -17,6 +19,7 @@ from tests.factories import (
     ChannelFactory,
     MemberFactory,
     MessageFactory,
+    NoteFactory,
     PersonFactory,
     UserFactory,
     make_channel_memory,
@@ -120,6 +123,69 @@ class TestAPerson:
         assert "as I said" in theirs.raw
         assert memory.versions.get().content == "[…]"
 
+    def test_what_they_are_called_where_others_mention_them(self, channel):
+        PersonFactory(
+            workspace=channel.workspace, slack_id="UGONE", name="Will", real_name="Quillon Vane"
+        )
+        others = [
+            PersonFactory(workspace=channel.workspace, name="Vane Quist"),
+            PersonFactory(workspace=channel.workspace, name="ota"),
+        ]
+        said = MessageFactory(
+            channel=channel, author=others[0], text="<@UGONE|will> will see to it"
+        )
+        memory = make_channel_memory(channel=channel, texts=["- first"])
+        make_version(
+            memory=memory, text="- @Will will see to it\n- Ask Quillon Vane, or Vane Quist",
+            sources=[said],
+        )  # fmt: skip
+        elsewhere = make_channel_memory(channel=ChannelFactory(), texts=["- Quillon Vane"])
+        note = NoteFactory(workspace=channel.workspace, content="Quillon Vane knows")
+        row = Generation.objects.create(
+            memory=memory, as_of_us=0, input_key="1", state="claimed", fence=1, attempts=1
+        )
+        run("--person", "UGONE", "--workspace", channel.workspace.slug)
+        assert memory.versions.get(number=2).content == (
+            "- @[…] will see to it\n- Ask […], or Vane Quist"
+        )
+        assert elsewhere.versions.get().content == "- Quillon Vane"  # of another workspace
+        note.refresh_from_db()
+        row.refresh_from_db()
+        assert note.content.startswith("[…] knows")
+        assert (row.state, row.fence) == ("waiting", 2)
+        # Nor does a message that tells it come in again.
+        raw = by(others[1], ts=ts_at(MONDAY + timedelta(days=1)), text="so <@UGONE|will>")
+        store_messages(channel, [raw], NOW)
+        assert Message.objects.get(author=others[1]).text == "so <@UGONE>"
+
+    def test_what_a_login_with_slack_told(self, channel):
+        channel.workspace.join_team("T1")
+        user = UserFactory(email="q@example.org", first_name="Quillon", last_name="Vane")
+        person = PersonFactory(workspace=channel.workspace, slack_id="UGONE", user=user)
+        claims = {"https://slack.com/team_id": "T1", "https://slack.com/user_id": "UGONE"}
+        told = {"userinfo": {**claims, "name": "Quillon Vane", "email": "Q@example.org"}}
+        SocialAccount.objects.create(user=user, provider="slack", uid="UGONE", extra_data=told)
+        kept = SocialAccount.objects.create(
+            user=UserFactory(), provider="slack", uid="U2",
+            extra_data={"userinfo": {**claims, "https://slack.com/user_id": "U2"}},
+        )  # fmt: skip
+        for email in ("q@example.org", "other@example.org"):
+            EmailAddress.objects.create(user=user, email=email, verified=True)
+        run("--person", person.slack_id)
+        user.refresh_from_db()
+        assert (user.email, user.first_name, user.last_name) == ("", "", "")
+        assert [a.email for a in EmailAddress.objects.all()] == ["other@example.org"]
+        assert SocialAccount.objects.get() == kept
+
+    def test_a_topic_that_they_set(self, channel):
+        person = PersonFactory(workspace=channel.workspace, slack_id="UGONE")
+        raw = by(person, ts=ts_at(MONDAY), subtype="channel_topic", text=f"set it to {SECRET}")
+        store_messages(channel, [raw], NOW)
+        Channel.objects.update(topic=SECRET, purpose="gates")
+        run("--person", "UGONE")
+        channel.refresh_from_db()
+        assert (channel.topic, channel.purpose) == ("[…]", "gates")
+
     def test_an_old_export_tells_nothing_of_them(self, channel):
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE")
         MessageFactory(channel=channel, author=person, at=MONDAY, text=SECRET)
@@ -160,6 +226,9 @@ class TestAChannel:
         public = make_workspace_memory(workspace=channel.workspace, texts=["- fine"])
         make_version(memory=public, text="- the gate, in other words", sources=[root])
         other = MessageFactory(channel=ChannelFactory(workspace=channel.workspace), text="fine")
+        NoteFactory(workspace=channel.workspace, channel=channel)
+        general = NoteFactory(workspace=channel.workspace)
+        Channel.objects.filter(pk=channel.pk).update(topic="Gates", purpose="Of the harbour")
         report = run("--channel", channel.slack_id)
         assert (report["messages"], report["versions_deleted"]) == (2, 1)
         assert not Memory.objects.filter(pk=memory.pk).exists()
@@ -167,6 +236,8 @@ class TestAChannel:
         assert public.current.content == "- fine"
         channel.refresh_from_db()
         assert channel.forgotten_at is not None
+        assert (channel.topic, channel.purpose) == ("", "")
+        assert Note.objects.get() == general
         assert not channel.is_followed
         assert {m.text for m in channel.messages.all()} == {""}
         other.refresh_from_db()

@@ -24,6 +24,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
@@ -35,17 +37,22 @@ from memories.models import (
     Channel,
     Generation,
     Member,
+    Memory,
     MemoryVersion,
     Message,
     Note,
     Person,
     QuarantinedLine,
+    Segment,
     SlackEvent,
     User,
     Workspace,
 )
+from memories.pipeline.ask import Asker, Question
 from memories.pipeline.passes import run_pass
 from memories.pipeline.store import store_messages
+from memories.rules.memory import MemoryType
+from memories.rules.summary import Reply
 from tests.hard.model_client import ROOT, FakeModel, fake_model
 from tests.slackexports import channel, export_files, person, write_zip
 
@@ -59,7 +66,7 @@ STAY = {True: 2000, False: 24}
 CHANNELS = {True: 6, False: 3}
 MOST_PAGES = {True: 200, False: 12}  # of each reader
 WHO = "UGONE"
-EVERY_THREAD, REPLIES = 6, 4
+EVERY_THREAD, REPLIES, EVERY_MENTION = 6, 4, 5
 SETTINGS = {
     "message_threshold": 6,
     "thread_min_messages": 3,
@@ -105,6 +112,8 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         "versions_touched": told["versions"],
         "lines_masked": told["lines"],
         "tombstones": Message.objects.filter(state=Message.State.DELETED).count(),
+        "calls_under_way": told["calls"],
+        "answers_kept": told["answers_kept"],
         "skipped_as_forgotten": "forgotten" in skipped,
         "names_left": town.names_left(),
         "others_still_in_memories": round(stays, 3),
@@ -113,7 +122,8 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         "errors": town.errors[:3],
     }
     enough = masked_none >= 6 and stays >= 0.9 and facts["skipped_as_forgotten"]
-    passed = enough and not left and not town.errors and not facts["names_left"]
+    nothing = not left and not facts["names_left"] and not facts["answers_kept"]
+    passed = enough and nothing and not town.errors
     return {"n": deleted + len(talk.of(WHO)), **facts, "pass": passed}
 
 
@@ -169,6 +179,8 @@ class Talk:
             language = talk.channels[where]
             language = chance.choice(["en", "ja"]) if language == "both" else language
             text = _english(chance) if language == "en" else _japanese(chance)
+            if author != WHO and n % EVERY_MENTION == 0:
+                text = f"<@{WHO}> {text}"
             talk.said.append(Said(where, ts, root if left else "", author, text))
         mine = [one.ts for one in talk.said if one.user != WHO]
         # A whole stretch of one channel, so that whole segments go, and single ones everywhere.
@@ -289,6 +301,10 @@ class Town:
         gone = Person.objects.get(slack_id=WHO)
         gone.email, gone.user = "quillon.vane@example.org", User.objects.create_user("quillon")
         gone.save()
+        claims = {"https://slack.com/team_id": "T1", "https://slack.com/user_id": WHO}
+        told = {"userinfo": {**claims, "name": "Quillon Vane", "email": gone.email}}
+        SocialAccount.objects.create(user=gone.user, uid=WHO, provider="slack", extra_data=told)
+        EmailAddress.objects.create(user=gone.user, email=gone.email, verified=True)
         self.passes()
 
     def passes(self) -> None:
@@ -347,6 +363,7 @@ class Town:
     def forget(self) -> tuple[int, Counter[str]]:
         """Most as Slack tells of deletions, a few messages and the person by command."""
         told: Counter[str] = Counter()
+        under_way = self._calls()
         masked = MemoryVersion.objects.filter(lines__masked=True).distinct
         by_channel: dict[str, list[str]] = {}
         for one in self.talk.forgotten:
@@ -362,9 +379,38 @@ class Town:
             ]
             store_messages(room, raws, timezone.now())
         self._command("--person", WHO)
+        told["calls"] = len(under_way)
+        for generation, question in under_way:
+            lines = [f"- {one.text} [{one.ref}]" for one in question.request.messages]
+            reply = Reply("\n".join(lines), "stop", "fake", "1")
+            told["answers_kept"] += generation.save_reply(reply, question.cites)
         told["versions"] = masked().count()
         told["lines"] = sum(v.masked_lines().count() for v in masked())
         return sum(map(len, by_channel.values())), told
+
+    def _calls(self) -> list[tuple[Generation, Question]]:
+        """A channel's and a thread's answers that are under way while what they were shown goes; the
+        thread's last segment, which the row names, stays as it is."""
+        gone = Message.objects.filter(ts__in=self.talk.gone).select_related("channel")
+        whole = gone.exclude(segment=None).in_order()[:1]
+        places = [
+            (Memory.objects.of_channel(m.channel, MemoryType.SHORT_TERM), m.segment) for m in whole
+        ]
+        for row in gone.exclude(thread_segment=None).in_order():
+            segments = row.channel.segments.filter(thread_ts=row.thread_ts).order_by("number")
+            last = segments.last()
+            if not last.thread_messages.filter(ts__in=[m.ts for m in self.talk.forgotten]).exists():
+                segments.update(outcome=Segment.Outcome.WAITING)
+                places.append((Memory.objects.of_thread(row.channel, row.thread_ts), last))
+                break
+        asker, asked = Asker(self.workspace), []
+        for memory, segment in places:
+            generation = Generation.objects.create(
+                memory=memory, segment=segment, as_of_us=0, input_key=f"under way {memory.pk}"
+            )
+            generation.claim(timezone.now(), timedelta(hours=1))
+            asked.append((generation, asker.question(generation)))
+        return asked
 
     def _command(self, *what: str) -> None:
         call_command("forget", *what, "--yes", "--workspace", "town", stdout=io.StringIO())

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from memories.models import (
     Generation,
@@ -24,7 +25,8 @@ from memories.models import (
     SlackEvent,
 )
 from memories.models.memories import StaleBase
-from memories.pipeline import forgetting
+from memories.pipeline import forgetting, owe
+from memories.pipeline.ask import Asker
 from memories.pipeline.context import build_context
 from memories.pipeline.forgetting import Gone
 from memories.pipeline.passes import run_pass
@@ -32,6 +34,7 @@ from memories.pipeline.store import store_messages
 from memories.rules.memory import MemoryType
 from memories.rules.shingles import MARK
 from memories.rules.slacktime import to_micros
+from memories.rules.summary import Reply
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -44,6 +47,7 @@ from tests.factories import (
     make_thread_memory,
     make_version,
     make_workspace_memory,
+    ts_at,
 )
 from tests.pipeline.current import long, short, workspace_memory
 
@@ -228,6 +232,59 @@ class TestOtherPlaces:
         line = Line.objects.get(masked=True)
         assert line.text == f"- {MARK}"
 
+    def test_what_a_merge_wrote_without_a_source_after_reading_it(self, channel):
+        """The channel's text, then the workspace's; and what was there before stays."""
+        gone, stays = say(channel, SECRET), say(channel, BESIDE, 300)
+        texts = [
+            make_version(
+                memory=short(channel), text="- so", sources=[m], segment=make_segment(messages=[m])
+            )
+            for m in (stays, gone)
+        ]
+        memories = [long(channel), workspace_memory(channel)]
+        told = "- old\n- the gate leaves soon", "- old\n- the gate leaves soon\n- new"
+        for memory in memories:
+            make_version(memory=memory, text="- old")
+            read = texts[1:]
+            for number, text in enumerate(told):
+                row = Generation.objects.create(
+                    memory=memory, as_of_us=0, input_key=f"{memory.pk} {number}", state="done",
+                    reply={"text": text},
+                )  # fmt: skip
+                row.take_inputs(read)
+                version = make_version(memory=memory, text=text, generation=row)
+                version.lines.filter(text="- old").update(since=1)
+                version.lines.filter(text__contains="gate").update(since=2)
+                read = texts[:1]
+            texts = list(memory.versions.order_by("number"))
+        MemoryVersion.objects.update(merged=True)
+        delete(gone)
+        for memory in memories:
+            said = [v.content for v in memory.versions.order_by("number")]
+            assert said == ["- old", f"- old\n- {MARK}", f"- old\n- {MARK}\n- {MARK}"]
+        assert not Generation.objects.filter(reply__isnull=False).exists()
+        # What the lost lines may have come from is read again.
+        assert short(channel).versions.get(number=1).merged is False
+
+    def test_what_a_threads_text_says_without_a_source(self, channel):
+        root = say(channel, "Shall we?")
+        said = [make_reply(root=root, at=MONDAY + n * HOUR, text=SECRET) for n in (1, 2)]
+        segments = [make_segment(messages=[reply], thread_ts=root.ts) for reply in said]
+        memory = Memory.objects.of_thread(channel, root.ts)
+        make_version(memory=memory, text="- in other words", segment=segments[1])
+        other = make_thread_memory(channel=channel, thread_ts=ts_at(MONDAY - HOUR))
+        delete(said[0])
+        assert memory.versions.get().content == MARK
+        assert MARK not in other.versions.get().content
+
+    def test_a_line_without_sources_that_says_the_same(self, channel):
+        gone = say(channel, SECRET)
+        memory = make_channel_memory(
+            channel=channel, texts=["- Friday the ninth: the copper gate ships\n- fine"]
+        )
+        delete(gone)
+        assert memory.versions.get().content == f"- {MARK}\n- fine"
+
     def test_what_somebody_else_says_as_well_stays_theirs(self, channel):
         gone, stays = say(channel, SECRET), say(channel, SECRET, 1)
         memory = make_channel_memory(channel=channel, texts=["- nothing"])
@@ -262,6 +319,13 @@ class TestOtherPlaces:
         )
         other.refresh_from_db()
         assert other.content == "Remember the milk"
+
+    def test_tags_of_notes(self, channel):
+        gone = say(channel, SECRET)
+        note = NoteFactory(workspace=channel.workspace, tags=["gates", SECRET])
+        delete(gone)
+        note.refresh_from_db()
+        assert note.tags == ["gates"]
 
     def test_what_a_model_answered_and_is_kept(self, channel):
         gone = say(channel, SECRET)
@@ -307,6 +371,25 @@ class TestOtherPlaces:
             states.append((row.state, row.fence))
         assert states == [("waiting", 2), ("claimed", 1)]
 
+    @pytest.mark.parametrize("which", [0, 1], ids=["earlier segment", "last segment"])
+    def test_a_call_under_way_about_a_thread_of_several_segments(self, channel, which):
+        root = say(channel, "Shall we?")
+        said = [
+            make_reply(root=root, text=text, at=MONDAY + n * HOUR)
+            for n, text in enumerate([SECRET, BESIDE][:: -1 if which else 1], 1)
+        ]
+        for reply in said:
+            make_segment(messages=[reply], thread_ts=root.ts)
+        owe.thread(Memory.objects.of_thread(channel, root.ts), to_micros(LATER))
+        row = Generation.objects.with_memory().get()
+        assert row.claim(timezone.now(), HOUR)
+        question = Asker(channel.workspace).question(row)
+        assert "copper gate" in str(question.request.messages)
+        delete(said[which])
+        assert not row.save_reply(Reply(f"- {SECRET} [1]", "stop", "fake", "1"), question.cites)
+        row.refresh_from_db()
+        assert (row.state, row.reply) == ("waiting", None)
+
     def test_quarantined_lines(self, channel):
         gone = say(channel, SECRET)
         memory = make_channel_memory(channel=channel)
@@ -328,6 +411,31 @@ class TestOtherPlaces:
         about, later = SlackEvent.objects.order_by("pk")
         assert (about.body, about.state, about.reason) == ("", "skipped", "forgotten")
         assert SECRET in later.body  # somebody says the same again: that is theirs to say
+
+    def test_events_with_the_old_words_of_an_edited_message(self, channel):
+        said = say(channel, SECRET)
+        for event_id, text in (("Ev1", SECRET), ("Ev2", "and something newer")):
+            event = {"type": "message", "channel": channel.slack_id, "ts": said.ts, "text": text}
+            SlackEvent.objects.create(
+                event_id=event_id, kind="message", state="failed", body=json.dumps({"event": event})
+            )
+        edit(said, "other words")
+        assert [e.state for e in SlackEvent.objects.order_by("pk")] == ["skipped", "failed"]
+        assert "copper" not in everything()
+
+    @pytest.mark.parametrize("words", ["look", ""], ids=["linked", "shared"])
+    def test_a_message_that_carries_it_along(self, channel, words):
+        gone = say(channel, SECRET)
+        other = ChannelFactory(workspace=channel.workspace)
+        link = f"https://x.slack.com/archives/{channel.slack_id}/p{gone.ts.replace('.', '')}"
+        raw = {"type": "message", "ts": ts_at(MONDAY + HOUR), "user": "U2", "text": words,
+               "attachments": [{"is_msg_unfurl": True, "from_url": link, "text": SECRET},
+                               {"text": "a second one, of its own"}]}  # fmt: skip
+        store_messages(other, [raw], MONDAY + 2 * HOUR)
+        delete(gone)
+        assert "copper" not in everything()
+        row = other.messages.get()
+        assert "a second one" in row.text and "a second one" in row.raw
 
     def test_a_reply_sent_to_the_channel_does_not_carry_its_root(self, channel):
         root = say(channel, SECRET)

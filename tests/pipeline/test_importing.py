@@ -46,6 +46,14 @@ def test_an_older_export_of_what_was_private_stays_with_its_members(read: Any) -
     assert list(told) == [("canary", True), ("to all", False)]
 
 
+def test_a_root_that_only_an_export_of_what_was_private_holds(read: Any) -> None:
+    """Its place in the thread was there before: told by a reply."""
+    read({"general/2023-11-16": [said(200_000, "to all", thread_ts=ts(1))]})
+    read({DAY: [said(1, "canary")]}, channels=[], groups=[channel("C1", "general")])
+    told = Message.objects.in_order().values_list("text", "was_private")
+    assert list(told) == [("canary", True), ("to all", False)]
+
+
 def test_what_is_private_stays_so_whatever_an_older_export_says(read: Any) -> None:
     read({"general/2023-11-16": []}, channels=[], groups=[channel("C1", "general")])
     read({DAY: [said(1, "canary")]})

@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from memories import jobs
-from memories.models import Message, Segment
-from memories.pipeline import retention
+from memories.models import MemoryVersion, Message, Segment
+from memories.pipeline import forget, retention
 from memories.pipeline.passes import run_pass
 from memories.pipeline.retention import Expired, expire
 from memories.pipeline.store import store_messages
@@ -38,7 +38,7 @@ def test_words_go_and_memories_stay(channel):
     assert expire(channel.workspace, MONDAY + 31 * DAY) == Expired(1)
     old.refresh_from_db()
     young.refresh_from_db()
-    assert (old.state, old.text, old.raw, old.author) == ("expired", "", "", None)
+    assert (old.state, old.text, old.raw, old.username) == ("expired", "", "", "")
     assert young.state == Message.State.LIVE
     run_pass(channel.workspace, MONDAY + 32 * DAY)
     assert "copper gate" in short(channel).versions.get(number=1).content
@@ -92,6 +92,16 @@ def test_a_deletion_of_what_is_too_old_takes_the_lines_that_cite_it(channel):
     assert "copper" not in text
     assert "lamps" in text  # made again it would be lost: its message is gone
     assert not Segment.objects.filter(stale=True).exists()
+
+
+def test_whoever_is_forgotten_later_leaves_what_was_made_of_it(channel):
+    message = say(channel, MONDAY)
+    run_pass(channel.workspace, MONDAY + DAY)
+    expire(channel.workspace, MONDAY + 31 * DAY)
+    forget.person(message.author, MONDAY + 32 * DAY, by=None)
+    message.refresh_from_db()
+    assert (message.state, message.author) == (Message.State.DELETED, None)
+    assert not MemoryVersion.objects.filter(content__contains="copper").exists()
 
 
 def test_batches_are_bounded_and_go_on(channel, monkeypatch):

@@ -151,9 +151,8 @@ def test_what_waited_because_of_it_is_rejected(channel: Channel) -> None:
 
 
 def test_a_line_without_sources_that_says_the_same_goes_too(remembered: Channel) -> None:
-    memory = long(remembered)
     version = make_version(
-        memory=memory,
+        memory=short(remembered),
         text="- On Monday the boss wants everything\n- Ben is away",
         until=MONDAY + hours(20),
     )

@@ -102,6 +102,20 @@ def test_the_later_edit_stays(general: Channel) -> None:
     assert '"third"' in message.raw
 
 
+def test_what_went_without_an_edit_goes_when_slack_answers_without_it(general: Channel) -> None:
+    plan = {"id": "F1", "title": "Plan of the merger"}
+    store_messages(general, [said(1, "see", files=[plan])], NOW)
+    gone = said(1, "see", files=[{"id": "F1", "mode": "tombstone"}])
+    assert results(store_messages(general, [gone], NOW)) == {"duplicate": 1}, "told by an event"
+    assert results(store_messages(general, [gone], NOW, live=True)) == {"updated": 1}
+    message = Message.objects.get()
+    assert "merger" not in message.text + message.raw
+    assert results(store_messages(general, [gone], NOW, live=True)) == {"duplicate": 1}
+    store_messages(general, [edited(1, "seen", 5)], NOW)
+    store_messages(general, [gone], NOW, live=True)  # asked for before the edit
+    assert Message.objects.get().text == "seen"
+
+
 def test_bytes_that_differ_without_an_edit_are_a_duplicate(general: Channel) -> None:
     blocks = [{"type": "rich_text", "block_id": "a", "elements": []}]
     store_messages(general, [said(1, "a", blocks=blocks)], NOW)

@@ -354,6 +354,21 @@ def test_deleted_text_is_gone_from_the_row(
     assert (row.state, row.text, row.raw, row.author) == ("deleted", "", "", None)
 
 
+def test_what_is_too_old_to_be_kept_is_still_compared(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    messages = general(workspace).messages
+    messages.update(state=Message.State.EXPIRED)
+    sync(LATER)
+    assert slack.count(REPLIES) == 0, "no thread has moved by it"
+    delete_a_line(slack)
+    slack.delete(GENERAL, ts(1.8))
+    sync(LATER + timedelta(hours=1))
+    gone = messages.filter(state=Message.State.DELETED).values_list("ts", flat=True)
+    assert set(gone) == {ts(1), ts(1.8)}
+
+
 @pytest.mark.parametrize(
     ("days", "found"),
     [pytest.param(29, True, id="in the hot window"), pytest.param(31, False, id="older")],
