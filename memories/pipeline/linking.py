@@ -43,7 +43,7 @@ def forget(person: Person) -> None:
     from allauth.account.models import EmailAddress
     from allauth.socialaccount.models import SocialAccount
 
-    users = {person.user_id}
+    users = {person.user_id} if person.user_id is not None else set()
     addresses = {person.email.lower()}
     for login in SocialAccount.objects.all():
         told = claims(login.extra_data)
@@ -53,7 +53,7 @@ def forget(person: Person) -> None:
             addresses.add(str(told.get("email", "")).lower())
             login.delete()
             User.objects.filter(pk=login.user_id).update(first_name="", last_name="")
-    mine = User.objects.filter(pk__in=users - {None})
+    mine = User.objects.filter(pk__in=users)
     for user in mine:
         if user.email.lower() in addresses:
             User.objects.filter(pk=user.pk).update(email="")
