@@ -371,9 +371,7 @@ class _Masking:
         read = self._read_for(memory, lost)
         if memory.channel_id is None:
             channels = self.channels | set(left.values_list("channel", flat=True))
-            channels |= set(
-                read.exclude(memory__channel=None).values_list("memory__channel", flat=True)
-            )
+            channels |= {pk for pk in read.values_list("memory__channel", flat=True) if pk}
             again = MemoryVersion.objects.filter(
                 current_of__channel__in=channels,
                 current_of__scope=MemoryScope.CHANNEL,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.shingles import MARK, Known, runs, whole
+from memories.rules.shingles import MARK, Known, runs, whole, words
 
 SAID = "We will deploy the blue gate on Friday, after Mika has seen it."
 JAPANESE = "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。"
@@ -75,6 +75,23 @@ def test_a_short_message_is_one_as_a_whole(text, key):
     assert whole(text) == key
     if key:
         assert Known(frozenset(), frozenset([key])).masked(f"so: {text}").startswith(f"so: {MARK}")
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Ask Quillon Vane, please", f"Ask {MARK}, please"),
+        ("ＱＵＩＬＬＯＮ\u3000vane", MARK),
+        ("quillon has two vanes", "quillon has two vanes"),
+        ("@will and ＠Will will see to it", f"@{MARK} and ＠{MARK} will see to it"),
+        ("田中さんが", f"{MARK}さんが"),
+    ],
+)
+def test_a_name_stands_as_a_whole_or_only_where_it_is_a_mention(text, left):
+    names = frozenset(map(words, ("Quillon Vane", "田中")))
+    found = Known(frozenset(), names, frozenset([words("Will")]))
+    assert found.masked(text) == left
+    assert bool(found.in_text(text)) == (MARK in left and "will" not in text)
 
 
 WORDS = st.lists(
