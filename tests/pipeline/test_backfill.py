@@ -265,7 +265,8 @@ def test_the_record_names_no_channel_in_slacks_words(channel):
 
 def test_a_quote_calls_channels_as_they_are_called_now(channel):
     """The one of its day may have been that of a private channel."""
-    quote = {"channels": [{"channel_id": channel.slack_id, "channel_name": "merger"}]}
+    quoted = {"channel_id": channel.slack_id, "channel_name": "merger"}
+    quote = {"channels": [quoted | {"segments": 0, "threads": 0}]}
     backfill = start(channel)
     Backfill.objects.update(quote=quote)
     backfill.refresh_from_db()
