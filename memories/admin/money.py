@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter
-from memories.models import Call, Cap, Price, Reader, User, Workspace
+from memories.models import Call, Cap, Generation, Price, Reader, User, Workspace
 from memories.rules.money import MICROS
 
 
@@ -109,7 +109,8 @@ class CapAdmin(AudienceAdmin):
 
 @admin.register(Call)
 class CallAdmin(ReadOnly, AudienceAdmin):
-    """Until a call has ended, tokens and dollars are the most that it may use."""
+    """Until a call has ended, tokens and dollars are the most that it may use. A call tells how busy
+    a channel is: all of them are an operator's to see, others see those whose texts they may read."""
 
     list_display = (
         "id",
@@ -146,6 +147,12 @@ class CallAdmin(ReadOnly, AudienceAdmin):
         "requests",
         "fault",
     )
+
+    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
+        if reader.is_operator:
+            return rows
+        readable = Generation.objects.visible_to(reader)
+        return super().show(rows, reader).filter(generation__in=readable.values("pk"))
 
     @admin.display(description=_("generation"), ordering="generation")
     def generation_key(self, call: Call) -> int | None:

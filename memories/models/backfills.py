@@ -86,7 +86,7 @@ class BackfillQuerySet(models.QuerySet["Backfill"]):
         for channel in found:
             backfill.reach_back(channel)
         backfill.want_again()
-        backfill.record("start", by, channels=[c.slack_id for c in found], since_us=since_us)
+        backfill.record("start", by, channels=[c.pk for c in found], since_us=since_us)
         return backfill
 
     def finish(self, workspace: Workspace, now: datetime) -> None:
@@ -260,6 +260,15 @@ class Backfill(models.Model):
         changed = rows.update(state=state, **values)
         self.refresh_from_db()
         return bool(changed)
+
+    def quote_by_names(self) -> dict[str, Any]:
+        """Its quote, with channels as they are called now: an earlier name may have been private."""
+        names = self.channels.all().names()
+        channels = [
+            one | {"channel_name": names.get(one["channel_id"], "")}
+            for one in self.quote.get("channels", [])
+        ]
+        return self.quote | {"channels": channels} if channels else self.quote
 
     def record(self, verb: str, by: User | None, **details: Any) -> None:
         caps = {"cap_tokens": self.cap_tokens, "cap_micros": self.cap_micros}

@@ -1,7 +1,8 @@
-"""A channel changed its readers: what was learned before stays with those who could read it then.
+"""A channel changed its readers: what was learned before is published to nobody by it.
 
 Both ways are narrowing. What turns private is gone from the workspace's memories at once, and these
-are made again without it; what turns public keeps its past, text and memories, to its members.
+are made again without it; what turns public keeps its past, text and memories, to its members, those
+who join later among them: Slack shows them all of it too.
 """
 
 from collections.abc import Iterable

@@ -184,7 +184,7 @@ def document_of(
         ("id", "state", "paused_by", "since", "until", "cap_tokens", "cap_dollars", "progress")
     )
     if backfill is not None:
-        quote = backfill.quote
+        quote = backfill.quote_by_names()
         facts |= {
             "id": backfill.pk,
             "state": str(backfill.state),

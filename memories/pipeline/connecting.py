@@ -341,13 +341,6 @@ def choosable(workspace: Workspace, reader: Reader) -> ChannelQuerySet:
     )
 
 
-def hidden_from(workspace: Workspace, reader: Reader) -> int:
-    """How many channels there are whose names the reader may not see."""
-    kinds = (Channel.Kind.PUBLIC, Channel.Kind.PRIVATE)
-    known = workspace.channels.filter(kind__in=kinds)
-    return known.exclude(pk__in=choosable(workspace, reader).order_by().values("pk")).count()
-
-
 @transaction.atomic
 def choose(
     workspace: Workspace,

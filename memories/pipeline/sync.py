@@ -8,7 +8,7 @@ and a channel that Slack no longer calls public is private from then on.
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -103,6 +103,11 @@ class SyncReport:
     error: str = ""
     code: str = ""
     not_before: datetime | None = None
+
+    def call_by(self, names: Mapping[str, str]) -> None:
+        """Channels by these names (by Slack id), and nameless where a reader knows none."""
+        for channel in self.channels:
+            channel.channel_name = names.get(channel.channel_id, "")
 
     def of(self, *states: State) -> list[ChannelReport]:
         return [channel for channel in self.channels if channel.state in states]

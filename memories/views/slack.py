@@ -99,7 +99,7 @@ def _connection(place: Place, findings: Findings | None = None) -> dict[str, Any
 
 
 def _channels(place: Place, asked: Any) -> dict[str, Any]:
-    """A page of the channels that the reader may choose from, and what is not shown of them."""
+    """A page of the channels that the reader may choose from."""
     rows = connecting.choosable(place.workspace, place.reader)
     query = asked.get("q", "").strip()
     word = query.removeprefix("#")
@@ -110,6 +110,5 @@ def _channels(place: Place, asked: Any) -> dict[str, Any]:
         "page": page,
         "known": rows.count(),
         "followed": rows.filter(is_followed=True).count(),
-        "withheld": connecting.hidden_from(place.workspace, place.reader),
         "reads_private": place.workspace.memory_settings.read_private_channels,
     }

@@ -332,6 +332,18 @@ def test_the_name_that_slack_puts_beside_an_id_is_not_shown(client, team):
             assert (f"<#{PRIVATE_ID}>" in told) is is_told
 
 
+def test_calls_for_a_private_channel_are_an_operators_to_count(client, team):
+    """How many there are tells how busy it is."""
+    private = Generation.objects.filter(memory__channel__kind="private").values("pk")
+    assert Call.objects.filter(generation__in=private).exists()
+    for user, is_told in ((operator(team), True), (staff_with_all_rights(team), False)):
+        client.force_login(user)
+        page = client.get(reverse("admin:memories_call_changelist"))
+        shown = page.context["cl"].queryset
+        assert shown.filter(generation__in=private).exists() is is_told
+        assert shown.exists()
+
+
 def test_choices_offer_no_private_channel(client, team):
     client.force_login(operator(team))
     private = Channel.objects.get(slack_id=PRIVATE_ID)

@@ -8,8 +8,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from memories.models import Message, Workspace
-from tests.factories import WorkspaceFactory
+from memories.models import Message, Person, Workspace
+from tests.factories import UserFactory, WorkspaceFactory
 from tests.holding import being_stored
 from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
 
@@ -67,6 +67,19 @@ def test_json_is_one_document(slack: FakeSlack) -> None:
     elsewhere = next(one for one in report["by_channel"] if one["channel_id"] == "C2")
     assert elsewhere["coverage"]["code"] == "not_in_channel"
     assert json.loads(run("--json"))["not_followed"] == 0
+
+
+def test_a_private_name_is_told_to_those_who_may_see_it(slack: FakeSlack) -> None:
+    slack.add_channel("C3", "merger", is_private=True, members=["U1"])
+    said = run("--channel", "C3", "--channel", "general")
+    assert "C3: 0 new" in said and "#general: " in said and "merger" not in said
+    report = run("--json")
+    assert "merger" not in report
+    names = {one["channel_id"]: one["channel_name"] for one in json.loads(report)["by_channel"]}
+    assert names == {"C1": "general", "C3": ""}
+    user = UserFactory(username="ann")
+    Person.objects.filter(slack_id="U1").update(user=user)
+    assert "#merger: " in run("--as", "ann")
 
 
 def test_full_reads_every_thread_again(slack: FakeSlack) -> None:

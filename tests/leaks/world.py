@@ -106,6 +106,7 @@ class World:
             self._place(self.team, name, kind, roles)
             readers = set(FULL) | set(roles) if kind == "public" else set(roles)
             self.audiences[name] = readers - {"public"} if kind != "public" else readers
+        self._mention("secret", in_place="market")
         Channel.objects.filter(name__contains="fjord").update(is_shared=True)
         self._workspaces_own(self.team, WORKSPACE, NOTICE)
         self.audiences[WORKSPACE], self.audiences[NOTICE] = set(FULL), set(FULL)
@@ -143,6 +144,15 @@ class World:
         self.channels[name] = channel
         set_members(channel, [f"U{role.upper()}" for role in roles], self.now)
         self.fill(name)
+
+    def _mention(self, place: str, in_place: str) -> None:
+        """Slack puts its name beside its id, for whoever reads the other channel."""
+        label = f"see <#{self.channels[place].slack_id}|{word(place, 'label')}>"
+        self.channels[in_place].describe({"topic": label, "purpose": label})
+        message = self.say(in_place, "mention")
+        message.text = f"{message.text}, {label}"
+        message.raw = json.dumps({"text": message.text})
+        message.save()
 
     def fill(self, place: str) -> None:
         """Something of every kind in a channel, each with its word."""

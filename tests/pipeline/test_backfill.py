@@ -20,7 +20,7 @@ from memories.models import (
     Reader,
     Segment,
 )
-from memories.pipeline.backfill import NeedsPrice, carry_out, check_cap, progress_of
+from memories.pipeline.backfill import NeedsPrice, carry_out, check_cap, document_of, progress_of
 from memories.pipeline.estimate import quote_backfill
 from memories.pipeline.passes import run_pass
 from memories.pipeline.plan import plan_channel
@@ -255,6 +255,23 @@ def test_who_did_what_is_kept(channel, django_user_model):
         ("backfill_cancel", "", "team"),
     ]
     assert AuditEvent.objects.get(action="backfill_resume").details["cap_tokens"] == 9000
+
+
+def test_the_record_names_no_channel_in_slacks_words(channel):
+    start(channel)
+    told = AuditEvent.objects.get(action="backfill_start").details
+    assert told["channels"] == [channel.pk] and channel.slack_id not in repr(told)
+
+
+def test_a_quote_calls_channels_as_they_are_called_now(channel):
+    """The one of its day may have been that of a private channel."""
+    quoted = {"channel_id": channel.slack_id, "channel_name": "merger"}
+    quote = {"channels": [quoted | {"segments": 0, "threads": 0}]}
+    backfill = start(channel)
+    Backfill.objects.update(quote=quote)
+    backfill.refresh_from_db()
+    told = document_of("team", None, backfill, timezone.now())["quote"]["channels"]
+    assert [one["channel_name"] for one in told] == [channel.name]
 
 
 def test_it_is_seen_by_those_who_see_all_its_channels(channel, workspace):

@@ -8,11 +8,14 @@ from django.utils import timezone
 
 from memories.management.arguments import (
     add_json_argument,
+    add_reader_argument,
     add_workspace_argument,
     document,
+    reader_from,
     workspace_from,
 )
 from memories.management.progress import STOPPED
+from memories.models import Channel
 from memories.pipeline.connecting import client_for
 from memories.pipeline.locks import Busy
 from memories.pipeline.sync import ChannelReport, State, SyncReport, sync_workspace
@@ -43,12 +46,14 @@ class Command(BaseCommand):
             help="compare every message and every thread with Slack's, however old, not only those"
             " whose turn it is",
         )
+        add_reader_argument(parser)
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with transaction.atomic():  # without a token nothing is made
                 workspace = workspace_from(options)
+                reader_from(options)
                 client = client_for(workspace)
             report = sync_workspace(
                 workspace, client, timezone.now(), options["channel"], full=options["full"]
@@ -64,6 +69,8 @@ class Command(BaseCommand):
                 "Stopped. What was read is kept; the next sync goes on from there.",
                 returncode=STOPPED,
             ) from error
+        rows = Channel.objects.visible_to(reader_from(options)).filter(workspace=workspace)
+        report.call_by(rows.names())
         if options["json"]:
             self.stdout.write(document(report.as_json()))
         else:
@@ -79,7 +86,8 @@ class Command(BaseCommand):
             reason = f" ({outcome.reason})" if outcome.reason else ""
             write(f"{thing} {outcome.result}{reason}: {count:,}")
         for channel in report.channels:
-            write(f"#{channel.channel_name}: {_sentence(channel)}")
+            name = f"#{channel.channel_name}" if channel.channel_name else channel.channel_id
+            write(f"{name}: {_sentence(channel)}")
         if report.not_followed:
             write(
                 f"{report.not_followed:,} channels are not followed: choose those to be read on the"

@@ -17,6 +17,7 @@ from memories.models import (
 from memories.pipeline.bundle.archive import BundleWriter, Tell
 from memories.rules import bundle as rules
 from memories.rules import bundle_text
+from memories.rules.markup import without_labels
 
 CHUNK = 2000  # rows held at a time
 TELL_EVERY = 500
@@ -115,6 +116,7 @@ class Given:
         for channel in self.channels:
             members = ChannelMember.objects.filter(channel=channel).order_by("pk")
             row = {name: getattr(channel, name) for name in names}
+            row |= {name: without_labels(row[name]) for name in ("topic", "purpose")}
             yield row | {"members": list(members.values_list("person__slack_id", flat=True))}
 
     def _segments(self) -> Iterator[dict[str, Any]]:
@@ -145,7 +147,7 @@ class Given:
             if row["ts"] in hidden:  # said before the channel was public: only its place
                 row |= SAID_IN_PRIVATE
                 self.done.references += 1
-            yield row
+            yield row | {name: without_labels(row[name]) for name in ("text", "raw")}
 
     def _backfills(self) -> Iterator[dict[str, Any]]:
         """Of each its readable channels. An unfinished one is written as paused: who takes the
@@ -167,7 +169,7 @@ class Given:
                 "channels": [(self.ids[part.channel_id], part.start_us_before) for part in mine],
                 "author": backfill.author.get_username() if backfill.author else None,
                 "state": "paused" if backfill.state in backfill.UNFINISHED else backfill.state,
-                "quote": backfill.quote if is_whole else {},
+                "quote": backfill.quote_by_names() if is_whole else {},
             }
 
     def _notes(self) -> Iterator[dict[str, Any]]:
