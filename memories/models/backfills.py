@@ -263,12 +263,13 @@ class Backfill(models.Model):
 
     def quote_by_names(self) -> dict[str, Any]:
         """Its quote, with channels as they are called now: an earlier name may have been private."""
-        names = self.channels.all().names()
+        names = Channel.objects.filter(backfills=self).names()
         channels = [
             one | {"channel_name": names.get(one["channel_id"], "")}
             for one in self.quote.get("channels", [])
         ]
-        return self.quote | {"channels": channels} if channels else self.quote
+        quote: dict[str, Any] = self.quote
+        return quote | {"channels": channels} if channels else quote
 
     def record(self, verb: str, by: User | None, **details: Any) -> None:
         caps = {"cap_tokens": self.cap_tokens, "cap_micros": self.cap_micros}
