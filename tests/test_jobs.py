@@ -225,7 +225,7 @@ def test_set_free_by_slack_a_sync_comes_back_when_it_may(
         slack.add_channel("C1", "general")
         for n in range(40):
             slack.say("C1", "U1", f"line {n}", f"17000000{n:02}.000100")
-        workspace = WorkspaceFactory(connected_at=timezone.now())
+        workspace = WorkspaceFactory(connected_at=timezone.now(), listed_at=None)
         channel = ChannelFactory(workspace=workspace, slack_id="C1", is_followed=True)
         slack.slow_plan = True
         slack.budgets.calls["conversations.history"] = 1

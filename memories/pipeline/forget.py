@@ -27,7 +27,7 @@ from memories.models.messages import MessageQuerySet
 from memories.models.names import Names
 from memories.models.people import FORGOTTEN
 from memories.pipeline import forgetting, linking
-from memories.pipeline.forgetting import Gone, Touched
+from memories.pipeline.gone import Gone, Touched
 from memories.pipeline.locks import storing
 from memories.rules.memory import MemoryScope
 from memories.rules.profiles import without_labels, without_names

@@ -11,10 +11,8 @@ passes.
 """
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -37,7 +35,8 @@ from memories.models import (
 )
 from memories.models.names import Names
 from memories.models.versions import MemoryVersionQuerySet
-from memories.rules import shingles
+from memories.pipeline.gone import Gone, Touched
+from memories.rules import shingles, slackrefs
 from memories.rules.characters import fit
 from memories.rules.guard import word_set
 from memories.rules.lines import Origin
@@ -45,67 +44,11 @@ from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.notes import LONGEST_TITLE
 from memories.rules.shingles import MARK, Known
-from memories.rules.slacktext import as_dict, as_list, as_text, message_text
+from memories.rules.slacktext import as_list, message_text
 from memories.rules.slacktime import micros
 
 AT_ONCE = 500  # keys in one query
 ALIKE = 0.6  # share of a line's words: without sources it says what this message says
-_TS = re.compile(r"\d{10}\.\d{6}")
-_LINK = re.compile(r"/archives/[A-Z0-9]+/p\d{16}")
-
-
-@dataclass(frozen=True)
-class Gone:
-    """A message with the text that is gone. ``instead``: what an edit put in its place.
-
-    ``cited``: lines that cite it go as well, which an edit does not ask for.
-    """
-
-    pk: int
-    channel: int
-    ts: str
-    thread_ts: str
-    text: str
-    segments: tuple[int, ...]
-    instead: str = ""
-    cited: bool = True
-
-    @classmethod
-    def of(cls, row: Message) -> "Gone":
-        """A stored message as it is now, before it is purged or revoked."""
-        segments = tuple(pk for pk in (row.segment_id, row.thread_segment_id) if pk)
-        return cls(row.pk, row.channel_id, row.ts, row.thread_ts, row.text, segments)
-
-    @classmethod
-    def edited(cls, row: Message, was: str) -> "Gone":
-        """A stored message that has its new text already."""
-        segments = tuple(pk for pk in (row.segment_id, row.thread_segment_id) if pk)
-        place = (row.pk, row.channel_id, row.ts, row.thread_ts)
-        return cls(*place, was, segments, instead=row.text, cited=False)
-
-
-@dataclass
-class Touched:
-    """How many of what were changed, and which memories."""
-
-    messages: int = 0
-    versions: int = 0
-    lines: int = 0
-    generations: int = 0
-    quarantined: int = 0
-    notes: int = 0
-    events: int = 0
-    memories: set[int] = field(default_factory=set)
-
-    def add(self, other: "Touched") -> None:
-        for name, value in vars(other).items():
-            if isinstance(value, set):
-                self.memories |= value
-            else:
-                setattr(self, name, getattr(self, name) + value)
-
-    def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "memories": sorted(self.memories)}
 
 
 def mask(workspace: Workspace, gone: Sequence[Gone], names: Names | None = None) -> Touched:
@@ -469,11 +412,11 @@ class _Masking:
         times = {ts for _, ts in places}
         kept = SlackEvent.objects.with_body()
         for pk, body in kept.values_list("pk", "body").iterator(AT_ONCE):
-            if times.isdisjoint(_TS.findall(body)):
+            if times.isdisjoint(slackrefs.TS.findall(body)):
                 continue
-            told = _read(body)
-            about = {places[key] for key in _messages_of(told) & places.keys()}
-            quotes = about and any(map(self.known.spans, _strings(told)))
+            told = slackrefs.read_told(body)
+            about = {places[key] for key in slackrefs.messages_of(told) & places.keys()}
+            quotes = about and any(map(self.known.spans, slackrefs.strings(told)))
             if quotes or any(one.cited for one in about):
                 SlackEvent.objects.filter(pk=pk).update(
                     body="", state=SlackEvent.State.SKIPPED, reason="forgotten"
@@ -493,13 +436,13 @@ class _Masking:
         since = min(micros(one.ts) for one in self.gone)
         held = Message.objects.filter(channel__workspace=self.workspace, micros__gte=since)
         held = held.filter(raw__contains='"attachments"').exclude(pk__in=self.keys)
-        links = {_link(*place) for place in places}
+        links = {slackrefs.link(*place) for place in places}
         for row in held.only("text", "raw", "segment", "thread_segment").iterator(AT_ONCE):
-            if links.isdisjoint(_LINK.findall(row.raw)):
+            if links.isdisjoint(slackrefs.LINK.findall(row.raw)):
                 continue
-            told = _read(row.raw)
+            told = slackrefs.read_told(row.raw)
             shown = as_list(told.get("attachments"))
-            left = [one for one in shown if _links_of(one).isdisjoint(links)]
+            left = [one for one in shown if slackrefs.links_of(one).isdisjoint(links)]
             if len(left) == len(shown):
                 continue
             text = row.text
@@ -522,47 +465,6 @@ class _Masking:
                     told = json.loads(row.raw)
                     told.pop("root", None)
                     Message.objects.filter(pk=row.pk).update(raw=json.dumps(told))
-
-
-def _read(text: str) -> dict[str, Any]:
-    """What Slack told; nothing where that cannot be read."""
-    try:
-        return as_dict(json.loads(text))
-    except (ValueError, RecursionError):
-        return {}
-
-
-def _strings(told: Any) -> Iterator[str]:
-    """All texts in it, however deep."""
-    if isinstance(told, str):
-        yield told
-    inner = told.values() if isinstance(told, dict) else told if isinstance(told, list) else ()
-    for one in inner:
-        yield from _strings(one)
-
-
-def _link(channel: str, ts: str) -> str:
-    """The end of a message's permalink."""
-    return f"/archives/{channel}/p{ts.replace('.', '')}"
-
-
-def _links_of(attachment: Any) -> set[str]:
-    """The messages that it shows, as the ends of their permalinks."""
-    told = as_dict(attachment)
-    addresses = as_text(told.get("from_url")), as_text(told.get("original_url"))
-    return {link for address in addresses for link in _LINK.findall(address)}
-
-
-def _messages_of(told: dict[str, Any]) -> set[tuple[str, str]]:
-    """(channel, ts) of the messages that an event tells of, at whatever depth Slack puts them."""
-    event = told.get("event", told)
-    if not isinstance(event, dict):
-        return set()
-    found = set()
-    for part in (event, event.get("message"), event.get("previous_message")):
-        if isinstance(part, dict):
-            found |= {(event.get("channel"), part.get(name)) for name in ("ts", "deleted_ts")}
-    return {(a, b) for a, b in found if isinstance(a, str) and isinstance(b, str)}
 
 
 def _lowest(rows: Iterable[tuple[int | None, int | None]]) -> dict[int, int]:

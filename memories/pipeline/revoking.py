@@ -22,7 +22,7 @@ from memories.models import (
 )
 from memories.models.messages import MessageQuerySet
 from memories.pipeline import forgetting
-from memories.pipeline.forgetting import Gone, Touched
+from memories.pipeline.gone import Gone, Touched
 
 
 @transaction.atomic

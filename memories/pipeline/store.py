@@ -14,7 +14,7 @@ from django.db import transaction
 
 from memories.models import Channel, Message, Person, Segment
 from memories.pipeline import forgetting
-from memories.pipeline.forgetting import Gone
+from memories.pipeline.gone import Gone
 from memories.pipeline.roster import people_by_id
 from memories.rules.outcomes import (
     DUPLICATE,

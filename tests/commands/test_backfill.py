@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memories.models import AuditEvent, Backfill, Generation, MemoryVersion, Price
+from memories.models import AuditEvent, Backfill, Generation, MemoryVersion, Price, Workspace
 from memories.pipeline.passes import run_pass
 from memories.rules.slacktime import to_micros
 from tests.factories import (
@@ -185,6 +185,7 @@ def test_what_cannot_be(run, channel, model, words, why):
 
 def test_a_workspace_that_was_never_read_to_the_end(run, channel):
     channel.workspace.connect("T1", name="team", domain="team", now=timezone.now())
+    Workspace.objects.update(listed_at=timezone.now())
     assert "never read to the end" in run("--estimate", status=1)
 
 

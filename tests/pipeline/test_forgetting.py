@@ -28,7 +28,7 @@ from memories.models.memories import StaleBase
 from memories.pipeline import forgetting, owe
 from memories.pipeline.ask import Asker
 from memories.pipeline.context import build_context
-from memories.pipeline.forgetting import Gone
+from memories.pipeline.gone import Gone
 from memories.pipeline.passes import run_pass
 from memories.pipeline.store import store_messages
 from memories.rules.memory import MemoryType
