@@ -285,10 +285,6 @@ class Channel(models.Model):
         self.members_changed_at = at
         self.save(update_fields=["members_changed_at"])
 
-    def lock(self) -> "Channel":
-        """Nobody else changes it until this transaction ends; as it is now."""
-        return Channel.objects.select_for_update(no_key=True).get(pk=self.pk)
-
     def members_were_known(self, at: datetime) -> None:
         """Its list of members was complete at that moment."""
         self.members_known_at = at

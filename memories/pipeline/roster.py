@@ -195,16 +195,12 @@ def _names_of(workspace: Workspace, found: ChannelIn) -> str:
 
 
 def set_members(channel: Channel, slack_ids: Sequence[str], known_at: datetime) -> bool:
-    """The channel's complete list of members as of ``known_at``; True when it changed. Of a moment
-    before somebody came or went, it may hold who left, so that it brings nobody in."""
+    """The channel's complete list of members as of ``known_at``; True when it changed."""
     known: dict[str, int] = {}
     with transaction.atomic():
         people_by_id(channel.workspace, dict.fromkeys(slack_ids, ("", "")), known)
         wanted = set(known.values())
-        changed_at = channel.lock().members_changed_at
         held = set(channel.memberships.values_list("person_id", flat=True))
-        if changed_at and changed_at >= known_at:
-            wanted &= held
         channel.memberships.filter(person__in=held - wanted).delete()
         ChannelMember.objects.bulk_create(
             ChannelMember(channel=channel, person_id=pk) for pk in sorted(wanted - held)

@@ -21,7 +21,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.events import prune, take, work_on, work_on_all, workspaces_with_events
-from memories.pipeline.roster import set_members, store_channels
+from memories.pipeline.roster import store_channels
 from memories.rules.events import MOST_ATTEMPTS
 from tests.factories import (
     ChannelFactory,
@@ -313,20 +313,6 @@ class TestAudience:
         assert channel.members_have_changed
         channel.members_were_known(timezone.now())
         assert not channel.members_have_changed
-
-    @pytest.mark.parametrize(("asked_s_later", "is_in"), [(-90, False), (90, True)])
-    def test_a_sync_under_way_does_not_put_back_who_left(
-        self, channel: Channel, mika: Person, asked_s_later: int, is_in: bool
-    ) -> None:
-        other = PersonFactory(workspace=channel.workspace, slack_id="U2")
-        Channel.objects.update(kind=Channel.Kind.PRIVATE)
-        channel.memberships.create(person=other)
-        work({"type": "member_left_channel", "channel": "C0OPEN", "user": "U1"})
-        asked_at = timezone.now() + timedelta(seconds=asked_s_later)
-        set_members(channel, ["U1", "U2"], asked_at)
-        assert set(channel.people.all()) == ({mika, other} if is_in else {other})
-        channel.refresh_from_db()
-        assert channel.members_have_changed is not is_in
 
     @pytest.mark.parametrize("kind", [Channel.Kind.PUBLIC, Channel.Kind.PRIVATE])
     def test_the_bot_comes_and_goes(self, channel: Channel, kind: str) -> None:
