@@ -1,8 +1,8 @@
 """Every measurement by one command: `python -m bench [--bench FOLDER]`, one JSON line each.
 
 FOLDER is the yardstick with a fake model server (see yardstick.py); what cannot be measured
-without it is said. Rows are imported on SQLite, and on PostgreSQL too when TEST_DATABASE_URL
-names one.
+without it is said. Rows are imported and searched (SEARCH_ROWS of them, 20,000 by default) on SQLite,
+and on PostgreSQL too when TEST_DATABASE_URL names one.
 """
 
 import argparse
@@ -24,10 +24,13 @@ def main() -> int:
         databases = [f"sqlite:///{scratch}/rows.sqlite3", os.environ.get("TEST_DATABASE_URL")]
         for url in databases:
             if url is None:
-                say("not measured: rows/s on PostgreSQL (TEST_DATABASE_URL names no server)")
+                say(
+                    "not measured: rows/s and searches on PostgreSQL (TEST_DATABASE_URL names no server)"
+                )
                 continue
-            command = [sys.executable, str(HERE / "import_rows.py")]
-            failed |= subprocess.run(command, env=os.environ | {"DATABASE_URL": url}).returncode
+            for name in ("import_rows", "search"):
+                command = [sys.executable, str(HERE / f"{name}.py")]
+                failed |= subprocess.run(command, env=os.environ | {"DATABASE_URL": url}).returncode
     if folder is None:
         say("not measured: calls, tokens and seconds beside the floor (give BENCH=FOLDER)")
     else:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.core.management import call_command
+from django.db import connections
 from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
@@ -13,11 +14,19 @@ class MemoriesConfig(AppConfig):
     verbose_name = _("Memory Hub")
 
     def ready(self) -> None:
-        from memories import checks, logins  # noqa: F401  # registers them
+        from memories import checks, factors, logins  # noqa: F401  # registers them
 
         post_migrate.connect(make_cache_table, sender=self)
+        post_migrate.connect(make_search_index, sender=self)
 
 
 def make_cache_table(using: str, **kwargs: Any) -> None:
     """It belongs to no model, so no migration makes it."""
     call_command("createcachetable", database=using, verbosity=0)
+
+
+def make_search_index(using: str, **kwargs: Any) -> None:
+    """What no model and no migration can keep: see there."""
+    from memories.models.search_triggers import install
+
+    install(connections[using])

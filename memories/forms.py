@@ -5,6 +5,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from django import forms
+from django.conf import settings
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
@@ -135,3 +136,40 @@ class SettingsForm(forms.Form):
     def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:
         """Save all of them at once; returns ``{key: (before, after)}`` of what changed."""
         return self.workspace.change_settings(self.cleaned_data, by=by)
+
+
+class PreferencesForm(forms.Form):
+    """How a person likes to read. ``theme``: what their browser keeps, until they choose."""
+
+    language = forms.ChoiceField(
+        label=_("Language"),
+        required=False,
+        help_text=_("Of pages and messages; memories keep theirs."),
+    )
+    time_zone = forms.ChoiceField(
+        label=_("Time zone"), required=False, help_text=_("In which times are shown to you.")
+    )
+    theme = forms.ChoiceField(label=_("Theme"), choices=User.Theme.choices)
+
+    def __init__(self, data: Any = None, *, user: User, theme: str = "") -> None:
+        kept = user.theme or (theme if theme in User.Theme.values else User.Theme.SYSTEM)
+        super().__init__(
+            data,
+            initial={"language": user.language, "time_zone": user.time_zone, "theme": kept},
+        )
+        self.user = user
+        languages: list[tuple[str, _Words]] = [("", _("as the browser asks for"))]
+        languages += [(code, _NAMES_OF_THEMSELVES[code]) for code, _name in settings.LANGUAGES]
+        zones: list[tuple[str, _Words]] = [("", _("that of the workspace"))]
+        zones += [(zone, zone) for zone in sorted(available_timezones())]
+        for name, choices in (("language", languages), ("time_zone", zones)):
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)
+            field.choices = choices
+
+    def save(self) -> None:
+        self.user.prefer(**self.cleaned_data)
+
+
+# A language that one cannot read is found by its own name.
+_NAMES_OF_THEMSELVES = {"en": "English", "ja": "日本語"}

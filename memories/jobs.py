@@ -12,6 +12,7 @@ from functools import wraps
 from typing import ParamSpec
 
 from django.conf import settings
+from django.core.cache import cache
 from django.db import transaction
 from django.utils import timezone
 from django_q.brokers import get_broker
@@ -20,6 +21,7 @@ from django_q.tasks import async_task
 
 from memories.models import Generation, Heartbeat, Workspace
 from memories.pipeline import events as told
+from memories.pipeline import search
 from memories.pipeline.connecting import client_for, may_be_asked
 from memories.pipeline.locks import Busy
 from memories.pipeline.passes import run_pass
@@ -34,9 +36,12 @@ P = ParamSpec("P")
 
 TIMETABLE = {
     "tick": {"func": "memories.jobs.tick", "schedule_type": Schedule.MINUTES, "minutes": 1},
+    "index": {"func": "memories.jobs.index", "schedule_type": Schedule.MINUTES, "minutes": 1},
     "retention": {"func": "memories.jobs.retention", "schedule_type": Schedule.DAILY},
 }
 
+INDEXING = "search-indexing"  # in the cache while a task reads texts in
+SOON = 200  # texts that the task which brought them reads in itself
 WORK_SECONDS = settings.MEMORYHUB_TASK_WORKS  # then a task hands over to the next one
 HEARTBEAT = timedelta(seconds=settings.MEMORYHUB_HEARTBEAT)
 OFFER_AGAIN = 2 * HEARTBEAT  # a queued pass that has not begun by then may be lost
@@ -90,6 +95,17 @@ def tick() -> None:
 
 
 @quietly
+def index() -> None:
+    """Put what was said and written into the index of the search; of very much the rest later."""
+    if not (search.has_work() and cache.add(INDEXING, 1, timeout=2 * WORK_SECONDS)):
+        return
+    try:
+        search.catch_up(seconds=WORK_SECONDS)
+    finally:
+        cache.delete(INDEXING)
+
+
+@quietly
 def beat(asker: str) -> None:
     """The answer to a supervisor, and the sweep: work that waits is offered, lost workers are forgotten."""
     now = timezone.now()
@@ -105,6 +121,7 @@ def beat(asker: str) -> None:
 @quietly
 def retention() -> None:
     """What is older than its workspace keeps it; the rest of very much in the next task."""
+    search.erase()
     for workspace in Workspace.objects.all():
         if not expire(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
             async_task("memories.jobs.retention")
@@ -129,6 +146,7 @@ def sync(workspace_id: int) -> None:
     except Busy:
         logger.info("workspace %s is being stored by another process", workspace_id)
         return
+    search.catch_up_or_wait(most=SOON)
     if report.of(State.UNFINISHED):
         sync_later(workspace_id)
     remember_later(workspace_id)
@@ -147,6 +165,7 @@ def events(workspace_id: int) -> None:
     workspace = Workspace.objects.filter(pk=workspace_id).first()
     if workspace is not None and told.work_on_all(workspace, seconds=WORK_SECONDS):
         events_later(workspace_id)
+    search.catch_up_or_wait(most=SOON)
 
 
 def remember_later(workspace_id: int) -> None:
@@ -166,6 +185,7 @@ def remember(workspace_id: int) -> None:
     if as_of is None:
         return
     report = run_pass(workspace, as_of, for_seconds=WORK_SECONDS)
+    search.catch_up_or_wait(most=SOON)
     if (timezone.now() - began).total_seconds() >= WORK_SECONDS and report.left:
         remember_later(workspace_id)
     fail_point("before_acknowledge")

@@ -17,6 +17,7 @@ from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 from django.http import HttpRequest
 from django.shortcuts import render
+from django.utils.translation import gettext_lazy
 
 from memories.models import AuditEvent, Person, User
 from memories.pipeline import linking
@@ -58,11 +59,29 @@ class LoginForm(AccountLoginForm):  # type: ignore[misc]
 class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
     """Accounts are made by operators, or for people of a known team who come with Slack."""
 
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "incorrect_password": gettext_lazy("That is not the password."),
+        "rate_limited": gettext_lazy("Too many tries. Wait a few minutes, then try again."),
+        "too_many_login_attempts": gettext_lazy(
+            "Too many tries. Wait a few minutes, then try again."
+        ),
+    }
+
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
 
-    def add_message(self, *args: Any, **kwargs: Any) -> None:
-        """Who signed in sees that."""
+    def add_message(
+        self,
+        request: HttpRequest,
+        level: int,
+        message_template: str | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Who signed in sees that; a change of second factors is told, and why one was not taken."""
+        if (message_template or "").startswith("mfa/") or kwargs.get("message"):
+            super().add_message(request, level, message_template, *args, **kwargs)
 
     def send_mail(self, *args: Any, **kwargs: Any) -> None:
         """There is nothing to tell by mail."""

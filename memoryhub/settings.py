@@ -65,6 +65,7 @@ INSTALLED_APPS = [
     "csp",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
 ]
@@ -78,10 +79,12 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "memories.views.preferences.applied",
     "django.contrib.messages.middleware.MessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "memories.views.indexing.index_after_post",
 ]
 
 ROOT_URLCONF = "memoryhub.urls"
@@ -246,6 +249,11 @@ ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_REDIRECT_URL = LOGOUT_REDIRECT_URL
 # So many proxies in front add to X-Forwarded-For: whose tries are counted.
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("MEMORYHUB_PROXIES", default=0)
+
+# A second factor for who wants one, also behind a login with Slack and before the admin.
+MFA_ADAPTER = "memories.factors.Factors"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # accounts are an operator's or Slack's, nobody signs up
 
 # Signing in with Slack, where the team's app is told.
 SLACK_CLIENT_ID = env.str("SLACK_CLIENT_ID", default="")

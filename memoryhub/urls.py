@@ -8,20 +8,24 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.decorators.http import require_POST
 
+from memories.views import preferences, setup
 from memoryhub import health
 
 # Who tries too often waits there too, and there is one page to sign in on.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 leave = require_POST(account.logout)  # a link must not log anybody out
+sign_in = setup.first(account.login)
 
 urlpatterns = [
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
     path("admin/", admin.site.urls),
-    path("i18n/", include("django.conf.urls.i18n")),
+    path("i18n/setlang/", preferences.set_language, name="set_language"),
     # allauth knows them by names of its own.
-    path("login/", account.login, name="account_login"),
-    path("login/", account.login, name="login"),
+    path("login/", sign_in, name="account_login"),
+    path("login/", sign_in, name="login"),
+    path("login/again/", account.reauthenticate, name="account_reauthenticate"),
+    path("factors/", include("allauth.mfa.urls")),
     path("login/off/", account.account_inactive, name="account_inactive"),
     path("logout/", leave, name="account_logout"),
     path("logout/", leave, name="logout"),

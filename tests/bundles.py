@@ -22,6 +22,7 @@ from memories.models import (
     MemoryVersion,
     Message,
     Note,
+    NoteVersion,
     Person,
     Reader,
     Segment,
@@ -110,11 +111,25 @@ def make_odd_workspace(**given: object) -> Workspace:
     _edit(public, editor)
     _edit(private, editor)
     run_pass(workspace, NOW)
-    NoteFactory(workspace=workspace, content=ODD, tags=["海", "x"], author=editor)
+    _notes(workspace, public, editor)
     NoteFactory(workspace=workspace, channel=private, content="secret note")
     _backfill(workspace, public, editor)
     workspace.refresh_from_db()
     return workspace
+
+
+def _notes(workspace: Workspace, channel: Channel, editor: User) -> None:
+    """One as it was written; one with versions, of which one is of another place; one in the trash."""
+    NoteFactory(workspace=workspace, content=ODD, tags=["海", "x"], author=editor)
+    note = NoteFactory(workspace=workspace, channel=channel, content=f"First. {ODD}", author=editor)
+    note.rewrite("Second.", kind="pattern", by=editor)
+    note.channel = None
+    note.save_wording(by=None)
+    note.restore(note.versions.get(number=1), by=editor, based_on=3, revision=2)
+    note.mark(is_pinned=True, in_context=False, review_on=MONDAY.date())
+    gone = NoteFactory(workspace=workspace, content="in the trash")
+    gone.rewrite("still in the trash")
+    gone.remove(by=editor)
 
 
 def _talk(channel: Channel, people: list[Person]) -> None:
@@ -184,7 +199,8 @@ def make_generation(channel: Channel, **given: object) -> Generation:
 
 MODELS = (
     *(AuditEvent, Backfill, BackfillChannel, Cap, Channel, ChannelMember, Generation),
-    *(GenerationInput, Line, Member, Memory, MemoryVersion, Message, Note, Person, Segment),
+    *(GenerationInput, Line, Member, Memory, MemoryVersion, Message, Note, NoteVersion),
+    *(Person, Segment),
     *(User, Workspace),
 )
 

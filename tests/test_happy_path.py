@@ -161,6 +161,11 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     assert mika.post(editor, edit).status_code == 302
     assert long_term("C1").current.number == 2
 
+    # She marks what she has seen, and goes home.
+    catch_up, seen = "/w/default/catch-up/", f"/w/default/seen/{memory.pk}/"
+    assert mika.post(seen, {"number": 2}).status_code == 302
+    assert f'id="entry-{memory.pk}"' not in mika.get(catch_up).content.decode()
+
     # The team talks on, one corrects himself, and all of it is read and remembered again.
     talk(slack, NOON, now - timedelta(hours=4))
     manage("sync")
@@ -180,6 +185,17 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     page = mika.get(reverse("channels-detail", args=["default", "C1"])).content.decode()
     assert "Never release on a Friday, says Oda." in page
     assert HANDS_ON in manage("context", "--channel", "launch")
+
+    # What she missed is told line by line, and that the model had dropped hers.
+    news = mika.get(catch_up).content.decode()
+    assert "v2 to v3" in news and "1 line of a person was dropped and put back" in news
+    entry = news.partition(f'id="entry-{memory.pk}"')[2].partition("</article>")[0]
+    added, _, gone = entry.partition("<details")
+    assert "Monday 12 January." in re.sub("<[^>]+>", "", added)
+    assert "Never release on a Friday" not in entry
+    assert "Then the notes must be ready on Thursday." in gone
+    assert mika.post(seen, {"number": 3}).status_code == 302
+    assert f'id="entry-{memory.pk}"' not in mika.get(catch_up).content.decode()
 
     # Both periods are told apart, oldest first.
     context = json.loads(manage("context", "--channel", "launch", "--format", "json"))

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.core.cache import cache
 from django.core.management import call_command
 from django.utils import timezone
 from django_q.models import OrmQ, Schedule
@@ -16,7 +17,7 @@ from memories.models import (
     SlackEvent,
     Workspace,
 )
-from memories.pipeline import events
+from memories.pipeline import events, search
 from memories.rules.faults import MOST_ATTEMPTS
 from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
 from tests.slack.fake_slack import TOKEN, FakeSlack
@@ -47,7 +48,10 @@ def test_the_timetable_is_written_once():
     for _ in range(2):
         call_command("sync_schedules")
         rows = Schedule.objects.order_by("name").values_list("name", "schedule_type", "minutes")
-        assert list(rows) == [("retention", "D", None), ("theirs", "O", None), ("tick", "I", 1)]
+        assert list(rows) == [
+            *(("index", "I", 1), ("retention", "D", None)),
+            *(("theirs", "O", None), ("tick", "I", 1)),
+        ]
 
 
 def test_a_tick_beats_and_remembers(talk, tasks_at_once, django_capture_on_commit_callbacks):
@@ -55,6 +59,15 @@ def test_a_tick_beats_and_remembers(talk, tasks_at_once, django_capture_on_commi
         jobs.tick()
     assert timezone.now() - Heartbeat.objects.last_beat() < timedelta(minutes=1)
     assert MemoryVersion.objects.filter(memory__channel=talk).count() == 2
+
+
+def test_what_was_said_is_read_into_the_index_once_at_a_time(talk):
+    cache.set(jobs.INDEXING, 1)
+    jobs.index()
+    assert search.waits()
+    cache.delete(jobs.INDEXING)
+    jobs.index()
+    assert not search.waits() and cache.get(jobs.INDEXING) is None
 
 
 def test_tasks_carry_ids_only(talk, django_capture_on_commit_callbacks):

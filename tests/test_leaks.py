@@ -57,7 +57,7 @@ def test_a_leak_would_be_seen():
                 found[place, probe.role] = True
     assert all(found.values()), [key for key, seen in found.items() if not seen]
     # A page that shows a stranger's word is a leak.
-    note = Note.objects.get(channel=world.channels["secret"])
+    note = Note.objects.live().get(channel=world.channels["secret"])
     text = f"… {note.content} …"
     assert [role for role in ROLES if world.leaks(text, role)] == list(ROLES)
     assert {role for role in ROLES if not world.leaks(word("market", "said"), role)} == FULL - {

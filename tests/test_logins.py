@@ -14,6 +14,7 @@ from werkzeug import Request, Response
 
 from memories.models import AuditEvent, Person, User
 from tests.factories import PASSWORD, PersonFactory, UserFactory, WorkspaceFactory
+from tests.secondfactors import give_factor
 
 pytestmark = pytest.mark.django_db
 
@@ -127,11 +128,13 @@ def account_of(client):
 # -- with Slack
 
 
-def test_the_link_is_shown_where_slack_is_configured(client, slack):
+def test_the_link_is_shown_where_slack_is_configured(client, slack, mika):
+    """Also where nobody has an account yet: they get one that way."""
     assert "/login/slack/" in client.get("/login/").content.decode()
 
 
 def test_without_it_there_is_none(client, settings):
+    UserFactory()
     settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": []}}
     assert "/login/slack/" not in client.get("/login/").content.decode()
     assert client.get("/login/slack/").status_code == 404
@@ -275,6 +278,7 @@ def test_who_tries_too_often_waits(client):
 
 
 def test_the_admins_login_is_the_same_one(client):
+    UserFactory()
     answer = client.get("/admin/")
     assert answer.status_code == 302
     answer = client.get("/admin/", follow=True)
@@ -290,6 +294,7 @@ def test_an_account_that_is_off_sees_why(client):
 
 @pytest.mark.parametrize("path", ["/login/", "/login/off/", "/login/cancelled", "/login/failed"])
 def test_pages_are_ours_and_have_nothing_inline(client, path):
+    UserFactory()
     page = client.get(path).content.decode()
     assert "Memory Hub" in page and "<style" not in page and "style=" not in page
     assert "<script>" not in page
@@ -300,3 +305,16 @@ def test_a_login_is_of_the_record(client):
     client.post("/login/", {"username": "alice", "password": PASSWORD})
     assert AuditEvent.objects.get().action == "login"
     assert Person.objects.count() == 0
+
+
+# -- a second factor
+
+
+def test_slack_alone_is_not_enough_either(client, slack, mika):
+    user = UserFactory()
+    mika.link(user, "")
+    spare = give_factor(user)[0]
+    assert sign_in(client)["Location"] == "/factors/authenticate/"
+    assert account_of(client) is None
+    client.post("/factors/authenticate/", {"code": spare})
+    assert account_of(client) == user

@@ -40,7 +40,9 @@ def test_a_stranger_is_sent_to_the_login(client: Client) -> None:
         pytest.param("en", "ja", "ja", id="chosen"),
     ],
 )
-def test_the_language(client: Client, accepts: str, chosen: str | None, expected: str) -> None:
+def test_the_language(
+    client: Client, alice: AbstractUser, accepts: str, chosen: str | None, expected: str
+) -> None:
     if chosen:
         client.post("/i18n/setlang/", {"language": chosen})
     answer = client.get("/login/", headers={"Accept-Language": accepts})

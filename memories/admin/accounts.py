@@ -4,6 +4,8 @@ from typing import Any
 
 from allauth.account import admin as account_admin
 from allauth.account.models import EmailAddress
+from allauth.mfa import admin as factor_admin
+from allauth.mfa.models import Authenticator
 from allauth.socialaccount import admin as social_admin
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib import admin
@@ -12,9 +14,9 @@ from django.db.models import QuerySet
 from memories.admin.audience import AudienceAdmin, Recorded
 from memories.models import Reader
 
-for _registered_by in (account_admin, social_admin):
+for _registered_by in (account_admin, factor_admin, social_admin):
     assert _registered_by  # imported first, so that there is something to take away
-for _model in (EmailAddress, SocialAccount, SocialApp, SocialToken):
+for _model in (Authenticator, EmailAddress, SocialAccount, SocialApp, SocialToken):
     admin.site.unregister(_model)
 
 

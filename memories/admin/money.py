@@ -9,7 +9,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter
-from memories.models import Call, Cap, Generation, Price, Reader, User, Workspace
+from memories.models import Call, Cap, Price, Reader, User, Workspace
+from memories.models.calls import CallQuerySet
 from memories.rules.money import MICROS
 
 
@@ -109,8 +110,7 @@ class CapAdmin(AudienceAdmin):
 
 @admin.register(Call)
 class CallAdmin(ReadOnly, AudienceAdmin):
-    """Until a call has ended, tokens and dollars are the most that it may use. A call tells how busy
-    a channel is: all of them are an operator's to see, others see those whose texts they may read."""
+    """Until a call has ended, tokens and dollars are the most that it may use."""
 
     list_display = (
         "id",
@@ -149,10 +149,7 @@ class CallAdmin(ReadOnly, AudienceAdmin):
     )
 
     def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        if reader.is_operator:
-            return rows
-        readable = Generation.objects.visible_to(reader)
-        return super().show(rows, reader).filter(generation__in=readable.values("pk"))
+        return cast(CallQuerySet, rows).readable_by(reader)
 
     @admin.display(description=_("generation"), ordering="generation")
     def generation_key(self, call: Call) -> int | None:

@@ -21,7 +21,10 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Note
-        fields = ("workspace", "channel", "content", "title", "kind", "tags", "date")
+        fields = (
+            *("workspace", "channel", "content", "title", "kind", "tags", "date"),
+            *("is_pinned", "in_context", "review_on"),
+        )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -35,7 +38,7 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
-        workspace = given.get("workspace")
+        workspace = given.get("workspace") or getattr(self.instance, "workspace", None)
         if workspace is None:
             return given
         settings = workspace.memory_settings
@@ -49,7 +52,8 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
 
 @admin.register(Note)
 class NoteAdmin(AudienceAdmin):
-    """Where notes are switched off they stay as they are: to be read, not written or removed."""
+    """Where notes are switched off they stay as they are: to be read, not written or removed. What
+    is deleted here is gone for good; what lies in the trash is not shown."""
 
     form = NoteForm
     list_display = ("title", "kind", "words", "workspace", "channel", "author", "date")
@@ -61,6 +65,10 @@ class NoteAdmin(AudienceAdmin):
     autocomplete_fields = ("workspace", "channel")
     readonly_fields = ("author", "created_at", "updated_at")
     fields = (*NoteForm.Meta.fields, *readonly_fields)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Note | None = None) -> tuple[str, ...]:
+        """What it said before belongs where it was said: a note stays in its workspace."""
+        return self.readonly_fields if obj is None else ("workspace", *self.readonly_fields)
 
     @admin.display(description=_("tags"))
     def words(self, note: Note) -> str:
@@ -87,5 +95,8 @@ class NoteAdmin(AudienceAdmin):
 
     def save_model(self, request: HttpRequest, obj: Note, form: Any, change: Any) -> None:
         if not change:
-            obj.author = request.user  # type: ignore[assignment]
-        super().save_model(request, obj, form, change)
+            obj.author = obj.worded_by = request.user  # type: ignore[assignment]
+            super().save_model(request, obj, form, change)
+            return
+        obj.save_wording(by=request.user)  # type: ignore[arg-type]
+        obj.mark(is_pinned=obj.is_pinned, in_context=obj.in_context, review_on=obj.review_on)

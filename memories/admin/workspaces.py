@@ -1,12 +1,14 @@
 """Workspaces with their settings, who is in them, and the accounts."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.forms import UserChangeForm
 from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html_join
@@ -16,6 +18,7 @@ from memories.admin.audience import (
     AudienceAdmin,
     Kept,
     ReadOnly,
+    ReadOnlyInline,
     Recorded,
     VisibleChoices,
     VisibleFilter,
@@ -24,20 +27,17 @@ from memories.admin.audience import (
 from memories.admin.forgetting import Forgetting
 from memories.forms import SettingsForm
 from memories.models import AuditEvent, Heartbeat, Member, Person, Reader, User, Workspace
+from memories.models.users import no_operator_but
 from memories.rules.settings import KEYS
-
-if TYPE_CHECKING:
-    _Mixin = admin.ModelAdmin[Any]
-else:
-    _Mixin = object
 
 RIGHTS = ("is_active", "is_staff", "is_superuser")
 
 
-class MemberInline(VisibleChoices, admin.TabularInline):  # type: ignore[type-arg]
+class MemberInline(ReadOnlyInline):
+    """Roles are given and taken on the workspace's page of people, which keeps the last admin."""
+
     model = Member
-    extra = 0
-    autocomplete_fields = ("workspace", "user")
+    verbose_name_plural = _("members")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(pk__in=visible_rows(Member, request))
@@ -67,40 +67,8 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
         return given
 
 
-class RolesRecorded(_Mixin):
-    """Who may do what is recorded when it is changed beside something else."""
-
-    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: Any) -> None:
-        super().save_formset(request, form, formset, change)
-        if formset.model is not Member:
-            return
-        before = {row.instance.pk: row.initial.get("role") for row in formset.initial_forms}
-        for member in formset.new_objects:
-            record_role(request, member, None, member.role)
-        for member, _fields in formset.changed_objects:
-            record_role(request, member, before[member.pk], member.role)
-        for member in formset.deleted_objects:
-            record_role(request, member, member.role, None)
-
-
-def record_role(
-    request: HttpRequest, member: Member, before: str | None, after: str | None
-) -> None:
-    """``before`` None: newly in; ``after`` None: no longer."""
-    if before == after:
-        return
-    AuditEvent.objects.record(
-        "role",
-        by=cast(User, request.user),
-        workspace=member.workspace,
-        subject=member.user.get_username(),
-        before=before,
-        after=after,
-    )
-
-
 @admin.register(Workspace)
-class WorkspaceAdmin(RolesRecorded, AudienceAdmin):
+class WorkspaceAdmin(AudienceAdmin):
     """Its settings come from `MemorySettings`, so a new one shows up here by itself."""
 
     form = WorkspaceForm
@@ -144,32 +112,15 @@ class WorkspaceAdmin(RolesRecorded, AudienceAdmin):
 
 
 @admin.register(Member)
-class MemberAdmin(AudienceAdmin):
+class MemberAdmin(ReadOnly, AudienceAdmin):
     list_display = ("user", "workspace", "role")
     list_filter = ("role", ("workspace", VisibleFilter))
     list_select_related = ("user", "workspace")
     search_fields = ("user__username", "user__email", "workspace__slug", "workspace__name")
-    autocomplete_fields = ("workspace", "user")
     ordering = ("workspace", "user__username")
 
     def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
         return rows.filter(workspace__in=Workspace.objects.visible_to(reader).values("pk"))
-
-    def save_model(self, request: HttpRequest, obj: Member, form: Any, change: Any) -> None:
-        before = Member.objects.filter(pk=obj.pk).select_related("user", "workspace").first()
-        super().save_model(request, obj, form, change)
-        is_same_one = before and (before.user, before.workspace) == (obj.user, obj.workspace)
-        if before is not None and not is_same_one:
-            record_role(request, before, before.role, None)
-        record_role(request, obj, before.role if before and is_same_one else None, obj.role)
-
-    def delete_model(self, request: HttpRequest, obj: Member) -> None:
-        record_role(request, obj, obj.role, None)
-        super().delete_model(request, obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for member in queryset:
-            self.delete_model(request, member)
 
 
 @admin.register(Person)
@@ -213,6 +164,10 @@ class PersonAdmin(Forgetting, Kept, AudienceAdmin):
     )
     fields = ("user", *readonly_fields)
 
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Nobody but an operator says whom an account reads as: least of all its own person."""
+        return self.readonly_fields if _runs_all(request) else self.fields
+
     def save_model(self, request: HttpRequest, obj: Person, form: Any, change: Any) -> None:
         """Whom an account is decides what it reads."""
         if "user" in form.changed_data:
@@ -228,14 +183,53 @@ class PersonAdmin(Forgetting, Kept, AudienceAdmin):
             )
 
 
-@admin.register(User)
-class UserAdmin(Recorded, RolesRecorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type-arg]
-    """What an account may read follows from its people and memberships, shown at the end."""
+class AccountForm(UserChangeForm):  # type: ignore[type-arg]
+    """Somebody is left who runs the installation."""
 
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        stays = all(given.get(right, True) for right in ("is_active", "is_superuser"))
+        if not stays and self.instance.would_leave_none():
+            raise ValidationError(
+                _("This is the last operator. Make somebody else an operator first.")
+            )
+        return given
+
+
+@admin.register(User)
+class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type-arg]
+    """What an account may read follows from its people and memberships, shown at the end.
+
+    Staff may look after accounts; rights are given by operators alone, and their accounts are theirs.
+    """
+
+    form = AccountForm
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     date_hierarchy = "date_joined"
     readonly_fields = ("linked_people",)
     inlines = (MemberInline,)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        given = (*RIGHTS, "groups", "user_permissions")
+        return self.readonly_fields if _runs_all(request) else (*self.readonly_fields, *given)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and _may_touch(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """The last operator is not deleted, nor a workspace's last admin, nor all of them at once."""
+        found = super().get_deleted_objects(objs, request)
+        going = [user.pk for user in objs]
+        refused = found[2]
+        refused.discard(str(Member._meta.verbose_name))  # roles go with whose they are
+        if no_operator_but(going) and any(user.is_operator for user in objs):
+            refused.add(str(_("last operator")))
+        if Workspace.objects.left_without_admin(going).exists():
+            refused.add(str(_("last admin")))
+        return found
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = list(super().get_fieldsets(request, obj))
@@ -256,12 +250,29 @@ class UserAdmin(Recorded, RolesRecorded, VisibleChoices, DjangoUserAdmin):  # ty
         return format_html_join(", ", "{} ({})", ((p.name, p.workspace) for p in people)) or "–"
 
 
+def _runs_all(request: HttpRequest) -> bool:
+    return cast(User, request.user).is_operator
+
+
+def _may_touch(request: HttpRequest, user: User | None) -> bool:
+    return user is None or not user.is_superuser or _runs_all(request)
+
+
 admin.site.unregister(Group)
 
 
 @admin.register(Group)
 class GroupAdmin(Recorded, DjangoGroupAdmin):
-    """Django's own, with its changes in the record: a group may give rights to many."""
+    """Django's own, with its changes in the record, and for operators: it gives rights to many."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return _runs_all(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _runs_all(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _runs_all(request)
 
 
 @admin.register(Heartbeat)

@@ -2,10 +2,13 @@
 
 import argparse
 import json
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.db import DatabaseError
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from memories.models import Reader, User, Workspace
 
@@ -69,6 +72,19 @@ def reader_from(options: dict[str, Any]) -> Reader:
 def person_of(reader: Reader) -> User | None:
     """Whom a change is recorded for; None: whoever sits at the command line."""
     return User.objects.get(pk=reader.user_id) if reader.user_id else None
+
+
+def moment(text: str, option: str) -> datetime:
+    """What an option says of time: UTC where no zone is said."""
+    try:
+        found = parse_datetime(text)
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}") from error
+    if found is None:
+        raise CommandError(f"{option} wants ISO 8601, such as 2026-11-20T18:05:00Z, not {text!r}.")
+    if timezone.is_aware(found):
+        return found
+    return timezone.make_aware(found, timezone.get_default_timezone())
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:

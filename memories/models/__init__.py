@@ -13,16 +13,18 @@ from memories.models.generations import Generation, GenerationInput
 from memories.models.heartbeats import Heartbeat
 from memories.models.memories import Memory
 from memories.models.messages import Message
-from memories.models.notes import Note, NotesDisabled
+from memories.models.notes import Note, NotesDisabled, NoteVersion, StaleNote
 from memories.models.openings import Opening
 from memories.models.people import Person
 from memories.models.prices import Cap, Price
 from memories.models.quarantine import QuarantinedLine
 from memories.models.readers import Reader
+from memories.models.search import SearchDocument, SearchPending
+from memories.models.seen import Seen
 from memories.models.segments import Segment
 from memories.models.users import User
 from memories.models.versions import Line, MemoryVersion
-from memories.models.workspaces import Member, Workspace
+from memories.models.workspaces import Member, RoleRefused, Workspace
 
 __all__ = [
     "AnotherBackfill",
@@ -45,17 +47,23 @@ __all__ = [
     "MemoryVersion",
     "Message",
     "Note",
+    "NoteVersion",
     "NotesDisabled",
     "Opening",
     "Person",
     "Price",
     "QuarantinedLine",
     "Reader",
+    "SearchDocument",
+    "SearchPending",
+    "Seen",
+    "RoleRefused",
     "Segment",
     "SlackBudget",
     "SlackConnection",
     "SlackEvent",
     "StaleBase",
+    "StaleNote",
     "Unchanged",
     "User",
     "Workspace",

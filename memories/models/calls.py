@@ -21,6 +21,14 @@ class CallQuerySet(models.QuerySet["Call"]):
             return self
         return self.filter(workspace__in=Workspace.objects.visible_to(reader).values("pk"))
 
+    def readable_by(self, reader: Reader) -> "CallQuerySet":
+        """A call tells how busy a channel is: all of them are an operator's to see, others see those
+        whose texts they may read."""
+        if reader.is_operator:
+            return self
+        readable = Generation.objects.visible_to(reader).values("pk")
+        return self.visible_to(reader).filter(generation__in=readable)
+
     def under(self, cap: Cap, today: date) -> "CallQuerySet":
         """Those that count against this cap."""
         since = self.filter(day__gte=cap.first_day(today))

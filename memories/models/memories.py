@@ -1,9 +1,11 @@
 """Memories: identities whose text stands in numbered versions."""
 
+from datetime import datetime
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import Count, OuterRef, Q, Subquery, Value
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
@@ -39,6 +41,25 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
 
     def with_current(self) -> "MemoryQuerySet":
         return self.select_related("current", "channel", "workspace")
+
+    def with_mark(self, user_id: int | None) -> "MemoryQuerySet":
+        """With ``seen``, the number of the version that this account marked last (0: none), and
+        ``seen_at``; ``news`` counts the versions for all readers since then, up to the current one.
+        """
+        from memories.models.seen import Seen
+
+        mark = Seen.objects.filter(memory=OuterRef("pk"), user=user_id)
+        newer = MemoryVersion.objects.filter(
+            memory=OuterRef("pk"),
+            audience=Audience.SCOPE,
+            number__gt=OuterRef("seen"),
+            number__lte=OuterRef("current__number"),
+        )
+        counted = newer.order_by().values("memory").annotate(n=Count("pk")).values("n")
+        return self.annotate(  # type: ignore[no-redef]
+            seen=Coalesce(Subquery(mark.values("number")), Value(0)),
+            seen_at=Subquery(mark.values("at")),
+        ).annotate(news=Coalesce(Subquery(counted), Value(0)))
 
     def of_workspace(self, workspace: Workspace, memory_type: MemoryType) -> "Memory":
         """The workspace's memory of this type; made on first use."""
@@ -122,6 +143,11 @@ class Memory(models.Model):
         blank=True,
         verbose_name=_("current version"),
     )
+
+    # Of rows that were read by `MemoryQuerySet.with_mark`.
+    seen: int
+    seen_at: datetime | None
+    news: int
 
     objects = MemoryQuerySet.as_manager()
 

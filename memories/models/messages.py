@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.channels import Channel
 from memories.models.people import Person
 from memories.models.readers import Reader
+from memories.models.search import MESSAGE, SearchableQuerySet
 from memories.models.segments import Segment
 
 
@@ -35,7 +36,9 @@ def _left_of(state: str) -> dict[str, Any]:
     return PURGED if state == Message.State.EXPIRED else {**PURGED, "author_id": None}
 
 
-class MessageQuerySet(models.QuerySet["Message"]):
+class MessageQuerySet(SearchableQuerySet["Message"]):
+    searched_as = MESSAGE
+
     def visible_to(self, reader: Reader) -> "MessageQuerySet":
         """A channel's messages to its readers; what was said while it was private, to its members."""
         mine = Channel.objects.of_members(reader).values("pk")

@@ -93,6 +93,12 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
         readable = self.model.objects.filter(_open_to(reader), pk=models.OuterRef("pk"))
         return self.annotate(is_readable=models.Exists(readable))
 
+    def shown_to(self, reader: Reader) -> "GenerationQuerySet":
+        """Whoever runs the installation sees that a job is there, others only what they may read;
+        each row says ``is_readable``."""
+        rows = self.saying_who_reads(reader)
+        return rows if reader.reads_all_public else rows.visible_to(reader)
+
     def of_workspace(self, workspace: Workspace) -> "GenerationQuerySet":
         return self.filter(memory__workspace=workspace)
 

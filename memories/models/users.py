@@ -1,7 +1,56 @@
 """Who signs in."""
 
+from collections.abc import Iterable
+from zoneinfo import ZoneInfo
+
 from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class User(AbstractUser):
-    """An account of this installation. What it may read follows from its people and memberships."""
+    """An account of this installation. What it may read follows from its people and memberships.
+
+    How its person likes to read is kept here, so that no page asks once more for it; "" is what
+    nobody chose: the browser's language, the workspace's zone, the system's theme.
+    """
+
+    class Theme(models.TextChoices):
+        SYSTEM = "system", _("as the system")
+        LIGHT = "light", _("light")
+        DARK = "dark", _("dark")
+
+    language = models.CharField(_("language"), max_length=10, blank=True, editable=False)
+    time_zone = models.CharField(_("time zone"), max_length=64, blank=True, editable=False)
+    theme = models.CharField(
+        _("theme"), max_length=6, choices=Theme, blank=True, default="", editable=False
+    )
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """In which their times are told; None: in the workspace's. A name that this machine does
+        not know counts for nothing."""
+        try:
+            return ZoneInfo(self.time_zone) if self.time_zone else None
+        except (KeyError, ValueError, OSError):
+            return None
+
+    def prefer(self, **wishes: str) -> None:
+        """``language``, ``time_zone``, ``theme``: from now on so, in every browser."""
+        for name, value in wishes.items():
+            setattr(self, name, value)
+        self.save(update_fields=list(wishes))
+
+    @property
+    def is_operator(self) -> bool:
+        return self.is_superuser and self.is_active
+
+    def would_leave_none(self) -> bool:
+        """Whether there is no operator any more once this account is none."""
+        return self.is_operator and no_operator_but([self.pk])
+
+
+def no_operator_but(keys: Iterable[int]) -> bool:
+    """Whether nobody would be left to run the installation without these accounts."""
+    operators = User.objects.filter(is_superuser=True, is_active=True)
+    return not operators.exclude(pk__in=list(keys)).exists()

@@ -12,6 +12,7 @@ from memories.models.channels import Channel
 from memories.models.drafts import Draft, columns_of, value_of
 from memories.models.messages import Message
 from memories.models.readers import Reader
+from memories.models.search import VERSION, SearchableQuerySet
 from memories.models.segments import Segment
 from memories.models.users import User
 from memories.rules import lines as line_rules
@@ -23,7 +24,9 @@ from memories.rules.shingles import MARK, Known
 _HAS_WORDS = re.compile(r"\w")
 
 
-class MemoryVersionQuerySet(models.QuerySet["MemoryVersion"]):
+class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
+    searched_as = VERSION
+
     def visible_to(self, reader: Reader) -> "MemoryVersionQuerySet":
         """A memory's versions to its readers, but for those that rest on what not all of them may
         read (`Audience`)."""
@@ -35,9 +38,26 @@ class MemoryVersionQuerySet(models.QuerySet["MemoryVersion"]):
             | Q(audience=Audience.MEMBERS, memory__channel__in=mine)
         )
 
+    def current_in(
+        self, channels: Iterable[Channel], memory_type: MemoryType
+    ) -> "MemoryVersionQuerySet":
+        """The current versions of these channels' own memories of a type."""
+        return self.filter(
+            current_of__channel__in=channels,
+            current_of__scope=MemoryScope.CHANNEL,
+            current_of__memory_type=memory_type,
+        )
+
     def saying_something(self) -> "MemoryVersionQuerySet":
         """Without those of which nothing is left: all that they said was forgotten."""
         return self.exclude(content=MARK)
+
+    def current(self) -> "MemoryVersionQuerySet":
+        return self.filter(memory__current=F("pk"))
+
+    def older(self) -> "MemoryVersionQuerySet":
+        """Those that another one stands for now."""
+        return self.exclude(memory__current=F("pk"))
 
     def in_order(self) -> "MemoryVersionQuerySet":
         """Oldest first, as contexts and merges read them: by period, then by number."""

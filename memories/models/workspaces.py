@@ -1,5 +1,6 @@
 """A team's Slack workspace, its settings and its members."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -10,7 +11,16 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.readers import Reader
 from memories.models.users import User
+from memories.rules import roles
 from memories.rules.settings import MemorySettings, read_setting, read_settings
+
+
+class RoleRefused(Exception):
+    """A role that is not given or taken; ``why`` is a word of `rules.roles`."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class WorkspaceQuerySet(models.QuerySet["Workspace"]):
@@ -49,6 +59,13 @@ class WorkspaceQuerySet(models.QuerySet["Workspace"]):
         return self.filter(
             Q(members__user=reader.user_id) | Q(people__in=reader.people())
         ).distinct()
+
+    def left_without_admin(self, users: Iterable[int]) -> "WorkspaceQuerySet":
+        """Those that would have no admin any more without these accounts."""
+        admins = Member.objects.filter(role=Member.Role.ADMIN)
+        others = admins.filter(user__is_active=True).exclude(user__in=users)
+        had = admins.filter(user__in=users).values("workspace")
+        return self.filter(pk__in=had).exclude(pk__in=others.values("workspace"))
 
     def to_sync(self, now: datetime) -> "WorkspaceQuerySet":
         """Connected, and their turn has come."""
@@ -171,11 +188,49 @@ class Workspace(models.Model):
         if reader.is_operator:
             return Member.Role.ADMIN
         member = self.members.filter(user=reader.user_id).first() if reader.user_id else None
-        if member is not None:
-            return member.role
+        return member.role if member is not None else self.role_by_slack(reader)
+
+    def role_by_slack(self, reader: Reader) -> str:
+        """What the reader is here without a row of their own."""
         if reader.full_people().filter(workspace=self).exists():
             return Member.Role.MEMBER
         return Member.Role.GUEST if reader.people().filter(workspace=self).exists() else ""
+
+    @transaction.atomic
+    def give_role(self, user: User, role: str, *, by: User | None) -> bool:
+        """Let the account be this here; "": no more than what Slack says. On the record. False: it
+        is that already. Raises `RoleRefused` and changes nothing."""
+        from memories.models.audit import AuditEvent
+
+        # One at a time: two admins must not take each other's role at the same moment.
+        Workspace.objects.select_for_update().get(pk=self.pk)
+        member = self.members.filter(user=user).first()
+        before = member.role if member else ""
+        if before == role:
+            return False
+        by_slack = self.role_by_slack(Reader(user.pk))
+        others = self.members.filter(role=Member.Role.ADMIN, user__is_active=True)
+        why = roles.refusal(
+            is_self=by == user,
+            before=str(before or by_slack),
+            after=str(role or by_slack),
+            other_admins=others.exclude(user=user).count(),
+        )
+        if why:
+            raise RoleRefused(why)
+        if role:
+            self.members.update_or_create(user=user, defaults={"role": role})
+        else:
+            self.members.filter(user=user).delete()
+        AuditEvent.objects.record(
+            "role",
+            by=by,
+            workspace=self,
+            subject=user.get_username(),
+            before=before or None,
+            after=role or None,
+        )
+        return True
 
 
 class Member(models.Model):

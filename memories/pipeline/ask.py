@@ -245,10 +245,12 @@ class Asker:
         unless each reader of the output may read it: guests do not know the workspace's memory."""
         version, channel = source.current, output.channel
         is_own = channel is not None and source.channel_id == channel.pk
-        is_wider = source.channel_id is None and channel is not None
-        if version is None or version.audience != MemoryVersion.Audience.SCOPE:
-            raise MixedAudience(f"{source.pk} for {output.pk}")
-        if not (is_own or (is_wider and channel and not channel.has_guests())):
+        is_wider = source.channel_id is None and channel is not None and not channel.has_guests()
+        if (
+            version is None
+            or version.audience != MemoryVersion.Audience.SCOPE
+            or not (is_own or is_wider)
+        ):
             raise MixedAudience(f"{source.pk} for {output.pk}")
         return Reference(name, for_model(version.content), same_memory=source.pk == output.pk)
 

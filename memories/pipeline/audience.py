@@ -58,13 +58,15 @@ def became_public(channel: Channel) -> None:
     _withdraw_proposals(Generation.objects.of_channel(channel))
     _take_turns(channel.memories.all())
     since = channel.private_since
-    said = written = Q()
+    said = written = worded = Q()
     if since is not None:
         us = to_micros(since)
         said = Q(micros__gte=us) | Q(edited_ts__gte=ts_from_micros(us))
         written = Q(updated_at__gte=since)
+        worded = Q(written_at__gte=since)
     channel.messages.filter(said, was_private=False).update(was_private=True)
     channel.notes.filter(written, was_private=False).update(was_private=True)
+    channel.note_versions.filter(worded, was_private=False).update(was_private=True)
     learned = MemoryVersion.objects.filter(memory__channel=channel)
     if since is not None:
         learned = learned.filter(pk__in=_resting_on_private(channel, since))
@@ -85,20 +87,16 @@ def left_the_workspace(channel: Channel) -> None:
 
 def read_again(workspace: Workspace) -> None:
     """The workspace's long-term memory owes all that may flow into it once more."""
-    _long_term_of(workspace.channels.flowing()).update(merged=False)
+    _merge_again(workspace.channels.flowing())
 
 
 def _is_owed(channel: Channel) -> None:
     """What it remembers was not wanted by the workspace until now."""
-    _long_term_of(Channel.objects.filter(pk=channel.pk)).update(merged=False)
+    _merge_again([channel])
 
 
-def _long_term_of(channels: Iterable[Channel]) -> MemoryVersionQuerySet:
-    return MemoryVersion.objects.filter(
-        current_of__channel__in=channels,
-        current_of__scope=MemoryScope.CHANNEL,
-        current_of__memory_type=MemoryType.LONG_TERM,
-    )
+def _merge_again(channels: Iterable[Channel]) -> None:
+    MemoryVersion.objects.current_in(channels, MemoryType.LONG_TERM).update(merged=False)
 
 
 @transaction.atomic

@@ -217,7 +217,7 @@ class _Rows:
         """The workspace's and the named channel's; without a channel all that the reader sees."""
         if not rules.injects(self.settings.notes_inject, asked=asked):
             return []
-        found = Note.objects.in_use(self.workspace).visible_to(self.reader)
+        found = Note.objects.in_use(self.workspace).visible_to(self.reader).for_contexts()
         if self.own:
             found = found.for_channel(self.own)
         notes = [note.value for note in found]

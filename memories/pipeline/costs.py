@@ -3,7 +3,7 @@
 Money is in millionths of a dollar throughout, so that sums are exact. Days are UTC's.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import Count, F, Q, Sum
 
 from memories.models import Call, Cap, Channel, Generation, Reader, Workspace
+from memories.models.calls import CallQuerySet
 
 PRIVATE = "private"  # channels that the reader may not see are one row
 
@@ -95,19 +96,40 @@ def costs(
     reader: Reader, workspace: Workspace | None, first: date, last: date, by: By
 ) -> list[Row]:
     """Sums from the first to the last day: days in order, all else by tokens, most first."""
-    calls = Call.objects.visible_to(reader).filter(day__gte=first, day__lte=last)
+    calls = Call.objects.visible_to(reader)
     if workspace is not None:
         calls = calls.filter(workspace=workspace)
-    groups = calls.values(key=F(_COLUMNS[by])).order_by("key")
-    found: Any = groups.annotate(**_sums())
-    sums = [
-        (group["key"], Sums(**{name: _sum(name, group[f"sum_{name}"]) for name in NAMES}))
-        for group in found
-    ]
+    return costs_of(calls, reader, first, last, by)
+
+
+def costs_of(calls: CallQuerySet, reader: Reader, first: date, last: date, by: By) -> list[Row]:
+    """The same of certain calls."""
+    calls = calls.filter(day__gte=first, day__lte=last)
+    found: Any = calls.values(key=F(_COLUMNS[by])).order_by("key").annotate(**_sums())
+    sums = [(group["key"], _sums_of(group)) for group in found]
     if by is By.DAY:
         return [Row(day.isoformat(), day.isoformat(), one) for day, one in sums]
     rows = _of_channels(reader, sums) if by is By.CHANNEL else (Row(k, k, s) for k, s in sums)
     return sorted(rows, key=lambda row: -(row.sums.tokens_in + row.sums.tokens_out))
+
+
+def by_day_and_model(calls: CallQuerySet, first: date, last: date) -> dict[tuple[date, str], Sums]:
+    groups: Any = calls.filter(day__gte=first, day__lte=last).order_by().values("day", "model")
+    return {(one["day"], one["model"]): _sums_of(one) for one in groups.annotate(**_sums())}
+
+
+def of_generations(keys: Collection[int]) -> dict[int, Sums]:
+    """What each of these cost; those that went to no model are not among them."""
+    groups: Any = Call.objects.filter(generation__in=keys).order_by().values("generation")
+    return {one["generation"]: _sums_of(one) for one in groups.annotate(**_sums())}
+
+
+def of_channel(reader: Reader, channel: Channel, now: datetime) -> Sums:
+    """What remembering a channel took this month, of days as they are counted everywhere: UTC's."""
+    first = now.astimezone(UTC).date().replace(day=1)
+    calls = Call.objects.visible_to(reader).filter(generation__memory__channel=channel)
+    found: Any = calls.filter(day__gte=first).aggregate(**_sums())
+    return Sums(**{name: _sum(name, found[f"sum_{name}"]) for name in NAMES})
 
 
 def total(rows: Iterable[Row]) -> Sums:
@@ -123,10 +145,15 @@ def cap_uses(reader: Reader, workspace: Workspace | None, now: datetime) -> list
     return [cap_use(cap, now) for cap in caps.select_related("workspace")]
 
 
-def cap_use(cap: Cap, now: datetime) -> CapUse:
+def cap_use(cap: Cap, now: datetime, calls: CallQuerySet | None = None) -> CapUse:
+    """``calls``: count no others."""
     today = now.astimezone(UTC).date()
-    used = Call.objects.under(cap, today).committed()
+    used = (Call.objects.all() if calls is None else calls).under(cap, today).committed()
     return CapUse(cap, cap.first_day(today), *used, cap.ends(today))
+
+
+def _sums_of(group: dict[str, Any]) -> Sums:
+    return Sums(**{name: _sum(name, group[f"sum_{name}"]) for name in NAMES})
 
 
 def _sum(name: str, value: int | None) -> Any:

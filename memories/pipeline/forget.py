@@ -110,7 +110,8 @@ def channel(
             progress(report.touched.messages)
         with transaction.atomic():
             report.deleted = _drop_memories(channel)
-            report.touched.notes += channel.notes.all().delete()[0]
+            channel.note_versions.all().delete()  # also of notes that hold elsewhere by now
+            report.touched.notes += channel.notes.all().delete()[1].get("memories.Note", 0)
             channel.describe({"topic": "", "purpose": ""})
         _record(workspace, report, by)
     return report

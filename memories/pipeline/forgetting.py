@@ -6,8 +6,7 @@ replies of the model that are kept, notes, quarantined lines, events that wait. 
 a message is masked whole; so is one of a model of which nobody knows what it rests on, where it may be
 this. Elsewhere runs of its words are masked (`rules.shingles`) unless another message holds them as
 well, among those that the texts in question rest on. What was asked with its words is asked anew; the
-segments it was in are stale, and everything up to the workspace's memory is made again by the next
-passes.
+segments it was in are stale, and all up to the workspace's memory is made again.
 """
 
 import json
@@ -28,6 +27,7 @@ from memories.models import (
     MemoryVersion,
     Message,
     Note,
+    NoteVersion,
     QuarantinedLine,
     Segment,
     SlackEvent,
@@ -389,12 +389,29 @@ class _Masking:
     def _mask_notes(self) -> None:
         if not (self.known.runs or self.called):
             return
-        for note in Note.objects.filter(workspace=self.workspace).iterator(AT_ONCE):
-            content, title = self.known.masked(note.content), self.known.masked(note.title)
-            tags = [tag for tag in note.tags if not self.known.spans(tag)]
-            if (content, title, tags) != (note.content, note.title, note.tags):
-                note.mask(content, title[:LONGEST_TITLE], tags)
-                self.touched.notes += 1
+        touched = set()
+        # Notes first: a wording that is replaced meanwhile is found among the versions.
+        notes = Note.objects.filter(workspace=self.workspace)
+        for note in notes.iterator(AT_ONCE):
+            if self._left_of(note) is None:
+                continue
+            locked = notes.select_for_update(of=("self",)).filter(pk=note.pk).first()
+            if locked is not None and (left := self._left_of(locked)) is not None:
+                locked.mask(*left)
+                touched.add(note.pk)
+        for version in NoteVersion.objects.filter(note__in=notes).iterator(AT_ONCE):
+            if (left := self._left_of(version)) is not None:
+                version.mask(*left)
+                touched.add(version.note_id)
+        self.touched.notes += len(touched)
+
+    def _left_of(self, note: Note | NoteVersion) -> tuple[str, str, list[str]] | None:
+        """What is left of its words; None where nothing is gone."""
+        content, title = self.known.masked(note.content), self.known.masked(note.title)
+        tags = [tag for tag in note.tags if not self.known.spans(tag)]
+        if (content, title, tags) == (note.content, note.title, note.tags):
+            return None
+        return content, title[:LONGEST_TITLE], tags
 
     def _mask_topics(self) -> None:
         """Until Slack is asked again, which may still show it: then somebody has to take it out there."""

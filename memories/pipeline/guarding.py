@@ -62,7 +62,8 @@ def judge(generation: Generation, question: Question, reading: Reading) -> Judge
             keys = _traced(generation, line, sources)
             held.append(Held(redacted(line.text), str(finding.rule), keys))
         else:
-            lines.append(replace(line, text=redacted(line.text)))
+            refs = guard.rests_on(line.text, line.refs, sources)[:MOST_SOURCES]
+            lines.append(replace(line, text=redacted(line.text), refs=refs))
     return Judged(replace(reading, lines=lines), held)
 
 

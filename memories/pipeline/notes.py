@@ -118,7 +118,7 @@ def import_notes(
                 note.date = entry.date or note.date
                 # Its title as it stands there, so that the same file changes nothing once more.
                 note.word(entry.content, tags=entry.tags, title=entry.title)
-                note.save()
+                note.save_wording(by=author, now=now)
     logger.info(
         "workspace %s: notes imported: %s",
         workspace.pk,

@@ -94,7 +94,8 @@ def workspace_merges(workspace: Workspace, as_of_us: int) -> None:
         return
     long_term = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
     if not long_term.generations.unfinished().exists():
-        changed = _not_paused(_current_of(flowing, MemoryType.LONG_TERM).not_merged())
+        current = MemoryVersion.objects.current_in(flowing, MemoryType.LONG_TERM)
+        changed = _not_paused(current.not_merged())
         _owe_merge(long_term, _as_many_as_fit(changed.order_by("memory__channel")), as_of_us)
     if workspace.memory_settings.workspace_short_term:
         short_term = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
@@ -102,9 +103,8 @@ def workspace_merges(workspace: Workspace, as_of_us: int) -> None:
         public = flowing.filter(  # opted in is the long-term text alone
             kind=Channel.Kind.PUBLIC, is_shared=False
         )
-        recent = _not_paused(_current_of(public, MemoryType.SHORT_TERM)).filter(
-            until_us__gte=as_of_us - window_us
-        )
+        current = MemoryVersion.objects.current_in(public, MemoryType.SHORT_TERM)
+        recent = _not_paused(current).filter(until_us__gte=as_of_us - window_us)
         _owe_anew(short_term, list(recent.order_by("memory__channel")), as_of_us)
 
 
@@ -115,14 +115,6 @@ def _owe_anew(memory: Memory, inputs: Sequence[MemoryVersion], as_of_us: int) ->
     is_new = any((version.pk, version.revision) not in known for version in inputs)
     if is_new and not memory.generations.unfinished().exists():
         _owe_merge(memory, inputs, as_of_us)
-
-
-def _current_of(channels: Iterable[Channel], memory_type: MemoryType) -> MemoryVersionQuerySet:
-    return MemoryVersion.objects.filter(
-        current_of__channel__in=channels,
-        current_of__scope=MemoryScope.CHANNEL,
-        current_of__memory_type=memory_type,
-    )
 
 
 def _not_paused(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:

@@ -194,13 +194,24 @@ def _names_of(workspace: Workspace, found: ChannelIn) -> str:
     return ", ".join(sorted(names.values()))[:200] or found.name
 
 
-def set_members(channel: Channel, slack_ids: Sequence[str], known_at: datetime) -> bool:
-    """The channel's complete list of members as of ``known_at``; True when it changed."""
+def set_members(
+    channel: Channel, slack_ids: Sequence[str], known_at: datetime, *, live: bool = False
+) -> bool:
+    """The channel's complete list of members as of ``known_at``; True when it changed.
+
+    A ``live`` list that was asked for before somebody came or went lets nobody in: it may hold who
+    left meanwhile. The next sync asks again.
+    """
     known: dict[str, int] = {}
     with transaction.atomic():
         people_by_id(channel.workspace, dict.fromkeys(slack_ids, ("", "")), known)
         wanted = set(known.values())
+        locked = Channel.objects.select_for_update()
+        channel.refresh_from_db(fields=["members_changed_at"], from_queryset=locked)
         held = set(channel.memberships.values_list("person_id", flat=True))
+        changed_at = channel.members_changed_at
+        if live and changed_at is not None and changed_at >= known_at:
+            wanted &= held
         channel.memberships.filter(person__in=held - wanted).delete()
         ChannelMember.objects.bulk_create(
             ChannelMember(channel=channel, person_id=pk) for pk in sorted(wanted - held)

@@ -395,7 +395,7 @@ class _Turn:
         """All or nothing: a walk that breaks off leaves the old list, and its old date."""
         pages = self.sync.client.members(self.channel.slack_id)
         ids = [slack_id(one) for page in pages for one in page]
-        set_members(self.channel, [one for one in ids if one], self.sync.now)
+        set_members(self.channel, [one for one in ids if one], self.sync.now, live=True)
 
     def _try(self, step: Callable[[], None]) -> None:
         try:

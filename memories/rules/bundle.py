@@ -35,8 +35,8 @@ from memories.rules.shapes import (
 from memories.rules.summary import Way
 
 FORMAT = "memory-hub-workspace"
-VERSION = 2
-READABLE = (1, 2)
+VERSION = 3
+READABLE = (1, 2, 3)
 
 MANIFEST = "manifest.json"
 WORKSPACE = "workspace.json"
@@ -333,20 +333,43 @@ GENERATION = Shape(
     }
 )
 
+# What a note says, now or in an earlier version.
+_WORDING: dict[str, Check] = {
+    "channel": maybe(_ID),
+    "title": text(60),
+    "kind": one_of(("", "pattern", "architecture", "solution")),
+    "tags": many(text()),
+    "date": day,
+    "content": text(),
+    "was_private": flag,
+    "restored_from": maybe(whole(1)),
+}
+
+NOTE_VERSION = Shape(
+    {**_WORDING, "number": whole(1), "written_by": _USER, "written_at": moment},
+)
+
 NOTE = Shape(
     {
-        "channel": maybe(_ID),
-        "title": text(60),
-        "kind": one_of(("", "pattern", "architecture", "solution")),
-        "tags": many(text()),
-        "date": day,
-        "content": text(),
+        **_WORDING,
         "author": _USER,
         **_TIMES,
         "updated_at": moment,
-        "was_private": flag,
+        "number": whole(1),
+        "worded_by": _USER,
+        "worded_at": maybe(moment),
+        "is_pinned": flag,
+        "in_context": flag,
+        "review_on": maybe(day),
+        "deleted_at": maybe(moment),
+        "deleted_by": _USER,
+        "versions": many(NOTE_VERSION),
     },
-    {"was_private": False},
+    {
+        **{"was_private": False, "restored_from": None, "number": 1, "versions": []},
+        **{"worded_by": None, "worded_at": None, "is_pinned": False, "in_context": True},
+        **{"review_on": None, "deleted_at": None, "deleted_by": None},
+    },
 )
 
 

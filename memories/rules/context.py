@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from memories.rules.context_text import ChannelTexts, Material, Version, text_of
+from memories.rules.context_text import Block, ChannelTexts, Material, Version, blocks_of, joined
 from memories.rules.notes import NoteText
 from memories.rules.settings import Inject, MemorySettings
 from memories.rules.tokens import estimate
@@ -50,7 +50,7 @@ class Context:
     """``channel_memories`` by channel id, ``thread_memories`` by the ts of the thread's root.
 
     ``conversation_history`` holds lines ``[YYYY-MM-DD HH:MM] name: text`` in the workspace's zone.
-    ``tokens`` is what ``text`` takes, as estimated.
+    ``tokens`` is what ``text`` takes, as estimated; ``blocks`` are its stretches, for pages.
     """
 
     persona: str
@@ -66,9 +66,12 @@ class Context:
     tokens: int = 0
     left_out: list[LeftOut] = field(default_factory=list)
     text: str = ""
+    blocks: tuple[Block, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "notes": [note.as_json() for note in self.notes]}
+        told = {**asdict(self), "notes": [note.as_json() for note in self.notes]}
+        del told["blocks"]
+        return told
 
 
 # A thing that may be left out: its kind, the id it is listed under, and its number there.
@@ -128,7 +131,8 @@ def assemble(material: Material, budget: int | None = None) -> Context:
 
 
 def giving_way(material: Material) -> list[Piece]:
-    """What is left out first comes first (rule 10), within each kind the oldest."""
+    """What is left out first comes first (rule 10), within each kind the oldest; pinned notes
+    after all other notes."""
     others = [c for c in material.channels if c.channel_id != material.own]
     own = [c for c in material.channels if c.channel_id == material.own]
     ended = {
@@ -140,7 +144,7 @@ def giving_way(material: Material) -> list[Piece]:
         *_histories(others),
         *(("long_term_memory", c.channel_id, 0) for c in quiet_first if c.long_term is not None),
         *(("thread_memory", ts, 0) for ts, _ in threads),
-        *(("note", str(note.id), 0) for note in material.notes),
+        *(("note", str(n.id), 0) for n in sorted(material.notes, key=lambda n: n.is_pinned)),
         *_histories(own),
         *(("message", material.own, i) for i in range(len(material.messages))),
     ]
@@ -170,7 +174,8 @@ def _without(
     threads = {ts: v.content for ts, v in m.threads.items() if ("thread_memory", ts, 0) not in gone}
     messages = [x for i, x in enumerate(m.messages) if ("message", m.own, i) not in gone]
     notes = [note for note in m.notes if ("note", str(note.id), 0) not in gone]
-    text = text_of(m, list(channels.values()), threads, messages, notes)
+    blocks = blocks_of(m, list(channels.values()), threads, messages, notes)
+    text = joined(blocks)
     return Context(
         persona=m.persona,
         conversation_history=[message.line for message in messages],
@@ -184,6 +189,7 @@ def _without(
         tokens=estimate(text),
         left_out=list(left_out),
         text=text,
+        blocks=tuple(blocks),
     )
 
 

@@ -27,6 +27,7 @@ RUN_WIDE = 16  # characters of a script without spaces
 _MOST_OF_A_LINE = 0.7  # a shorter run is one too, when it is nearly all of the line …
 _SHORT_RUN = 6  # … and this long: words, or pairs of characters
 _PIECE = 4  # words, or pairs, by which texts are compared
+_MOST_WORDS = 0.6  # of a line: what holds so many of them is where it comes from
 
 
 class Rule(StrEnum):
@@ -152,6 +153,11 @@ class Sources:
         )
 
     @cached_property
+    def words(self) -> dict[int, frozenset[str]]:
+        """The words of each source."""
+        return {source.ref: word_set(f"{source.author} {source.text}") for source in self.texts}
+
+    @cached_property
     def links(self) -> frozenset[str]:
         return frozenset(_links(self._clean))
 
@@ -211,11 +217,20 @@ def check(text: str, refs: Sequence[int], sources: Sources) -> Finding | None:
 def traced(text: str, sources: Sources, most: int = 1) -> list[int]:
     """The refs of the sources that share most words with a text; none that shares none."""
     words = word_set(text)
-    scored = [
-        (len(words & word_set(f"{source.author} {source.text}")), -source.ref)
-        for source in sources.texts
-    ]
+    scored = [(len(words & known), -ref) for ref, known in sources.words.items()]
     return [-ref for score, ref in sorted(scored, reverse=True)[:most] if score]
+
+
+def rests_on(text: str, refs: Sequence[int], sources: Sources) -> tuple[int, ...]:
+    """The refs that a line cites; where none of them holds most of its words and another source
+    does, that one first: a message can tell a model whom to cite."""
+    words = word_set(text)
+    held = {ref: len(words & known) for ref, known in sources.words.items()}
+    most = max(held, key=lambda ref: (held[ref], -ref), default=0)
+    enough = max(_PIECE, _MOST_WORDS * len(words))
+    if held.get(most, 0) < enough or any(held.get(ref, 0) >= enough for ref in refs):
+        return tuple(refs)
+    return (most, *refs)
 
 
 def word_set(text: str) -> frozenset[str]:

@@ -31,6 +31,7 @@ class NoteText:
     channel_id: str = ""
     id: int | None = None
     created_us: int | None = None
+    is_pinned: bool = False
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -88,6 +89,11 @@ def kind_of(tags: Iterable[str]) -> str:
 def today(now: datetime, zone: tzinfo) -> date:
     """The date of a note written at ``now``, in the workspace's zone."""
     return now.astimezone(zone).date()
+
+
+def is_due(review_on: date | None, today: date) -> bool:
+    """Whether a note is to be looked at again: from its day on."""
+    return review_on is not None and review_on <= today
 
 
 def matches(query: str, note: NoteText) -> bool:

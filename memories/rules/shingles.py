@@ -29,13 +29,13 @@ _JOINING = "\uff9e\uff9f"
 def runs(text: str) -> set[str]:
     """Every run of a text, each as its plain words with spaces between. Empty when it is shorter
     than one run."""
-    words = _TOKEN.findall(_plain(text)[0])
+    words = _TOKEN.findall(folded(text)[0])
     return {" ".join(words[i:j]) for i, j in _windows(words)}
 
 
 def whole(text: str) -> str:
     """A text shorter than a run as one: "" when it is longer, or says too little to be known by."""
-    words = _TOKEN.findall(_plain(text)[0])
+    words = _TOKEN.findall(folded(text)[0])
     if next(_windows(words), None) is not None:
         return ""
     wide = sum(map(_is_wide, words))
@@ -46,7 +46,7 @@ def whole(text: str) -> str:
 
 def words(text: str) -> str:
     """All words of a text as they are compared: a name, say."""
-    return " ".join(_TOKEN.findall(_plain(text)[0]))
+    return " ".join(_TOKEN.findall(folded(text)[0]))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Known:
 
     def in_text(self, text: str) -> set[str]:
         """Those of the runs, and of the short ones, that stand in this text."""
-        words = _TOKEN.findall(_plain(text)[0])
+        words = _TOKEN.findall(folded(text)[0])
         if self._anchors.isdisjoint(words):
             return set()
         found = {" ".join(words[i:j]) for i, j in _windows(words)} & self.runs
@@ -74,7 +74,7 @@ class Known:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the text quotes: (begin, end) each, in order, apart from each other."""
-        flat, places = _plain(text)
+        flat, places = folded(text)
         matches = list(_TOKEN.finditer(flat))
         words = [match[0] for match in matches]
         if self._anchors.isdisjoint(words):
@@ -142,7 +142,7 @@ def _windows(words: Sequence[str]) -> Iterator[tuple[int, int]]:
         yield i, j
 
 
-def _plain(text: str) -> tuple[str, list[tuple[int, int]] | None]:
+def folded(text: str) -> tuple[str, list[tuple[int, int]] | None]:
     """The text in one width and case, and for each of its characters the place it came from; None
     where each stands where it stood."""
     if text.isascii():

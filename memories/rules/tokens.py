@@ -11,5 +11,14 @@ WIDE = re.compile(
 
 def estimate(text: str) -> int:
     """Tokens of a text: one a wide character, a quarter (rounded up) for everything else."""
+    return of_counts(*counts(text))
+
+
+def counts(text: str) -> tuple[int, int]:
+    """(wide characters, all others): of texts that stand together they add up."""
     wide = 0 if text.isascii() else sum(1 for _ in WIDE.finditer(text))
-    return wide + math.ceil((len(text) - wide) / 4)
+    return wide, len(text) - wide
+
+
+def of_counts(wide: int, others: int) -> int:
+    return wide + math.ceil(others / 4)

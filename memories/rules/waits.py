@@ -53,6 +53,48 @@ def waits_for(job: Job, now: datetime, *, endpoint_closed: bool) -> Wait | None:
     return Wait.ENDPOINT if endpoint_closed and job.state == "waiting" else Wait.TURN
 
 
+class Status(StrEnum):
+    """What a page says of a job: what it does now, whatever happened to it before."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    DONE = "done"
+    DONE_WITH_ERRORS = "done_with_errors"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REPLACED = "replaced"  # what was owed is made otherwise
+
+
+_STATUS_OF_WAIT = {
+    Wait.TURN: Status.QUEUED,
+    Wait.RUNNING: Status.RUNNING,
+    Wait.NO_WORKER: Status.QUEUED,
+    Wait.LATER: Status.WAITING,
+    Wait.CAP: Status.WAITING,
+    Wait.ENDPOINT: Status.WAITING,
+    Wait.BACKFILL: Status.PAUSED,
+    Wait.PERSON: Status.WAITING,
+    Wait.RETRY: Status.FAILED,
+}
+_STATUS_OF_END = {
+    "superseded": Status.REPLACED,
+    "rejected": Status.CANCELLED,
+    "cancelled": Status.CANCELLED,
+}
+
+
+def status_of(state: str, wait: Wait | None, *, has_errors: bool = False) -> Status:
+    """``has_errors``: it was made, though not of everything or not with every line."""
+    if state == "replied" and wait is Wait.TURN:
+        return Status.RUNNING  # its answer is being saved
+    if wait is not None:
+        return _STATUS_OF_WAIT[wait]
+    done = Status.DONE_WITH_ERRORS if has_errors else Status.DONE
+    return _STATUS_OF_END.get(state, done)
+
+
 @dataclass(frozen=True)
 class Trouble:
     """What keeps memories from being made. ``until`` None: until a person does something."""

@@ -45,4 +45,6 @@ def _span(low: str, high: str) -> str:
 def _money(amount: Any) -> str:
     if not amount:
         return "$0"
+    if amount < 0.0001:
+        return f"< ${number_format(0.0001, 4)}"  # a little is not nothing
     return f"${number_format(amount, 2 if amount >= 1 else 4, force_grouping=True)}"

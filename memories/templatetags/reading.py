@@ -34,7 +34,8 @@ _A_DAY = 24 * 3600
 def moment(value: datetime | int, style: str = "near") -> SafeString:
     """A ``<time>``; ``value`` is aware or microseconds since 1970, told in the page's zone.
 
-    ``near`` is relative under 24 hours; ``full`` never is; ``time`` and ``day`` are one half.
+    ``near`` is relative under 24 hours; ``full`` never is; ``time`` and ``day`` are one half;
+    ``weekday`` is "Tuesday 18:05" as long as that can mean one day only.
     """
     at = timezone.localtime(from_micros(value) if isinstance(value, int) else value)
     absolute = _absolute(at)
@@ -44,6 +45,7 @@ def moment(value: datetime | int, style: str = "near") -> SafeString:
             "time": date_format(at, "H:i"),
             "day": date_format(at, _("l, j M Y")),
             "date": date_format(at, _("j M Y")),
+            "weekday": _weekday(at) if style == "weekday" else "",
         }.get(style)
         or _near(at)
         or absolute
@@ -88,6 +90,11 @@ def _near(at: datetime) -> str:
         return ngettext("%(n)s min ago", "%(n)s min ago", minutes) % {"n": minutes}
     hours = seconds // 3600
     return ngettext("%(n)s h ago", "%(n)s h ago", hours) % {"n": hours}
+
+
+def _weekday(at: datetime) -> str:
+    days = (timezone.localtime().date() - at.date()).days
+    return date_format(at, _("l H:i")) if 0 <= days < 7 else _absolute(at)
 
 
 # Why and by whom

@@ -1,11 +1,14 @@
 """Who may open what. Every page starts here, from the signed-in user; the rest answers 404."""
 
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import cached_property
+from zoneinfo import ZoneInfo
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 from django_htmx.middleware import HtmxDetails
 
 from memories.models import (
@@ -19,7 +22,9 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.models.notes import NoteQuerySet
 from memories.rules.slacktime import micros
+from memories.views.marks import NavChannels, followed, nav_channels
 
 
 class UserRequest(HttpRequest):
@@ -35,6 +40,12 @@ class Place:
 
     workspace: Workspace
     reader: Reader
+    reader_zone: ZoneInfo | None = None
+
+    @property
+    def zone(self) -> tzinfo:
+        """In which times are told: the reader's own, else the workspace's."""
+        return self.reader_zone or self.workspace.memory_settings.zone
 
     @cached_property
     def role(self) -> str:
@@ -74,9 +85,20 @@ class Place:
         found = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
         return list(found.order_by("is_archived", "name", "slack_id"))
 
+    @cached_property
+    def memories(self) -> list[Memory]:
+        """What the reader catches up with, newest first, with how much of it is new to them."""
+        return followed(self.workspace, self.reader)
+
     @property
-    def archived(self) -> list[Channel]:
-        return [channel for channel in self.channels if channel.is_archived]
+    def unseen(self) -> int:
+        """How many of these have something new."""
+        return sum(memory.news > 0 for memory in self.memories)
+
+    @cached_property
+    def nav(self) -> NavChannels:
+        """The channels as the navigation groups them."""
+        return nav_channels(self.channels, self.memories, self.reader.now or timezone.now())
 
     def is_in(self, channel: Channel) -> bool:
         """Whether the reader is a member of it in Slack: an operator's opening is no membership."""
@@ -89,7 +111,7 @@ class Place:
 
 
 def place_of(request: UserRequest, workspace: Workspace) -> Place:
-    return Place(workspace, Reader.of(request.user))
+    return Place(workspace, Reader.of(request.user), request.user.zone)
 
 
 def open_workspace(request: UserRequest, slug: str) -> Place:
@@ -122,7 +144,21 @@ def open_version(request: UserRequest, pk: int) -> tuple[Place, MemoryVersion]:
 def open_note(request: UserRequest, slug: str, pk: int) -> tuple[Place, Note]:
     place = open_workspace(request, slug)
     notes = Note.objects.visible_to(place.reader).filter(workspace=place.workspace)
-    return place, get_object_or_404(notes.select_related("channel", "author"), pk=pk)
+    return place, get_object_or_404(_with_people(notes), pk=pk)
+
+
+def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[Place, Note]:
+    """Also one in the trash, for those who may bring it back."""
+    place = open_workspace(request, slug)
+    notes = Note.objects.kept_for(place.reader).filter(workspace=place.workspace)
+    note = get_object_or_404(_with_people(notes), pk=pk)
+    if note.deleted_at is not None and not place.can_edit:
+        raise Http404
+    return place, note
+
+
+def _with_people(notes: NoteQuerySet) -> NoteQuerySet:
+    return notes.select_related("workspace", "channel", "author", "worded_by", "deleted_by")
 
 
 def number_or_none(given: str) -> int | None:

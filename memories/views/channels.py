@@ -11,10 +11,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memories.models import Channel, Generation, Memory, MemoryVersion, Message, Note
-from memories.pipeline import audience
+from memories.pipeline import audience, costs
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, open_channel
+from memories.views.activity import activity_of
 from memories.views.coverage import channels_waiting, read_from_slack
 from memories.views.messages import first_words
 from memories.views.pages import render_page
@@ -68,6 +69,8 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "jobs": _jobs(channel),
             "threads": _threads(place, channel),
             "notes": _notes(place, channel),
+            "activity": activity_of(place, channel, now),
+            "cost": costs.of_channel(place.reader, channel, now),
             "may_opt_in": may_opt_in(place, channel),
             "now": now,
         },
@@ -160,4 +163,4 @@ def _jobs(channel: Channel) -> list[Generation]:
 
 def _notes(place: Place, channel: Channel) -> list[Note]:
     notes = Note.objects.visible_to(place.reader).in_use(place.workspace).filter(channel=channel)
-    return list(notes.select_related("author").order_by("-date", "-pk")[:NOTES_SHOWN])
+    return list(notes.select_related("author").first_pinned()[:NOTES_SHOWN])

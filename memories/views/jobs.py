@@ -1,16 +1,102 @@
-"""Jobs, as far as pages let people act on them."""
+"""Jobs: how the workspace does, what failed and what helps, what runs, what was done; one job with
+its steps; and a person's word on it."""
 
+import hashlib
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
-from django.shortcuts import redirect
+from django.db.models import Count
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
+from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
+from memories.jobs import remember_later
+from memories.models import Backfill, Channel, Generation, Heartbeat, Member, MemoryVersion
+from memories.models.turns import GenerationQuerySet
 from memories.pipeline import operate
-from memories.views.access import UserRequest, must_administer, open_workspace
+from memories.pipeline.backfill import progress_of
+from memories.pipeline.coverage import Coverage
+from memories.rules.health import Signs, ills
+from memories.rules.slacktime import ts_from_micros
+from memories.views import runs
+from memories.views.access import (
+    Place,
+    UserRequest,
+    must_administer,
+    number_or_none,
+    open_workspace,
+)
+from memories.views.backfill import POLLING_ENDS
+from memories.views.coverage import read_from_slack
+from memories.views.pages import (
+    render_page_or_part,
+    stopped_for,
+    trouble_for,
+    wants_part,
+)
+from memories.views.paths import messages_path
+from memories.views.shown import with_origin
+
+FAILED_SHOWN = 20
+OPEN_SHOWN = 20
+RECENT_SHOWN = 25
+INPUTS_SHOWN = 50
+WHILE_ACTIVE, WHILE_IDLE = 3, 60  # seconds between two looks
+
+# Why a channel is not read further, where that is nobody's fault and goes on by itself, or is meant.
+EVERYDAY = {"", "walking", "threads", "new", "ratelimited", "not_followed", "forgotten", "late"}
+
+ChannelRow = tuple[Channel, Coverage]
+
+
+@login_required
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """POST, for admins: ``retry`` or ``cancel`` names a job, ``do=retry_failed`` means all that
+    failed."""
+    place = open_workspace(request, slug)
+    rows = runs.rows_of(place)
+    acted, news = 0, ""
+    if request.method == "POST":
+        must_administer(place)
+        acted, news = _act(request, place, rows)
+        if not wants_part(request):
+            toasts.success(request, news)
+            return redirect("jobs-index", slug)
+    context = _overview(request, place, rows) | {"acted": acted, "news": news}
+    if not news and _is_known(request, context["mark"]):
+        return _nothing_new()
+    return render_page_or_part(request, "jobs/index.html", "jobs/_jobs.html", context)
+
+
+@login_required
+def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """One job; the part is asked for again until it is over. POST ``do``, for admins: ``retry`` or
+    ``cancel``."""
+    place = open_workspace(request, slug)
+    rows = runs.rows_of(place)
+    generation = get_object_or_404(rows, pk=pk)
+    if request.method == "POST":
+        must_administer(place)
+        toasts.success(request, _change(request, place, request.POST.get("do", ""), [generation]))
+        return redirect("jobs-detail", slug, pk)
+    now = timezone.now()
+    [run] = runs.runs([generation], now, _closed(now))
+    mark = _digest(now, run.mark)
+    if not run.is_over and _is_known(request, mark):
+        return _nothing_new()
+    status = POLLING_ENDS if wants_part(request) and run.is_over else 200
+    context = {"place": place, "run": run, "mark": mark, "now": now, **_steps(place, run)}
+    return render_page_or_part(
+        request, "jobs/detail.html", "jobs/_run.html", context, status=status
+    )
 
 
 @login_required
@@ -29,3 +115,174 @@ def resume(request: UserRequest, slug: str) -> HttpResponse:
     ):
         return redirect(target)
     return redirect("workspaces-detail", slug)
+
+
+# -- a person's word
+
+
+def _act(request: UserRequest, place: Place, rows: GenerationQuerySet) -> tuple[int, str]:
+    """The job that it was about, 0 for several, and what came of it."""
+    if request.POST.get("do") == "retry_failed":
+        return 0, _change(request, place, "retry", list(runs.failed(rows)))
+    verb = "retry" if "retry" in request.POST else "cancel"
+    key = number_or_none(request.POST.get(verb, ""))
+    if key is None:
+        raise Http404
+    return key, _change(request, place, verb, [get_object_or_404(rows, pk=key)])
+
+
+def _change(request: UserRequest, place: Place, verb: str, found: list[Generation]) -> str:
+    if verb == "retry":
+        count = operate.retry(found, request.user)
+        if count:
+            remember_later(place.workspace.pk)
+        words = ngettext("%(n)s job will be tried again.", "%(n)s jobs will be tried again.", count)
+    elif verb == "cancel":
+        count = operate.cancel(found, request.user)
+        words = ngettext("%(n)s job was cancelled.", "%(n)s jobs were cancelled.", count)
+    else:
+        raise Http404
+    return words % {"n": count} if count else _("It came to something else meanwhile.")
+
+
+# -- what is shown
+
+
+def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> dict[str, Any]:
+    now = timezone.now()
+    closed = _closed(now)
+    before = number_or_none(request.GET.get("before", ""))
+    counts = _counts(rows)
+    failed = runs.runs(runs.failed(rows)[:FAILED_SHOWN], now, closed)
+    open_ones = runs.runs(runs.going_on(rows)[:OPEN_SHOWN], now, closed)
+    recent = runs.runs(runs.over(rows, before)[: RECENT_SHOWN + 1], now, closed)
+    channels = _channels(place, now)
+    failing = [row for row in channels if row[1].code not in EVERYDAY]
+    health = _health(place, counts.get(Generation.State.DEAD, 0), len(failing), now)
+    shown = [*failed, *open_ones, *recent]
+    told = [(c.pk, c.walked_at, c.sync_not_before, coverage.code) for c, coverage in channels]
+    backfill = _backfill(place, now)
+    mark = _digest(now, counts, health, told, [one.mark for one in shown], backfill)
+    is_active = any(one.is_active for one in open_ones) or backfill is not None
+    return {
+        "place": place,
+        "now": now,
+        "health": health,
+        "failed": failed,
+        "failed_more": counts.get(Generation.State.DEAD, 0) - len(failed),
+        "failing": failing,
+        "open": open_ones,
+        "open_more": sum(counts.get(state, 0) for state in runs.OPEN) - len(open_ones),
+        "recent": recent[:RECENT_SHOWN],
+        "older": recent[RECENT_SHOWN - 1].pk if len(recent) > RECENT_SHOWN else None,
+        "before": before,
+        "channels": channels,
+        "backfill": backfill,
+        "is_empty": not shown,
+        "mark": mark,
+        "seconds": WHILE_ACTIVE if is_active else WHILE_IDLE,
+        "reads_costs": place.role in Member.READING,
+    }
+
+
+def _counts(rows: GenerationQuerySet) -> dict[str, int]:
+    """Of what is open or failed, by state."""
+    states = (*runs.OPEN, Generation.State.DEAD)
+    found = rows.filter(state__in=states).order_by().values("state").annotate(n=Count("pk"))
+    return {row["state"]: row["n"] for row in found}
+
+
+def _closed(now: datetime) -> runs.Closed:
+    endpoint = operate.endpoint_in_use().first()
+    refusal = endpoint.breaker.refusal(now) if endpoint else None
+    return runs.Closed(refusal is not None, refusal[1] if refusal else None)
+
+
+def _channels(place: Place, now: datetime) -> list[ChannelRow]:
+    """Those that are read from Slack, or should be."""
+    found = ((channel, read_from_slack(place, channel, now)) for channel in place.channels)
+    return [(c, coverage) for c, coverage in found if coverage and coverage.code != "not_followed"]
+
+
+def _health(place: Place, failed: int, failing: int, now: datetime) -> dict[str, Any]:
+    """For the first sentence. The worker and the model are for members to know of, not for guests."""
+    workspace = place.workspace
+    is_told = place.role in Member.READING
+    signs = Signs(
+        worker_at=Heartbeat.objects.last_beat() if is_told else now,
+        worker_lasts=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
+        is_connected=workspace.connected_at is not None,
+        synced_at=workspace.synced_at,
+        is_stopped=stopped_for(place) is not None,
+        has_trouble=trouble_for(place) is not None,
+        failing_channels=failing,
+        failed_jobs=failed,
+    )
+    again_at = workspace.sync_again_at
+    return {
+        "ills": [str(ill) for ill in ills(signs, now)],
+        "is_connected": signs.is_connected,
+        "synced_at": workspace.synced_at,
+        "next_at": again_at if again_at and again_at > now else None,
+        "worker_at": signs.worker_at if is_told else None,
+        "failing": failing,
+        "failed": failed,
+    }
+
+
+def _backfill(place: Place, now: datetime) -> tuple[int, int, int] | None:
+    """(its key, made, wanted) of the one that runs, as far as the reader may see all of it."""
+    visible = Backfill.objects.visible_to(place.reader).filter(workspace=place.workspace)
+    backfill = visible.filter(state=Backfill.State.RUNNING).first()
+    if backfill is None:
+        return None
+    progress = progress_of(backfill, now)
+    return backfill.pk, progress.made, progress.wanted
+
+
+def _steps(place: Place, run: runs.Run) -> dict[str, Any]:
+    """What happened to one job, what it read and what came of it. What it read and made, and what
+    was said of it, only for who may read that."""
+    generation = run.generation
+    context: dict[str, Any] = {
+        "calls": [
+            (call, call.ended_at - call.began_at if call.ended_at else None)
+            for call in generation.claims.order_by("fence")
+        ]
+    }
+    if not run.is_readable:
+        return context
+    versions = with_origin(MemoryVersion.objects.visible_to(place.reader))
+    inputs = versions.filter(read_by__generation=generation.pk).order_by("until_us", "pk")
+    segment = generation.segment
+    channel = generation.memory.channel
+    context |= {
+        "inputs": list(inputs[:INPUTS_SHOWN]),
+        "made": list(versions.filter(generation=generation.pk).order_by("pk")),
+        "segment": segment,
+        "what_happened": generation.fault_text if run.fault else "",
+    }
+    if segment is not None and channel is not None:
+        path = messages_path(place.workspace.slug, channel.slack_id)
+        context["said_at"] = f"{path}?around={ts_from_micros(segment.first_us)}"
+    return context
+
+
+# -- asking again and again
+
+
+def _digest(now: datetime, *told: Any) -> str:
+    """Of all that a page tells; each minute another one, for the times that are told relatively."""
+    words = repr((now.replace(second=0, microsecond=0), told))
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def _is_known(request: UserRequest, mark: str) -> bool:
+    return wants_part(request) and request.GET.get("seen") == mark
+
+
+def _nothing_new() -> HttpResponse:
+    """What is on the screen stays as it is, with its focus."""
+    response = HttpResponse(status=204)
+    patch_vary_headers(response, ["HX-Request"])
+    return response

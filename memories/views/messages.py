@@ -127,8 +127,8 @@ def show_messages(
 ) -> list[ShownMessage]:
     """One query, for the names of the people mentioned; ``numbers`` are sources by ts."""
     found = list(messages)
-    names = _names_in((message.text for message in found), place)
-    zone = place.workspace.memory_settings.zone
+    names = names_in((message.text for message in found), place)
+    zone = place.zone
     shown: list[ShownMessage] = []
     for message in found:
         is_live = message.state == Message.State.LIVE
@@ -154,7 +154,7 @@ def show_messages(
 def first_words(messages: Iterable[Message], place: Place) -> dict[str, str]:
     """The beginnings of messages as plain words, by ts."""
     found = list(messages)
-    names = _names_in((message.text for message in found), place)
+    names = names_in((message.text for message in found), place)
     return {
         message.ts: Truncator(" ".join(plain(marked(message.text), names).split())).chars(80)
         for message in found
@@ -163,7 +163,7 @@ def first_words(messages: Iterable[Message], place: Place) -> dict[str, str]:
 
 def topic_words(channel: Channel, place: Place) -> str:
     """The channel's topic as plain words: it may mention others, as messages do."""
-    return plain(marked(channel.topic), _names_in([channel.topic], place))
+    return plain(marked(channel.topic), names_in([channel.topic], place))
 
 
 def thread_path(place: Place, channel: Channel, message: Message) -> str:
@@ -207,7 +207,7 @@ def _version(request: UserRequest, place: Place) -> MemoryVersion | None:
     return version
 
 
-def _names_in(texts: Iterable[str], place: Place) -> Names:
+def names_in(texts: Iterable[str], place: Place) -> Names:
     """The names that these texts mention, as far as the reader may see them."""
     ids = {slack_id for text in texts for slack_id in _MENTIONED.findall(text)}
     people = Person.objects.filter(workspace=place.workspace, slack_id__in=ids).names()

@@ -1,30 +1,73 @@
 """Notes: lasting statements of people and agents. Browse, search, add, change, delete (S4)."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
 from django.http import Http404, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Note, User
-from memories.rules.notes import LONGEST_TITLE, title_of
-from memories.views.access import Place, UserRequest, must_edit, open_note, open_workspace
-from memories.views.pages import render_page, render_page_or_part
+from memories.models import Note, NoteVersion, StaleNote, User
+from memories.rules.compare import compare
+from memories.rules.notes import LONGEST_TITLE, title_of, today
+from memories.views.access import (
+    Place,
+    UserRequest,
+    must_edit,
+    number_or_none,
+    open_kept_note,
+    open_note,
+    open_workspace,
+)
+from memories.views.pages import render_page, render_page_or_part, wants_part
 
 MOST_SHOWN = 200
+VERSIONS_AT_ONCE = 50
+
+# What a workspace without notes is offered: text, type, tags.
+EXAMPLES = (
+    (
+        gettext_lazy("Customers get an answer on the day they ask, even if it only says when."),
+        Note.Kind.PATTERN,
+        gettext_lazy("support"),
+    ),
+    (
+        gettext_lazy(
+            "When the nightly import hangs, a restart has left its lock behind: remove the lock, "
+            "then start the import again."
+        ),
+        Note.Kind.SOLUTION,
+        gettext_lazy("import"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ShownNote:
+    """A note as a card. A title that was made from the text would say the same twice."""
+
+    note: Note
+    has_title: bool
+    is_due: bool
 
 
 class NoteForm(forms.Form):
-    """A note as it is typed. Where it belongs is chosen once, when it is added."""
+    """A note as it is typed. Where it belongs is chosen once, when it is added; a change carries the
+    version that was on screen."""
 
     content = forms.CharField(
-        label=gettext_lazy("Note"), strip=False, widget=forms.Textarea(attrs={"rows": 4})
+        label=gettext_lazy("Note"), strip=False, widget=forms.Textarea(attrs={"rows": 3})
     )
+    channel = forms.ChoiceField(label=gettext_lazy("Where it holds"), required=False)
     title = forms.CharField(
         label=gettext_lazy("Title"),
         required=False,
@@ -40,7 +83,14 @@ class NoteForm(forms.Form):
         max_length=500,
         help_text=gettext_lazy("Parted by commas."),
     )
-    channel = forms.ChoiceField(label=gettext_lazy("Where it holds"), required=False)
+    review_on = forms.DateField(
+        label=gettext_lazy("Review on"),
+        required=False,
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+        help_text=gettext_lazy("From that day on the note says that it is due."),
+    )
+    based_on = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, place: Place, note: Note | None = None, **kwargs: Any) -> None:
         if note is not None:
@@ -49,6 +99,9 @@ class NoteForm(forms.Form):
                 "title": note.title,
                 "kind": note.kind,
                 "tags": ", ".join(tag for tag in note.tags if tag != note.kind),
+                "review_on": note.review_on,
+                "based_on": note.number,
+                "revision": note.revision,
             }
         super().__init__(*args, **kwargs)
         self.place = place
@@ -56,11 +109,25 @@ class NoteForm(forms.Form):
         if note is not None:
             del self.fields["channel"]
             return
+        del self.fields["based_on"], self.fields["revision"]
         channel = self.fields["channel"]
         assert isinstance(channel, forms.ChoiceField)
         everywhere = [("", _("the whole workspace"))] if place.reads_workspace else []
         channel.required = not everywhere
         channel.choices = [*everywhere, *((c.slack_id, str(c)) for c in place.channels)]
+
+    @property
+    def at_once(self) -> list[forms.BoundField]:
+        """What a quick note needs; the rest is folded."""
+        return [self["content"], self["channel"]]
+
+    @property
+    def folded(self) -> list[forms.BoundField]:
+        return [self[name] for name in ("title", "kind", "tags", "review_on")]
+
+    @property
+    def is_open(self) -> bool:
+        return any(field.errors for field in self.folded)
 
     def clean_content(self) -> str:
         content: str = self.cleaned_data["content"].replace("\r\n", "\n")
@@ -69,7 +136,8 @@ class NoteForm(forms.Form):
         return content
 
     def write(self, author: User) -> Note:
-        """Save what is valid: a new note, or other words for the one at hand."""
+        """Save what is valid: a new note, or other words for the one at hand (then StaleNote, when
+        it has others by now)."""
         given = self.cleaned_data
         words = {
             "tags": given["tags"].split(","),
@@ -77,87 +145,247 @@ class NoteForm(forms.Form):
             "title": given["title"],
         }
         if self.note is not None:
-            self.note.rewrite(given["content"], **words)
+            self.note.rewrite(
+                given["content"],
+                by=author,
+                based_on=given["based_on"] or 0,
+                revision=given["revision"] or 0,
+                **words,
+            )
+            self.note.mark(review_on=given["review_on"])
             return self.note
-        channel = self.place.channels_by_id.get(given["channel"])
         return Note.objects.write(
-            self.place.workspace, given["content"], channel=channel, author=author, **words
+            self.place.workspace,
+            given["content"],
+            channel=self.place.channels_by_id.get(given["channel"]),
+            review_on=given["review_on"],
+            author=author,
+            **words,
         )
 
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """The notes the reader may read, newest first; ``?q=`` searches, POST adds one."""
+    """The notes the reader may read, pinned ones first, then the newest; ``?q=`` searches, POST
+    adds one."""
     place = open_workspace(request, slug)
-    _must_be_on(place)
+    must_be_on(place)
     if request.method == "POST":
         must_edit(place)
         form = NoteForm(request.POST, place=place)
         if form.is_valid():
-            note = form.write(author=request.user)
-            toasts.success(request, _("Note added."))
-            return redirect(f"{request.path}#note-{note.pk}")
-        return _list(request, place, form, status=422)
+            return _added(request, place, form.write(author=request.user))
+        return _refused(request, place, form)
     form = NoteForm(place=place, initial={"channel": request.GET.get("channel", "")})
     return _list(request, place, form)
 
 
 @login_required
+@require_safe
+def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """One note with what it said before; ``?v=`` a number shows that version and what changed
+    since. In the trash it is there for editors only."""
+    place, note = open_kept_note(request, slug, pk)
+    must_be_on(place)
+    return _detail(request, place, note)
+
+
+@login_required
 def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    place, note = open_note(request, slug, pk)
-    _must_be_on(place)
+    """422 with the reason when it cannot be saved; 409 with both texts when the note has other
+    words by now, or was deleted meanwhile."""
+    place, note = open_kept_note(request, slug, pk)
+    must_be_on(place)
     must_edit(place)
     if request.method != "POST":
+        if note.deleted_at:
+            return redirect("notes-detail", slug, pk)
         form = NoteForm(place=place, note=note)
         return render_page(request, "notes/edit.html", {"place": place, "note": note, "form": form})
     form = NoteForm(request.POST, place=place, note=note)
     if not form.is_valid():
         context = {"place": place, "note": note, "form": form}
         return render_page(request, "notes/edit.html", context, status=422)
-    form.write(author=request.user)
+    try:
+        form.write(author=request.user)
+    except StaleNote as error:
+        return _conflict(request, place, form, error.current)
     toasts.success(request, _("Note saved."))
-    return redirect(f"{_notes_path(slug)}#note-{note.pk}")
+    return redirect(_card_path(note))
 
 
 @login_required
-def delete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """GET asks, POST deletes: there is no way back."""
+@require_POST
+def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """``pinned`` or ``in_context``, 1 or 0; ``reviewed``. The words stay as they are."""
     place, note = open_note(request, slug, pk)
-    _must_be_on(place)
+    must_be_on(place)
     must_edit(place)
-    if request.method != "POST":
-        return render_page(request, "notes/delete.html", {"place": place, "note": note})
-    note.remove()
-    toasts.success(request, _("Note deleted."))
-    return redirect("notes-index", slug)
+    if "pinned" in request.POST:
+        note.mark(is_pinned=request.POST["pinned"] == "1")
+        news = _("Pinned.") if note.is_pinned else _("No longer pinned.")
+    elif "in_context" in request.POST:
+        note.mark(in_context=request.POST["in_context"] == "1")
+        news = (
+            _("Bots and agents are given this note.")
+            if note.in_context
+            else _("Bots and agents are not given this note any more.")
+        )
+    elif "reviewed" in request.POST:
+        note.mark(review_on=None)
+        news = _("Reviewed. Edit the note to set another date.")
+    else:
+        raise Http404
+    return answer_row(request, place, note, news)
 
 
-def _list(request: UserRequest, place: Place, form: NoteForm, *, status: int = 200) -> HttpResponse:
-    query = request.GET.get("q", "").strip()
-    notes = Note.objects.visible_to(place.reader).in_use(place.workspace)
-    newest = notes.select_related("channel", "author").order_by("-date", "-pk")
-    found = newest.search(query) if query else list(newest[: MOST_SHOWN + 1])
-    return render_page_or_part(
-        request,
-        "notes/index.html",
-        "notes/_notes.html",
-        {
-            "place": place,
-            # A title that was made from the text would say the same twice.
-            "notes": [(note, note.title != title_of(note.content)) for note in found[:MOST_SHOWN]],
-            "count": len(found),
-            "has_more": len(found) > MOST_SHOWN,
-            "query": query,
-            "form": form,
-        },
-        status=status,
+@login_required
+@require_POST
+def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpResponse:
+    """What it said in that version becomes its newest one. 409 when there is a newer one by now."""
+    place, note = open_note(request, slug, pk)
+    must_be_on(place)
+    must_edit(place)
+    version = get_object_or_404(_versions(place, note), number=number)
+    seen = [number_or_none(request.POST.get(name, "")) for name in ("based_on", "revision")]
+    try:
+        done = note.restore(version, by=request.user, based_on=seen[0] or 0, revision=seen[1] or 0)
+    except StaleNote as error:
+        moved_on = _("Nothing was restored: v%(n)s was saved after you opened this page.")
+        told = moved_on % {"n": error.current.number}
+        return _detail(request, place, error.current, moved_on=told, status=409)
+    news = (
+        _("Version %(old)s is current again, as version %(new)s.")
+        % {"old": number, "new": note.number}
+        if done
+        else _("This is the current text already.")
     )
+    toasts.success(request, news)
+    return redirect("notes-detail", slug, pk)
 
 
-def _must_be_on(place: Place) -> None:
+@login_required
+@require_POST
+def delete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """Into the trash, from where it can be brought back."""
+    place, note = open_note(request, slug, pk)
+    must_be_on(place)
+    must_edit(place)
+    note.remove(by=request.user)
+    news = _("The note is in the trash.")
+    if not wants_part(request):
+        toasts.success(request, news)
+        return redirect("notes-index", slug)
+    context = {"place": place, "note": note, "news": news}
+    return render_page_or_part(request, "notes/_gone.html", "notes/_gone.html", context)
+
+
+def answer_row(request: UserRequest, place: Place, note: Note, news: str) -> HttpResponse:
+    """The card of a note to which something was done, or the list that it stands in."""
+    if not wants_part(request):
+        toasts.success(request, news)
+        return redirect(_card_path(note))
+    [shown] = shown_notes([note], place)
+    context = {"place": place, "shown": shown, "news": news, "takes_focus": True}
+    return render_page_or_part(request, "notes/_note.html", "notes/_note.html", context)
+
+
+def shown_notes(notes: Iterable[Note], place: Place) -> list[ShownNote]:
+    day = today(timezone.now(), place.workspace.memory_settings.zone)
+    return [ShownNote(n, n.title != title_of(n.content), n.is_due(day)) for n in notes]
+
+
+def must_be_on(place: Place) -> None:
     if not place.workspace.memory_settings.notes_enabled:
         raise Http404
 
 
-def _notes_path(slug: str) -> str:
-    return reverse("notes-index", args=[slug])
+def _added(request: UserRequest, place: Place, note: Note) -> HttpResponse:
+    news = _("Note added.")
+    if not wants_part(request):
+        toasts.success(request, news)
+        return redirect(_card_path(note))
+    [shown] = shown_notes([note], place)
+    form = NoteForm(place=place, initial={"channel": note.channel.slack_id if note.channel else ""})
+    context = {"place": place, "shown": shown, "form": form, "takes_focus": True, "news": news}
+    context["is_first"] = _notes(place).count() == 1
+    return render_page_or_part(request, "notes/_added.html", "notes/_added.html", context)
+
+
+def _refused(request: UserRequest, place: Place, form: NoteForm) -> HttpResponse:
+    if not wants_part(request):
+        return _list(request, place, form, status=422)
+    context = {"place": place, "form": form}
+    part = "notes/_add.html"
+    response = render_page_or_part(request, part, part, context, status=422)
+    response["HX-Retarget"], response["HX-Reswap"] = "#add", "outerHTML"
+    return response
+
+
+def _list(request: UserRequest, place: Place, form: NoteForm, *, status: int = 200) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    notes = _notes(place).first_pinned()
+    found = notes.search(query) if query else list(notes[: MOST_SHOWN + 1])
+    context = {
+        "place": place,
+        "notes": shown_notes(found[:MOST_SHOWN], place),
+        "count": len(found),
+        "has_more": len(found) > MOST_SHOWN,
+        "query": query,
+        "form": form,
+        "examples": EXAMPLES if place.can_edit and place.reads_workspace else (),
+    }
+    if place.can_edit and not wants_part(request):
+        kept = Note.objects.kept_for(place.reader).filter(workspace=place.workspace)
+        context["in_trash"] = kept.in_trash().count()
+    return render_page_or_part(
+        request, "notes/index.html", "notes/_notes.html", context, status=status
+    )
+
+
+def _detail(
+    request: UserRequest, place: Place, note: Note, *, moved_on: str = "", status: int = 200
+) -> HttpResponse:
+    versions = _versions(place, note)
+    page = Paginator(versions.newest_first(), VERSIONS_AT_ONCE).get_page(request.GET.get("page"))
+    context: dict[str, Any] = {
+        "place": place,
+        "note": note,
+        "shown": shown_notes([note], place)[0],
+        "page": page,
+        "moved_on": moved_on,
+    }
+    number = number_or_none(request.GET.get("v", ""))
+    if number is not None and number != note.number:
+        version = get_object_or_404(versions, number=number)
+        context |= {"version": version, "rows": compare(version.content, note.content)}
+    return render_page(request, "notes/detail.html", context, status=status)
+
+
+def _conflict(request: UserRequest, place: Place, form: NoteForm, theirs: Note) -> HttpResponse:
+    """409: what you wrote beside what was saved meanwhile; saved again, it goes over that. A note
+    that was deleted meanwhile is brought back first."""
+    assert form.note is not None
+    seen = _versions(place, theirs).filter(number=form.cleaned_data["based_on"]).first()
+    context = {
+        "place": place,
+        "note": theirs,
+        "form": form,
+        "theirs": theirs,
+        "rows": compare(seen.content, theirs.content) if seen else [],
+    }
+    return render_page(request, "notes/conflict.html", context, status=409)
+
+
+def _notes(place: Place) -> Any:
+    notes = Note.objects.visible_to(place.reader).in_use(place.workspace)
+    return notes.select_related("channel", "author", "worded_by")
+
+
+def _versions(place: Place, note: Note) -> Any:
+    versions = NoteVersion.objects.visible_to(place.reader).filter(note=note)
+    return versions.select_related("written_by", "channel")
+
+
+def _card_path(note: Note) -> str:
+    return f"{reverse('notes-index', args=[note.workspace.slug])}#note-{note.pk}"

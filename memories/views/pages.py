@@ -2,21 +2,15 @@
 
 from typing import Any
 
-from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpResponse
+from django.shortcuts import render
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
-from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
 
 from memories.models import Member, Opening, SlackConnection
 from memories.pipeline.operate import trouble_of
 from memories.rules.waits import Trouble
 from memories.views.access import Place, UserRequest
-
-THEMES = ("light", "dark")
-A_YEAR = 365 * 24 * 3600
 
 
 def wants_part(request: UserRequest) -> bool:
@@ -32,10 +26,11 @@ def render_page_or_part(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    """The same address answers both. Times are told in the zone of ``context["place"]``."""
+    """The same address answers both. Times are told in the zone that the reader chose, else in that
+    of ``context["place"]``."""
     as_part = bool(part) and wants_part(request)
     place: Place | None = context.get("place")
-    zone = place.workspace.memory_settings.zone if place else None
+    zone = place.zone if place else request.user.zone if request.user.is_authenticated else None
     told = None if as_part or place is None else trouble_for(place)
     stopped = None if as_part or place is None else stopped_for(place)
     opened = [] if as_part or place is None else opened_by(place)
@@ -79,26 +74,3 @@ def render_page(
     request: UserRequest, page: str, context: dict[str, Any], *, status: int = 200
 ) -> HttpResponse:
     return render_page_or_part(request, page, "", context, status=status)
-
-
-@require_POST
-def set_theme(request: HttpRequest) -> HttpResponse:
-    """Keep the wished theme in a cookie; anything but light or dark follows the system again."""
-    target = request.POST.get("next", "")
-    allowed = url_has_allowed_host_and_scheme(
-        target, {request.get_host()}, require_https=request.is_secure()
-    )
-    response = redirect(target if allowed else "/")
-    theme = request.POST.get("theme", "")
-    if theme in THEMES:
-        # app.js writes it too.
-        response.set_cookie(
-            "theme",
-            theme,
-            max_age=A_YEAR,
-            samesite="Lax",
-            secure=settings.SESSION_COOKIE_SECURE,
-        )
-    else:
-        response.delete_cookie("theme")
-    return response

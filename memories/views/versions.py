@@ -125,10 +125,13 @@ def _pinned(
 @login_required
 @require_safe
 def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
-    """``?from=&to=`` picks another pair and leads to its own address."""
+    """``?from=&to=`` picks another pair and leads to its own address; ``?view=split`` shows both
+    texts side by side, where there is room."""
+    is_split = request.GET.get("view") == "split"
     first, second = (number_or_none(request.GET.get(end, "")) for end in ("from", "to"))
     if first is not None and second is not None:
-        return redirect("versions-compare", *sorted((first, second)))
+        path = reverse("versions-compare", args=sorted((first, second)))
+        return redirect(f"{path}?view=split" if is_split else path)
     visible = with_origin(MemoryVersion.objects.visible_to(Reader.of(request.user)))
     old, new = (get_object_or_404(visible, pk=pk) for pk in (older, newer))
     if old.memory_id != new.memory_id:
@@ -147,6 +150,7 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
             "old": show_one(old, place),
             "new": show_one(new, place),
             "rows": rows,
+            "is_split": is_split,
             "changes": changed,
             "added": sum(row.kind is Kind.ADDED for row in changed),
             "removed": sum(row.kind is Kind.REMOVED for row in changed),

@@ -40,10 +40,10 @@ class ChannelRow:
 
 @login_required
 def index(request: UserRequest) -> HttpResponse:
-    """Straight into the only workspace, else a list, else what to do about there being none."""
+    """Straight to what is new in the only workspace, else a list, else what to do about there being none."""
     entered = list(Workspace.objects.entered_by(Reader.of(request.user)))
     if len(entered) == 1:
-        return redirect("workspaces-detail", entered[0].slug)
+        return redirect("catch_up-index", entered[0].slug)
     return render_page(
         request,
         "workspaces/index.html",

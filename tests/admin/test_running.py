@@ -15,7 +15,6 @@ from memories.models import (
     Cap,
     Endpoint,
     Generation,
-    Member,
     Memory,
     Price,
     User,
@@ -318,57 +317,14 @@ class TestRecord:
         assert told() == [("boss", "settings", "team", "", {"changed": changed})]
         assert Workspace.objects.get().memory_settings.message_threshold == 20
 
-    def test_roles_given_changed_and_taken(self, client, operator):
-        workspace, user = WorkspaceFactory(slug="team"), UserFactory(username="mika")
-        data = {"workspace": workspace.pk, "user": user.pk, "role": "member"}
-        client.post(reverse("admin:memories_member_add"), data)
-        member = Member.objects.get()
-        client.post(page("member", member), data)
-        client.post(page("member", member), data | {"role": "admin"})
-        client.post(page("member", member), data | {"role": "admin", "user": operator.pk})
-        delete = reverse("admin:memories_member_delete", args=[member.pk])
-        client.post(delete, {"post": "yes"})
-        steps = [(e[3], e[4]["before"], e[4]["after"]) for e in told()]
-        assert steps == [
-            ("mika", None, "member"),
-            ("mika", "member", "admin"),
-            ("mika", "admin", None),
-            ("boss", None, "admin"),
-            ("boss", "admin", None),
-        ]
-        assert {event[:3] for event in told()} == {("boss", "role", "team")}
-
-    def test_roles_changed_beside_a_workspace(self, client, operator):
-        workspace = WorkspaceFactory(slug="team")
-        stays = MemberFactory(workspace=workspace, user=UserFactory(username="stays"))
-        goes = MemberFactory(workspace=workspace, user=UserFactory(username="goes"))
-        comes = UserFactory(username="comes")
-        address = page("workspace", workspace)
-        form = client.get(address).context["adminform"].form
-        data = {name: form[name].value() for name in form.fields}
-        data = {
-            name: value for name, value in data.items() if value is not None and value is not False
-        }
-        data |= {"members-TOTAL_FORMS": 3, "members-INITIAL_FORMS": 2}
-        rows = [
-            (stays.pk, stays.user, "editor"),
-            (goes.pk, goes.user, "member"),
-            ("", comes, "guest"),
-        ]
-        for i, (pk, user, role) in enumerate(rows):
-            data |= {
-                f"members-{i}-id": pk,
-                f"members-{i}-workspace": workspace.pk,
-                f"members-{i}-user": user.pk,
-                f"members-{i}-role": role,
-            }
-        data["members-1-DELETE"] = "on"
-        assert client.post(address, data).status_code == 302
-        assert sorted((e[3], e[4]["before"], e[4]["after"]) for e in told()) == [
-            ("comes", None, "guest"),
-            ("goes", "member", None),
-            ("stays", "member", "editor"),
-        ]
+    def test_roles_are_shown_here_and_given_on_their_own_page(self, client, operator):
+        member = MemberFactory(workspace=WorkspaceFactory(slug="team"), role="editor")
+        assert client.get(page("member", member)).status_code == 200
+        assert client.get(reverse("admin:memories_member_add")).status_code == 403
+        answer = client.post(page("member", member), {"role": "admin"})
+        assert answer.status_code == 403
+        member.refresh_from_db()
+        assert member.role == "editor" and told() == []
 
     def test_who_an_account_is_and_what_it_may(self, client, operator):
         person, user = PersonFactory(slack_id="U1"), UserFactory(username="mika")

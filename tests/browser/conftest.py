@@ -72,4 +72,4 @@ def sign_in(page: Page, story: Story) -> None:
     page.fill("#id_username", story.user.username)
     page.fill("#id_password", story.password)
     page.click("form.stack button")
-    page.wait_for_url(f"{story.url}/w/{story.workspace.slug}/")
+    page.wait_for_url(f"{story.url}/w/{story.workspace.slug}/catch-up/")

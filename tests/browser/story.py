@@ -113,8 +113,10 @@ class Story:
         ts = self.launch.messages.in_order()[3].ts
         current = self.memory.current
         assert current is not None
-        note = Note.objects.filter(workspace=self.workspace).latest("pk").pk
+        ours = Note.objects.filter(workspace=self.workspace)
+        note, binned = ours.live().latest("pk").pk, ours.in_trash()[0].pk
         return {
+            "catch-up": "/w/kazoe/catch-up/",
             "workspace": "/w/kazoe/",
             "channel": "/w/kazoe/c/C0LAUNCH/",
             "channel-ja": "/w/kazoe/c/C0MINATO/",
@@ -131,8 +133,14 @@ class Story:
             "notes": "/w/kazoe/notes/",
             "notes-none": "/w/kazoe/notes/?q=nowhere",
             "note-edit": f"/w/kazoe/notes/{note}/edit/",
-            "note-delete": f"/w/kazoe/notes/{note}/delete/",
+            "note": f"/w/kazoe/notes/{note}/?v=1",
+            "notes-trash": "/w/kazoe/notes/trash/",
+            "note-purge": f"/w/kazoe/notes/{binned}/purge/",
             "settings": "/w/kazoe/settings/",
+            "jobs": "/w/kazoe/jobs/",
+            "job": f"/w/kazoe/jobs/{Generation.objects.proposed().get().pk}/",
+            "cost": "/w/kazoe/jobs/cost/",
+            "context": "/w/kazoe/context/?channel=C0LAUNCH&budget=4000",
             "backfill": "/w/kazoe/backfill/",
             "backfill-quote": "/w/kazoe/backfill/?quote=1&since=&cap=200000",
             "backfill-cancelled": f"/w/kazoe/backfill/{self.workspace.backfills.get().pk}/",
@@ -186,7 +194,10 @@ def tell(url: str) -> Story:
     write = Note.objects.write
     write(workspace, "Shops are shops, never clients.", kind="pattern", tags=["words"], author=mika)
     write(workspace, "When a sync stops, look at the storage first.", channel=launch, author=mika)
-    write(workspace, "在庫数は必ず整数。", title="整数", kind="architecture", author=mika)
+    write(workspace, "Sync with the old shop system.", author=mika).remove(by=mika)
+    stock = write(workspace, "在庫数は整数。", title="整数", kind="architecture", author=mika)
+    stock.rewrite("在庫数は必ず整数。", title="整数", kind="architecture", by=mika)
+    stock.mark(is_pinned=True, review_on=now.date())
     memory.refresh_from_db()
     return Story(url, workspace, launch, memory, thread_ts, mika)
 

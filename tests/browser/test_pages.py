@@ -33,6 +33,7 @@ LOOKS = {
 }
 
 
+@pytest.mark.timeout(600)  # forty pages, each looked at by axe
 @pytest.mark.parametrize("look", LOOKS)
 def test_pages(
     browser: Browser, browser_context_args: dict[str, Any], story: Story, look: str
@@ -41,7 +42,10 @@ def test_pages(
     context = browser.new_context(**{**browser_context_args, **LOOKS[look]})
     page = context.new_page()
     said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type == "error" else 0)
+    page.on(
+        "console",
+        lambda message: said.append(f"{page.url}: {message.text}") if message.type == "error" else 0,
+    )
     page.goto(story.at("/login/"))
     faults = {"login": look_at(page, "login", look)}
     sign_in(page, story)

@@ -226,8 +226,10 @@ class TestAChannel:
         public = make_workspace_memory(workspace=channel.workspace, texts=["- fine"])
         make_version(memory=public, text="- the gate, in other words", sources=[root])
         other = MessageFactory(channel=ChannelFactory(workspace=channel.workspace), text="fine")
-        NoteFactory(workspace=channel.workspace, channel=channel)
-        general = NoteFactory(workspace=channel.workspace)
+        NoteFactory(workspace=channel.workspace, channel=channel).rewrite("other words")
+        general = NoteFactory(workspace=channel.workspace, channel=channel)
+        general.channel = None
+        general.save_wording(by=None)
         Channel.objects.filter(pk=channel.pk).update(topic="Gates", purpose="Of the harbour")
         report = run("--channel", channel.slack_id)
         assert (report["messages"], report["versions_deleted"]) == (2, 1)
@@ -238,6 +240,8 @@ class TestAChannel:
         assert channel.forgotten_at is not None
         assert (channel.topic, channel.purpose) == ("", "")
         assert Note.objects.get() == general
+        assert report["notes"] == 1
+        assert not general.versions.exists()  # what it said in the channel
         assert not channel.is_followed
         assert {m.text for m in channel.messages.all()} == {""}
         other.refresh_from_db()

@@ -76,6 +76,11 @@ class TestS4:
         first, second = as_json("list")
         memory("delete", str(first["id"]))
         assert as_json("list") == [second]
+        assert as_json("search", "Memory 1") == []
+        [binned] = Note.objects.in_trash()
+        assert binned.pk == first["id"]
+        with pytest.raises(CommandError):
+            memory("delete", str(first["id"]))
 
     def test_inject_auto(self, memory, context):
         """inject: auto でプロンプトに注入"""

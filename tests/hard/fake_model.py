@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 
 WORD = re.compile(r"uq\d{6}x")
 MARK = re.compile(r"\ban\d{6}x ?")
+BAD_REF = " [ref: 99999, x]"  # stays in the text, for it may be words of somebody
 _BEGIN = re.compile(r"<<(messages|existing memory|added|reference)\b.*>>\Z")
 _KEY = re.compile(r"^<<end (\w+)>>$", re.MULTILINE)
 _REF = re.compile(r"(\d+) (.*)\Z")
@@ -128,7 +129,7 @@ def _size(group: list[Line]) -> int:
 def _said(group: list[Line], chance: random.Random) -> str:
     """A short text as it is; of a long one, and of several, the words alone, in an order of this
     answer's own: the same long run in two memories would be taken for a leak."""
-    text = " ".join(MARK.sub("", line.text) for line in group)
+    text = " ".join(MARK.sub("", line.text.replace(BAD_REF, "")) for line in group)
     if len(group) == 1 and len(text) <= LONGEST:
         return text
     words = list(dict.fromkeys(WORD.findall(text)))
@@ -220,7 +221,7 @@ def spoil(kind: str, good: str, system: str, prompt: str, most: int) -> tuple[st
     if kind == "unknown_finish":
         return good, "model_went_home"
     if kind == "malformed_refs":
-        return re.sub(r"\[[\d, ]+\]", "[ref: 99999, x]", good), "stop"
+        return re.sub(r" \[[\d, ]+\]", BAD_REF, good), "stop"
     if kind == "wrong_language":
         said = "- 予定どおり進んでいます。金曜日に決定したことについて、チームの全員が同意しました。 [1]"
         return "\n".join([said, said.replace("金曜日", "月曜日")]), "stop"

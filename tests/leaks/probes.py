@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
@@ -28,9 +29,11 @@ from memories.models import (
     Memory,
     MemoryVersion,
     Note,
+    NoteVersion,
     Person,
     QuarantinedLine,
 )
+from memories.pipeline import search
 from memories.rules.slacktime import to_micros, ts_from_micros
 from tests.leaks.world import ELSEWHERE, ROLES, WORD, World
 
@@ -171,17 +174,46 @@ def _rows_of_workspace(name: str, model: Any, *posts: dict[str, Any], gets: bool
     return asks
 
 
+def _search(world: World) -> Iterator[Ask]:
+    search.catch_up()  # all that was said until now could be found
+    for slug in _slugs(world):
+        path = reverse("search-index", args=[slug])
+        yield path, None
+        asked = [TYPED, "in:messages", "in:older has:link", "in:threads", "from:me"]
+        asked += [f"{TYPED} in:{name}" for name in ("notes", "memories", "older", "messages")]
+        asked += [f"{TYPED} in:{channel.slack_id}" for channel in world.channels.values()]
+        for typed in asked:
+            yield f"{path}?{urlencode({'q': typed})}", None
+        yield f"{path}?{urlencode({'q': TYPED, 'sort': 'best', 'below': 10**17})}", None
+
+
 def _messages_revoked(world: World) -> Iterator[Ask]:
     for channel in world.channels.values():
         for pk in channel.messages.values_list("pk", flat=True)[:2]:
             yield reverse("quarantine-message", args=["leaks", pk]), {"do": "revoke"}
 
 
+def _note_pages(world: World) -> Iterator[Ask]:
+    for path, _ in _rows_of_workspace("notes-detail", Note)(world):
+        yield path, None
+        yield f"{path}?v=1", None
+
+
+def _notes_restored(world: World) -> Iterator[Ask]:
+    for version in NoteVersion.objects.select_related("note").order_by("pk"):
+        for slug in _slugs(world):
+            path = reverse("notes-restore", args=[slug, version.note_id, version.number])
+            yield path, {"based_on": "2", "revision": "1"}
+            yield path, {"based_on": "1", "revision": "0"}
+
+
 def _compared(world: World) -> Iterator[Ask]:
     for memory in Memory.objects.all():
         keys = list(memory.versions.order_by("number").values_list("pk", flat=True))
         for older, newer in zip(keys, keys[1:], strict=False):
-            yield reverse("versions-compare", args=[older, newer]), None
+            path = reverse("versions-compare", args=[older, newer])
+            yield path, None
+            yield f"{path}?view=split", None
         foreign = MemoryVersion.objects.exclude(memory=memory).first()
         if keys and foreign is not None:
             yield reverse("versions-compare", args=[keys[-1], foreign.pk]), None
@@ -200,6 +232,34 @@ def _proposals(name: str) -> Any:
     return asks
 
 
+def _jobs_of(name: str) -> Any:
+    """Every job by its own workspace's address, a few by the other's, and a person's word on some."""
+
+    def asks(world: World) -> Iterator[Ask]:
+        for pk in Generation.objects.order_by("pk").values_list("pk", flat=True):
+            yield reverse(name, args=["leaks", pk]), None
+        for pk in Generation.objects.order_by("-pk").values_list("pk", flat=True)[:8]:
+            yield reverse(name, args=["abroad", pk]), None
+            yield reverse(name, args=["leaks", pk]), {"do": "retry"}
+
+    return asks
+
+
+def _previews(name: str) -> Any:
+    def asks(world: World) -> Iterator[Ask]:
+        for slug, slack_id in _channels(world):
+            path = reverse(name, args=[slug])
+            yield f"{path}?channel={slack_id}", None
+            yield f"{path}?channel={slack_id}&budget=40", None
+        for channel in world.channels.values():
+            for said in channel.messages.exclude(thread_ts="")[:1]:
+                path = reverse(name, args=["leaks"])
+                yield f"{path}?channel={channel.slack_id}&thread={said.thread_ts}", None
+        yield reverse(name, args=["leaks"]), None
+
+    return asks
+
+
 def _plain(name: str, *posts: dict[str, Any], args: tuple[Any, ...] = ()) -> Any:
     def asks(world: World) -> Iterator[Ask]:
         yield reverse(name, args=args), None
@@ -210,6 +270,8 @@ def _plain(name: str, *posts: dict[str, Any], args: tuple[Any, ...] = ()) -> Any
 
 STALE = {"text": "my own words", "based_on": "1", "revision": "0"}
 CHOSEN = {"do": "choose", "yours": "my own words", "seen": "1", "based_on": "2", "revision": "0"}
+
+NEWEST = {"content": "mine", "based_on": "2", "revision": "1"}
 
 MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "livez": _plain("livez"),
@@ -224,19 +286,63 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "openid_connect_callback": _plain("openid_connect_callback", args=("slack",)),
     "socialaccount_login_error": _plain("socialaccount_login_error"),
     "socialaccount_login_cancelled": _plain("socialaccount_login_cancelled"),
+    "account_reauthenticate": _plain("account_reauthenticate", {"password": "wrong"}),
+    "mfa_index": _plain("mfa_index"),
+    "mfa_authenticate": _plain("mfa_authenticate", {"code": "123456"}),
+    "mfa_reauthenticate": _plain("mfa_reauthenticate", {"code": "123456"}),
+    "mfa_activate_totp": _plain("mfa_activate_totp", {"code": "123456"}),
+    "mfa_deactivate_totp": _plain("mfa_deactivate_totp", {}),
+    "mfa_view_recovery_codes": _plain("mfa_view_recovery_codes"),
+    "mfa_generate_recovery_codes": _plain("mfa_generate_recovery_codes", {}),
+    "mfa_download_recovery_codes": _plain("mfa_download_recovery_codes"),
+    "mfa_list_webauthn": _plain("mfa_list_webauthn"),
+    "mfa_add_webauthn": _plain("mfa_add_webauthn", {"credential": "{}"}),
+    "mfa_reauthenticate_webauthn": _plain("mfa_reauthenticate_webauthn"),
+    "mfa_remove_webauthn": _plain("mfa_remove_webauthn", {}, args=(1,)),
+    "mfa_edit_webauthn": _plain("mfa_edit_webauthn", {"name": "mine"}, args=(1,)),
     "workspaces-index": _plain("workspaces-index"),
-    "pages-set_theme": _plain("pages-set_theme", {"theme": "dark"}),
+    "setup-index": _plain("setup-index"),
+    "preferences-edit": _plain("preferences-edit", {"time_zone": "nowhere"}),
+    "preferences-set_theme": _plain("preferences-set_theme", {"theme": "dark"}),
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
     "workspaces-detail": _of_workspace("workspaces-detail"),
+    "catch_up-index": _of_workspace("catch_up-index", query="since=7d"),
+    "catch_up-mark": _rows_of_workspace(
+        "catch_up-mark",
+        Memory,
+        *({"number": str(number)} for number in (1, 2)),
+        *({"number": str(number), "undo": "1"} for number in (1, 2)),
+        gets=False,
+    ),
+    "people-index": _of_workspace(
+        "people-index",
+        {"name": "as-member", "role": "admin"},
+        {"user": "1", "do": "appoint"},
+        query=f"q={TYPED}",
+    ),
     "settings-edit": _of_workspace("settings-edit", {"time_zone": "nowhere"}),
     "slack-index": _of_workspace("slack-index", {"channel": "CSECRET"}, query=f"q={TYPED}"),
     "slack-test": _of_workspace("slack-test", {}),
+    "jobs-index": _of_workspace("jobs-index", {"do": "retry_failed"}, {"retry": "1"}),
+    "jobs-detail": _jobs_of("jobs-detail"),
     "jobs-resume": _of_workspace("jobs-resume", {}),
+    "costs-index": _of_workspace("costs-index"),
+    "context-index": _previews("context-index"),
+    "context-download": _previews("context-download"),
     "backfill-index": _of_workspace("backfill-index", {"channel": "CSECRET", "since": "all"}),
     "backfill-detail": _rows_of_workspace("backfill-detail", Backfill, {"do": "pause"}),
+    "search-index": _search,
     "notes-index": _of_workspace("notes-index", {"content": " "}, query=f"q={TYPED}"),
-    "notes-edit": _rows_of_workspace("notes-edit", Note, {"content": " "}, {"content": "mine"}),
-    "notes-delete": _rows_of_workspace("notes-delete", Note, {}),
+    "notes-edit": _rows_of_workspace(
+        "notes-edit", Note, {"content": " "}, {"content": "mine"}, NEWEST
+    ),
+    "notes-detail": _note_pages,
+    "notes-mark": _rows_of_workspace("notes-mark", Note, {"pinned": "1"}, gets=False),
+    "notes-restore": _notes_restored,
+    "notes-delete": _rows_of_workspace("notes-delete", Note, {}, gets=False),
+    "trash-index": _of_workspace("trash-index"),
+    "trash-undelete": _rows_of_workspace("trash-undelete", Note, {}, gets=False),
+    "trash-purge": _rows_of_workspace("trash-purge", Note, {}),
     "quarantine-index": _of_workspace("quarantine-index"),
     "quarantine-accept": _rows_of_workspace(
         "quarantine-accept", QuarantinedLine, {"based_on": "1", "revision": "0"}, gets=False
@@ -269,23 +375,31 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "versions-compare": _compared,
 }
 AS_PARTS = {
+    "search-index",
     *("channels-detail", "messages-index", "memories-edit", "notes-index", "versions-detail"),
     *("versions-restore", "versions-pin", "slack-index", "quarantine-index"),
+    *("jobs-index", "jobs-detail", "context-index"),
+    *("catch_up-index", "catch_up-mark"),
+    *("notes-mark", "notes-delete", "trash-undelete", "trash-purge"),
 }
 
 
 def named_addresses() -> set[str]:
     """Every name of the resolver but the admin's, which go by model."""
-    return {name for name in get_resolver().reverse_dict if isinstance(name, str)} | _in_includes()
+    patterns = get_resolver().url_patterns
+    found = {name for name in get_resolver().reverse_dict if isinstance(name, str)}
+    return found | set(_names(patterns))
 
 
-def _in_includes() -> set[str]:
-    found = set()
-    for pattern in get_resolver().url_patterns:
-        for inner in getattr(pattern, "url_patterns", ()):
-            if getattr(pattern, "namespace", None) != "admin" and inner.name:
-                found.add(inner.name)
-    return found
+def _names(patterns: Any) -> Iterator[str]:
+    for pattern in patterns:
+        inner = getattr(pattern, "url_patterns", None)
+        if getattr(pattern, "namespace", None) == "admin":
+            continue
+        if inner is not None:
+            yield from _names(inner)
+        elif pattern.name:
+            yield pattern.name
 
 
 # -- the admin: models whose pages are asked for; of rows that have readers, all private ones
@@ -401,11 +515,13 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "memory": _memory,
     "revise": _revise,
     "backup": "a copy of everything, for whoever holds the machine",
+    "createadmin": "makes an account",
     "restore": "brings a copy back",
     "demo": "makes a workspace of its own",
     "forget": "says numbers of rows, to whoever holds the machine",
     "import": "takes in a bundle; says numbers",
     "import_slack": "takes in an export; says numbers",
+    "mfa_reset": "takes second factors away",
     "prompt": "the prompts with words of its own",
     "rotate_keys": "says numbers",
     "run_pass": "says numbers",

@@ -177,16 +177,23 @@ class World:
             self._generations(place, memory, segment, first)
         thread = Memory.objects.of_thread(channel, root.ts)
         make_version(memory=thread, text=f"- {word(place, 'thread')}", segment=in_thread)
-        Note.objects.create(
-            workspace=channel.workspace,
-            channel=channel,
-            title=word(place, "title"),
-            content=word(place, "note"),
-            tags=[word(place, "tag")],
-            date=self.now.date(),
-        )
+        self._notes(channel.workspace, place, channel)
         for line in QuarantinedLine.objects.filter(memory__channel=channel):
             line.sources.set([root])
+
+    def _notes(self, team: Workspace, place: str, channel: Channel | None) -> None:
+        """One that said something else before, and one in the trash."""
+        for what in ("note", "trashed"):
+            note = Note.objects.create(
+                workspace=team,
+                channel=channel,
+                title=word(place, "title"),
+                content=word(place, f"{what}before"),
+                tags=[word(place, "tag")],
+                date=self.now.date(),
+            )
+            note.rewrite(word(place, what), tags=[word(place, "tag")], title=word(place, "title"))
+        note.remove()
 
     def _generations(self, place: str, memory: Memory, segment: Any, first: Any) -> None:
         number = memory.generations.count()
@@ -235,13 +242,7 @@ class World:
             memory.refresh_from_db()
             memory.revise(f"- {word(place, 'new')}", by=None, based_on=memory.current.number)
             self._generations(place, memory, None, first)
-        Note.objects.create(
-            workspace=team,
-            title=word(notes, "title"),
-            content=word(notes, "note"),
-            tags=[word(notes, "tag")],
-            date=self.now.date(),
-        )
+        self._notes(team, notes, None)
         open_ones = team.channels.public()
         backfill = Backfill.objects.create(
             workspace=team, since_us=0, until_us=1, state="done", quote={}

@@ -19,11 +19,13 @@ from memories.models import (
     Message,
     Note,
     Person,
+    Seen,
     Segment,
     User,
     Workspace,
 )
 from memories.pipeline import audience
+from memories.pipeline.bundle.archive import BundleError
 from memories.pipeline.bundle.reading import import_workspace
 from memories.pipeline.bundle.writing import NotAReader
 from memories.pipeline.passes import run_pass
@@ -86,6 +88,21 @@ def test_it_comes_back_byte_for_byte(tmp_path):
     assert all(counts.values()), "there was something of every kind"
 
 
+def test_what_people_have_seen_stays_with_their_accounts(tmp_path):
+    workspace = make_odd_workspace()
+    user = owner_of(workspace)
+    before, after = tmp_path / "1.zip", tmp_path / "2.zip"
+    exported(workspace, before, user)
+    for memory in Memory.objects.filter(workspace=workspace, head__gt=0):
+        Seen.objects.of(user, memory).mark(1, NOW)
+    assert Seen.objects.exists()
+    exported(workspace, after, user)
+    assert before.read_bytes() == after.read_bytes()
+    workspace.delete()
+    import_workspace(after)
+    assert not Seen.objects.exists()
+
+
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_demo_comes_back_byte_for_byte_and_nothing_is_owed(tmp_path):
@@ -108,7 +125,10 @@ def test_a_bundle_of_the_first_format_is_taken_in(tmp_path):
     path, again = tmp_path / "1.zip", tmp_path / "2.zip"
     exported(workspace, path, owner_of(workspace))
     new = contents(path)
-    shapes = {"people": rules.PERSON, "channels": rules.CHANNEL, "messages": rules.MESSAGE}
+    shapes = {
+        **{"people": rules.PERSON, "channels": rules.CHANNEL, "messages": rules.MESSAGE},
+        "notes": rules.NOTE,
+    }
 
     def aged(files):
         manifest = json.loads(files["manifest.json"])
@@ -128,7 +148,50 @@ def test_a_bundle_of_the_first_format_is_taken_in(tmp_path):
     exported(imported, again, owner_of(imported))
     changed = [name for name, data in contents(again).items() if data != new[name]]
     # The owner joined the copy, too, so the lists of people differ.
-    assert set(changed) <= {"workspace.json", "people.jsonl", "channels.jsonl", "manifest.json"}
+    lists = {"workspace.json", "people.jsonl", "channels.jsonl", "manifest.json"}
+    assert set(changed) <= {*lists, "notes.jsonl"}
+    # Of notes it knew the newest wording only, and nothing of a trash.
+    was, now = (
+        [json.loads(row) for row in files["notes.jsonl"].splitlines()]
+        for files in (new, contents(again))
+    )
+    assert [row["content"] for row in now] == [row["content"] for row in was]
+    assert [(row["number"], row["versions"], row["deleted_at"]) for row in now] == [
+        (1, [], None) for row in was
+    ]
+    assert [(r["worded_by"], r["worded_at"]) for r in now] == [
+        (row["author"], row["updated_at"]) for row in was
+    ]
+
+
+def test_notes_come_back_with_what_they_said_before_and_the_trash(tmp_path):
+    workspace = make_odd_workspace()
+    moved(workspace, tmp_path / "1.zip", owner_of(workspace))
+    again = Workspace.objects.get()
+    note = again.notes.get(number=4)
+    assert [(v.number, v.content.partition(".")[0]) for v in note.versions.order_by("number")] == [
+        *((1, "First"), (2, "Second"), (3, "Second")),
+    ]
+    assert [v.channel and v.channel.slack_id for v in note.versions.order_by("number")] == [
+        *("C1", "C1", None),
+    ]
+    assert (note.restored_from, note.is_pinned, note.in_context) == (1, True, False)
+    assert note.worded_by.username == "海@example"
+    [gone] = again.notes.in_trash()
+    assert (gone.content, gone.deleted_by.username) == ("still in the trash", "海@example")
+    assert gone.versions.get().content == "in the trash"
+
+
+def test_a_version_after_the_newest_is_refused(tmp_path):
+    workspace = make_odd_workspace()
+    exported(workspace, tmp_path / "b.zip", owner_of(workspace))
+
+    def wrong(files):
+        files["notes.jsonl"] = files["notes.jsonl"].replace(b'"number": 2', b'"number": 9')
+
+    rewrite(tmp_path / "b.zip", wrong, honest=True)
+    with pytest.raises(BundleError, match="notes.jsonl, line 2: versions: 9 is not before 4"):
+        import_workspace(tmp_path / "b.zip", slug="copy")
 
 
 def test_what_was_learned_in_private_stays_with_its_members(tmp_path):
@@ -473,6 +536,7 @@ LEFT_OUT = {
     *("Cap.tokens", "Cap.money", "Member.user", "Member.role"),  # in workspace.json
     *("ChannelMember.person", "BackfillChannel.channel", "BackfillChannel.start_us_before"),
     *("GenerationInput.version", "GenerationInput.revision"),
+    "Note.revision",  # of one database: what an open form was based on
 }
 SHAPES = {
     Workspace: rules.WORKSPACE_SHAPE,

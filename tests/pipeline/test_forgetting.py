@@ -19,6 +19,7 @@ from memories.models import (
     MemoryVersion,
     Message,
     Note,
+    NoteVersion,
     QuarantinedLine,
     Reader,
     Segment,
@@ -101,7 +102,9 @@ def everything():
               for reply in Generation.objects.values_list("reply", flat=True)]  # fmt: skip
     texts += Generation.objects.values_list("fault_text", flat=True)
     texts += QuarantinedLine.objects.values_list("text", flat=True)
-    texts += [part for note in Note.objects.values_list("title", "content") for part in note]
+    for model in (Note, NoteVersion):
+        rows = model.objects.values_list("title", "content", "tags")
+        texts += [part for title, content, tags in rows for part in (title, content, *tags)]
     texts += [part for row in Message.objects.values_list("text", "raw") for part in row]
     texts += SlackEvent.objects.values_list("body", flat=True)
     return "\n".join(texts)
@@ -319,6 +322,25 @@ class TestOtherPlaces:
         )
         other.refresh_from_db()
         assert other.content == "Remember the milk"
+
+    def test_what_notes_said_before_and_what_lies_in_the_trash(self, channel):
+        gone = say(channel, SECRET)
+        note = NoteFactory(workspace=channel.workspace, content=f"Remember: {SECRET}!")
+        note.rewrite("Remember the gate", tags=[SECRET])
+        note.rewrite("Remember the milk")
+        binned = NoteFactory(workspace=channel.workspace, content=f"Remember: {SECRET}!")
+        binned.rewrite("Thrown away")
+        binned.rewrite(f"Thrown away: {SECRET}")
+        binned.remove()
+        delete(gone)
+        assert SECRET not in everything()
+        texts = list(note.versions.order_by("number").values_list("content", "tags"))
+        assert texts == [(f"Remember: {MARK}!", []), ("Remember the gate", [])]
+        note.refresh_from_db()
+        assert (note.content, note.number) == ("Remember the milk", 3)
+        binned.refresh_from_db()
+        assert binned.content.startswith(f"Thrown away: {MARK}")
+        assert binned.deleted_at is not None
 
     def test_tags_of_notes(self, channel):
         gone = say(channel, SECRET)

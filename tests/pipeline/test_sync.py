@@ -690,6 +690,22 @@ def test_members_follow_slack(
     assert members(workspace.channels.get(slack_id=CLOSED)) == ["U2", "U3"]
 
 
+def test_a_list_asked_for_before_somebody_left_lets_nobody_in(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, ann: Reader
+) -> None:
+    sync()
+    closed = workspace.channels.get(slack_id=CLOSED)
+    closed.read_members_again(LATER + timedelta(seconds=1))  # an event, while the sync goes on
+    closed.memberships.filter(person__slack_id="U1").delete()
+    slack.channels[CLOSED].members = ["U1", "U2", "U3"]
+    sync(LATER)
+    assert not sees(ann, CLOSED)
+    assert members(closed) == ["U2"]
+    slack.channels[CLOSED].members = ["U2", "U3"]
+    sync(LATER + timedelta(minutes=1))
+    assert members(closed) == ["U2", "U3"], "asked again at once"
+
+
 def test_members_that_no_list_knows_are_placeholders(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
@@ -989,7 +1005,7 @@ def test_each_thread_is_read_once_in_a_ring(
     for n in range(39):
         slack.edit(GENERAL, ts(49, n), f"answer {n}, edited", ts(0))
     slack.edit(GENERAL, ts(1.8), "on Monday", ts(0))
-    for hours in range(6, 30 * 24 + 1, 6):
+    for hours in range(12, 30 * 24 + 1, 12):
         sync(NOW + timedelta(hours=hours))
         asked = [call.params["ts"] for call in slack.calls if call.method == REPLIES]
         assert len(asked) <= 1

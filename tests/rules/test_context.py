@@ -16,7 +16,16 @@ from memories.rules.context import (
     history_limit,
     injects,
 )
-from memories.rules.context_text import ChannelTexts, Material, Message, Version
+from memories.rules.context_text import (
+    Block,
+    ChannelTexts,
+    Material,
+    Message,
+    Part,
+    Version,
+    joined,
+    sizes,
+)
 from memories.rules.notes import NoteText
 from memories.rules.settings import MemorySettings
 from memories.rules.slacktime import HOUR, to_micros
@@ -255,6 +264,12 @@ def test_the_oldest_history_of_others_goes_first_whoever_has_it():
     ]
 
 
+def test_pinned_notes_give_way_after_the_others():
+    pinned = replace(note(1, "one"), is_pinned=True)
+    order = giving_way(replace(FULL, notes=[pinned, note(2, "two"), note(3, "three")]))
+    assert [key for what, key, _ in order if what == "note"] == ["2", "3", "1"]
+
+
 def test_a_budget_drops_no_more_than_it_must():
     whole = assemble(FULL)
     tight = assemble(FULL, whole.tokens - 1)
@@ -353,3 +368,50 @@ def pieces(context: Context) -> int:
         + len(context.notes)
         + len(context.conversation_history)
     )
+
+
+class TestBlocks:
+    """What a page says of each stretch of the text."""
+
+    def test_of_everything(self):
+        material = Material(
+            settings=MemorySettings(),
+            persona="You are Momo.",
+            own="C1",
+            target_thread_ts="1.000000",
+            workspace_long_term="- of all",
+            channels=[
+                ChannelTexts("C1", "general", "- decided", [version(1), version(2)]),
+                ChannelTexts("C2", "random", "- fun"),
+            ],
+            threads={"1.000000": version(1, "- thread")},
+            messages=[Message(1, "a"), Message(2, "b", "1.000000")],
+            notes=[NoteText("Title", ("pattern",), date(2026, 1, 5), "Words")],
+        )
+        context = assemble(material)
+        assert joined(context.blocks) == context.text
+        assert [(b.part, b.place, b.number, b.items) for b in context.blocks] == [
+            (Part.PERSONA, "", None, 1),
+            (Part.NOTES, "", None, 1),
+            (Part.ZONE, "", None, 0),
+            (Part.LONG_TERM, "", None, 0),
+            (Part.LONG_TERM, "", None, 1),
+            (Part.LONG_TERM, "C1", None, 1),
+            (Part.LONG_TERM, "C2", None, 1),
+            (Part.SHORT_TERM, "", None, 0),
+            (Part.SHORT_TERM, "C1", 1, 1),
+            (Part.SHORT_TERM, "C1", 2, 1),
+            (Part.THREADS, "", None, 0),
+            (Part.THREADS, "1.000000", None, 1),
+            (Part.CONVERSATION, "", None, 0),
+            (Part.CONVERSATION, "C1", None, 1),
+            (Part.CONVERSATION, "1.000000", None, 1),
+        ]
+        assert sum(sizes(context.blocks)) == context.tokens
+        assert "blocks" not in context.as_json()
+
+    @given(st.lists(st.text(min_size=1, max_size=9)))
+    def test_their_tokens_are_those_of_the_whole(self, texts):
+        blocks = [Block(Part.NOTES, text) for text in texts]
+        assert sum(sizes(blocks)) == estimate(joined(blocks))
+        assert all(size >= 0 for size in sizes(blocks))

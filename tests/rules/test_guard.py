@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.guard import LONGEST_LINE, Finding, Rule, Source, Sources, check, traced
+from memories.rules.guard import (
+    LONGEST_LINE,
+    Finding,
+    Rule,
+    Source,
+    Sources,
+    check,
+    rests_on,
+    traced,
+)
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.summary import Reference
 from tests.llm.requests import added, memory, messages, request, short
@@ -147,6 +156,26 @@ def test_sources_of_a_request() -> None:
         additions=added("new", first=2),
     )
     assert [s.text for s in Sources.of(merge).texts] == ["old", "new"]
+
+
+@pytest.mark.parametrize(
+    ("text", "refs", "expected"),
+    [
+        pytest.param("We ship on Friday", (4,), (4,), id="as it says"),
+        pytest.param("We ship on Friday", (2,), (4, 2), id="somebody else is named"),
+        pytest.param("We ship on Friday", (), (4,), id="nobody is named"),
+        pytest.param(
+            "We ship it, says Tom, and main.py is done", (2,), (2,), id="words of its own"
+        ),
+        pytest.param("We ship on Friday, ask @tom about main.py", (4, 2), (4, 2), id="of several"),
+        pytest.param("Friday", (2,), (2,), id="too short to tell"),
+        pytest.param("zzz", (), (), id="nothing alike"),
+    ],
+)
+def test_what_a_line_rests_on_whatever_it_cites(
+    text: str, refs: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    assert rests_on(text, refs, SOURCES) == expected
 
 
 def test_a_line_without_refs_is_traced_to_what_it_resembles() -> None:

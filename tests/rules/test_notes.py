@@ -9,6 +9,7 @@ from memories.rules.notes import (
     clean_content,
     clean_tags,
     clean_title,
+    is_due,
     kind_of,
     matches,
     title_of,
@@ -115,3 +116,11 @@ NOTE = NoteText("Große Änderung", ("pattern", "Datenbank"), date(2026, 1, 5), 
 )
 def test_matches(query, found):
     assert matches(query, NOTE) is found
+
+
+@pytest.mark.parametrize(
+    ("review_on", "due"),
+    [(None, False), (date(2026, 1, 4), True), (date(2026, 1, 5), True), (date(2026, 1, 6), False)],
+)
+def test_when_a_review_is_due(review_on, due):
+    assert is_due(review_on, date(2026, 1, 5)) is due

@@ -5,7 +5,16 @@ from datetime import timedelta
 import pytest
 
 from memories.rules.breaker import Breaker, Refusal
-from memories.rules.waits import OVER_CAP, Job, Trouble, Wait, trouble, waits_for
+from memories.rules.waits import (
+    OVER_CAP,
+    Job,
+    Status,
+    Trouble,
+    Wait,
+    status_of,
+    trouble,
+    waits_for,
+)
 from tests.factories import MONDAY as NOW
 
 SOON, PAST = NOW + timedelta(minutes=5), NOW - timedelta(seconds=1)
@@ -86,3 +95,33 @@ def test_a_closed_endpoint_holds_what_would_be_asked() -> None:
 )
 def test_what_there_is_to_tell(breaker, capped_until, expected) -> None:
     assert trouble(breaker, capped_until, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "wait", "status"),
+    [
+        ("waiting", Wait.TURN, Status.QUEUED),
+        ("waiting", Wait.LATER, Status.WAITING),
+        ("waiting", Wait.CAP, Status.WAITING),
+        ("waiting", Wait.ENDPOINT, Status.WAITING),
+        ("waiting", Wait.BACKFILL, Status.PAUSED),
+        ("claimed", Wait.RUNNING, Status.RUNNING),
+        ("claimed", Wait.NO_WORKER, Status.QUEUED),
+        ("replied", Wait.TURN, Status.RUNNING),
+        ("replied", Wait.LATER, Status.WAITING),
+        ("proposed", Wait.PERSON, Status.WAITING),
+        ("dead", Wait.RETRY, Status.FAILED),
+        ("done", None, Status.DONE),
+        ("superseded", None, Status.REPLACED),
+        ("rejected", None, Status.CANCELLED),
+        ("cancelled", None, Status.CANCELLED),
+    ],
+)
+def test_status_of(state: str, wait: Wait | None, status: Status) -> None:
+    assert status_of(state, wait) is status
+
+
+def test_done_with_errors_is_said_of_what_is_done_alone() -> None:
+    assert status_of("done", None, has_errors=True) is Status.DONE_WITH_ERRORS
+    assert status_of("claimed", Wait.RUNNING, has_errors=True) is Status.RUNNING
+    assert status_of("superseded", None, has_errors=True) is Status.REPLACED

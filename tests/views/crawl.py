@@ -8,7 +8,8 @@ from django.test import Client
 def pages(client: Client) -> dict[str, str]:
     """What a reader comes to by following links from the front page, by address.
 
-    All but the many addresses that show the same messages around another one.
+    All but the many addresses that show the same messages around another one, and those that only
+    ask whether there is anything new.
     """
     found: dict[str, str] = {}
     ahead = ["/"]
@@ -18,6 +19,7 @@ def pages(client: Client) -> dict[str, str]:
         assert answer.status_code == 200, path
         found[path] = answer.content.decode()
         links = re.findall(r'(?:href|hx-get)="(/[^"#]*)', found[path])
-        inside = {link.replace("&amp;", "&") for link in links if "?around=" not in link}
+        again = re.compile(r"\?around=|[?;]seen=")
+        inside = {link.replace("&amp;", "&") for link in links if not again.search(link)}
         ahead += {link for link in inside if re.match(r"/[wmv]/|/diff/", link)} - {*found, *ahead}
     return found

@@ -26,6 +26,11 @@ def addresses(cast: Cast) -> dict[str, str]:
         "backfill quote": cast.path("backfill/?quote=1&since=30&cap=100"),
         "unknown backfill": cast.path("backfill/987654/"),
         "resume": cast.path("jobs/resume/"),
+        "jobs": cast.path("jobs/"),
+        "unknown job": cast.path("jobs/987654/"),
+        "costs": cast.path("jobs/cost/"),
+        "context": cast.path("context/"),
+        "context as a file": cast.path("context/download/"),
         "channel": cast.path("c/C0PUBLIC/"),
         "messages": cast.path("c/C0PUBLIC/messages/"),
         "memory": f"/m/{cast.memory.pk}/versions/",
@@ -68,6 +73,11 @@ ANSWERS = {
     "backfill quote": (403, 403, 200, 403, 404, 200),
     "unknown backfill": (403, 403, 404, 403, 404, 404),
     "resume": (405, 405, 405, 405, 405, 405),  # POST only: see test_banner.py
+    "jobs": (200, 200, 200, 200, 404, 200),
+    "unknown job": (404, 404, 404, 404, 404, 404),
+    "costs": (200, 200, 200, 403, 404, 200),
+    "context": (200, 200, 200, 200, 404, 200),
+    "context as a file": (200, 200, 200, 200, 404, 200),
     "channel": (200, 200, 200, 200, 404, 200),
     "messages": (200, 200, 200, 200, 404, 200),
     "memory": (200, 200, 200, 200, 404, 200),
@@ -110,7 +120,7 @@ def test_nobody_is_asked_to_sign_in(cast: Cast, what: str) -> None:
 
 def test_a_private_name_is_nowhere_on_the_pages_of_others(cast: Cast) -> None:
     for name in ("editor", "member", "guest", "operator"):
-        for what in ("workspace", "channel", "messages", "version", "notes"):
+        for what in ("workspace", "channel", "messages", "version", "notes", "jobs", "context"):
             page = cast.clients[name].get(addresses(cast)[what]).content.decode()
             assert "salaries" not in page
             assert "earns" not in page

@@ -1,6 +1,6 @@
 """The channel page: memory with its sources, history, what waits, and as many queries as ever."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import Channel, Generation, Memory, Workspace
+from memories.models import Call, Channel, Generation, Memory, Workspace
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
 from tests.factories import (
@@ -125,6 +125,42 @@ def test_jobs_that_wait_or_failed_are_told(cast: Cast, state: str, fault: str, w
 def test_an_empty_channel_says_what_it_waits_for(cast: Cast) -> None:
     Memory.objects.filter(channel=cast.public).delete()
     assert "No memory yet." in page_of(cast)
+
+
+def test_how_much_was_said_lately_is_drawn_and_told(cast: Cast) -> None:
+    assert "None in the last 14 days." in page_of(cast)
+    now = timezone.now()
+    for number, days in enumerate((0, 1, 1, 1, 20)):
+        at = now - timedelta(days=days, milliseconds=number)
+        MessageFactory(channel=cast.public, author=cast.author, at=at)
+    MessageFactory(channel=cast.public, at=now - timedelta(milliseconds=9), is_notice=True)
+    page = page_of(cast)
+    assert "4 in the last 14 days, 3 on " in page
+    assert page.count('<rect x="') >= 14 and "<td>3</td>" in page
+
+
+def test_what_it_costs_this_month(cast: Cast) -> None:
+    assert "Cost this month" not in page_of(cast)
+    today = timezone.now().astimezone(UTC).date()
+    for fence, day in enumerate((today, today.replace(day=1), today - timedelta(days=32))):
+        generation = Generation.objects.create(
+            memory=cast.memory, as_of_us=0, input_key=f"cost {fence}", state="done", fence=1
+        )
+        Call.objects.create(
+            generation=generation,
+            fence=1,
+            workspace=cast.workspace,
+            model="tiny",
+            day=day,
+            began_at=timezone.now(),
+            ended_at=timezone.now(),
+            **{"tokens": 120, "prompt_tokens": 100, "completion_tokens": 20},
+        )
+    page = page_of(cast)
+    assert "200, 40" in page and "unpriced" in page and "$0" not in page
+    Call.objects.update(micros=1_500_000)
+    assert "$3.00" in page_of(cast)
+    assert "Cost this month" not in page_of(cast, "guest")
 
 
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:

@@ -1,9 +1,11 @@
 """Notes: browse, search, add, change, delete, in the workspace and in channels."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from memories.models import Note
-from tests.factories import NoteFactory
+from tests.factories import MONDAY, NoteFactory
 from tests.views.conftest import Cast
 
 
@@ -36,9 +38,10 @@ def test_a_channels_note_is_for_its_readers(cast: Cast) -> None:
     for name in ("member", "editor", "operator", "guest"):
         assert "We pay Tom well" not in page_of(cast, name=name)
     note = Note.objects.get()
-    for what in ("edit", "delete"):
+    for what in ("", "edit/"):
+        assert cast.clients["editor"].get(cast.path(f"notes/{note.pk}/{what}")).status_code == 404
+    for what in ("edit", "delete", "mark", "undelete", "purge", "versions/1/restore"):
         address = cast.path(f"notes/{note.pk}/{what}/")
-        assert cast.clients["editor"].get(address).status_code == 404
         assert cast.clients["editor"].post(address, {"content": "x"}).status_code == 404
     assert Note.objects.get().content == "We pay Tom well"
 
@@ -64,25 +67,135 @@ def test_what_cannot_be_saved_stays_in_the_form(
     assert not Note.objects.exists()
 
 
+def change(cast: Cast, note: Note, name: str = "editor", **given: str):
+    data = {"content": "new words", "title": "", "kind": "", "tags": ""}
+    seen = {"based_on": "1", "revision": "0"}
+    return cast.clients[name].post(cast.path(f"notes/{note.pk}/edit/"), data | seen | given)
+
+
 def test_a_note_is_changed_under_its_id(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="old words", kind="pattern")
     address = cast.path(f"notes/{note.pk}/edit/")
     assert "old words" in cast.clients["editor"].get(address).content.decode()
-    response = cast.clients["editor"].post(
-        address, {"content": "new words", "title": "", "kind": "solution", "tags": "a"}
-    )
+    response = change(cast, note, kind="solution", tags="a", review_on="2026-01-31")
     assert response.status_code == 302
     note.refresh_from_db()
     assert (note.content, note.title, note.tags) == ("new words", "new words", ["solution", "a"])
+    assert (note.number, note.worded_by) == (2, cast.users["editor"])
+    assert note.review_on.isoformat() == "2026-01-31"
+    page = cast.clients["member"].get(cast.path(f"notes/{note.pk}/?v=1")).content.decode()
+    assert "What it said in v1" in page and "old words" in page and "<del>" in page
+    assert "Restore v1" not in page  # for editors
 
 
-def test_a_note_is_deleted_after_a_question(cast: Cast) -> None:
-    note = NoteFactory(workspace=cast.workspace, content="to be gone")
-    address = cast.path(f"notes/{note.pk}/delete/")
-    assert "cannot be undone" in cast.clients["editor"].get(address).content.decode()
-    assert Note.objects.exists()
-    assert cast.clients["editor"].post(address).status_code == 302
-    assert not Note.objects.exists()
+def test_a_stale_save_keeps_both_texts(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content="old words")
+    note.rewrite("their words", by=cast.users["insider"])
+    response = change(cast, note, content="my words", tags="mine")
+    page = response.content.decode()
+    assert response.status_code == 409
+    for words in ("my words", "their words", "mine", "v2 was saved", "Save over v2"):
+        assert words in page
+    assert Note.objects.get().content == "their words"
+    assert change(cast, note, content="our words", based_on="2", revision="1").status_code == 302
+    note.refresh_from_db()
+    assert (note.number, note.content) == (3, "our words")
+
+
+def test_a_save_over_a_deleted_note_keeps_the_text(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content="old words")
+    note.remove()
+    response = change(cast, note, content="my words")
+    page = response.content.decode()
+    assert response.status_code == 409
+    assert "my words" in page and "Bring it back" in page and "Add as a new note" in page
+    assert cast.clients["editor"].get(cast.path(f"notes/{note.pk}/edit/")).status_code == 302
+
+
+def test_an_older_version_is_restored_and_a_stale_one_is_not(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content="old words")
+    note.rewrite("new words")
+    address = cast.path(f"notes/{note.pk}/versions/1/restore/")
+    assert cast.clients["member"].post(address).status_code == 403
+    stale = cast.clients["editor"].post(address, {"based_on": "1", "revision": "0"})
+    assert stale.status_code == 409
+    assert "v2 was saved after you opened this page" in stale.content.decode()
+    done = cast.clients["editor"].post(address, {"based_on": "2", "revision": "1"})
+    assert (done.status_code, done["Location"]) == (302, f"/w/team/notes/{note.pk}/")
+    page = cast.clients["editor"].get(done["Location"]).content.decode()
+    assert "Version 1 is current again, as version 3." in page
+    note.refresh_from_db()
+    assert (note.content, note.restored_from) == ("old words", 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "value", "says"),
+    [
+        ({"pinned": "1"}, "is_pinned", True, "pinned"),
+        ({"in_context": "0"}, "in_context", False, "not in contexts"),
+        ({"reviewed": "1"}, "review_on", None, "Reviewed."),
+    ],
+)
+def test_toggles_answer_with_the_row(
+    cast: Cast, given: dict[str, str], field: str, value: object, says: str
+) -> None:
+    note = NoteFactory(workspace=cast.workspace, review_on=MONDAY.date())
+    assert "review due" in page_of(cast)
+    address = cast.path(f"notes/{note.pk}/mark/")
+    assert cast.clients["member"].post(address, given).status_code == 403
+    part = cast.clients["editor"].post(address, given, headers={"HX-Request": "true"})
+    words = part.content.decode()
+    assert f'id="note-{note.pk}"' in words and says in words and "<html" not in words
+    assert 'id="toast"' in words
+    note.refresh_from_db()
+    assert (getattr(note, field), note.number) == (value, 1)
+    plain = cast.clients["editor"].post(address, given)
+    assert (plain.status_code, plain["Location"]) == (302, f"/w/team/notes/#note-{note.pk}")
+    assert cast.clients["editor"].post(address, {}).status_code == 404
+
+
+def test_pinned_notes_come_first(cast: Cast) -> None:
+    NoteFactory(workspace=cast.workspace, content="pinned words", is_pinned=True)
+    NoteFactory(workspace=cast.workspace, content="newer words")
+    page = page_of(cast)
+    assert page.index("pinned words") < page.index("newer words")
+
+
+def test_by_htmx_a_note_is_put_before_the_others(cast: Cast) -> None:
+    data = {"content": "A lasting word", "title": "", "kind": "", "tags": "", "channel": ""}
+    editor, headers = cast.clients["editor"], {"HX-Request": "true"}
+    part = editor.post(cast.path("notes/"), data, headers=headers).content.decode()
+    note = Note.objects.get()
+    assert part.lstrip().startswith(f'<article class="card note" id="note-{note.pk}"')
+    assert 'id="add"' in part and 'hx-swap-oob="true"' in part and 'id="notes-none"' in part
+    refused = editor.post(cast.path("notes/"), data | {"content": " "}, headers=headers)
+    assert (refused.status_code, refused["HX-Retarget"]) == (422, "#add")
+    assert "<html" not in refused.content.decode()
+
+
+def test_examples_are_offered_until_there_is_a_note(cast: Cast) -> None:
+    page = page_of(cast, name="editor")
+    assert page.count("Take this one") == 2
+    assert "Take this one" not in page_of(cast)
+    assert add(cast, content="Customers get an answer.", kind="pattern").status_code == 302
+    assert "Take this one" not in page_of(cast, name="editor")
+
+
+def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
+    counts = []
+    note = NoteFactory(workspace=cast.workspace)
+    for many in (10, 100):
+        for i in range(many):
+            other = NoteFactory(
+                workspace=cast.workspace, channel=cast.public, author=cast.users["editor"]
+            )
+            other.rewrite("other words", by=cast.users["editor"])
+            note.rewrite(f"{many} {i}", by=cast.users["editor"])
+        for path in ("notes/", f"notes/{note.pk}/?v=1"):
+            with CaptureQueriesContext(connection) as queries:
+                assert cast.clients["editor"].get(cast.path(path)).status_code == 200
+            counts.append(len(queries))
+    assert counts[:2] == counts[2:]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +207,7 @@ def test_others_write_nothing(cast: Cast, name: str, status: int) -> None:
     assert add(cast, name).status_code == status
     # A guest may not even read the workspace's notes.
     status = 404 if name == "guest" else status
-    for what in ("edit", "delete"):
+    for what in ("edit", "delete", "mark"):
         address = cast.path(f"notes/{note.pk}/{what}/")
         assert cast.clients[name].post(address, {"content": "x"}).status_code == status
     assert list(Note.objects.values_list("content", flat=True)) == ["as it was"]

@@ -265,6 +265,18 @@ def test_a_changed_japanese_word_is_marked_and_no_more(cast: Cast) -> None:
     assert "来週の<del>水</del><ins>金</ins>曜日" in page
 
 
+def test_both_texts_side_by_side(cast: Cast) -> None:
+    old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
+    page = cast.clients["member"].get(f"/diff/{old}..{new}/?view=split").content.decode()
+    assert page.count('<table class="split">') == 1
+    assert "<del>Friday</del></td>" in page and "<ins>Monday</ins></td>" in page
+    assert 'class="unsplit"' in page  # where there is no room
+    plain = cast.clients["member"].get(f"/diff/{old}..{new}/").content.decode()
+    assert 'class="split"' not in plain and '?view=split"' in plain
+    picked = cast.clients["member"].get(f"/diff/{old}..{old}/?from={new}&to={old}&view=split")
+    assert picked["Location"] == f"/diff/{old}..{new}/?view=split"
+
+
 def test_the_same_text_says_so(cast: Cast) -> None:
     old = version_of(cast, 1)
     page = cast.clients["member"].get(f"/diff/{old.pk}..{old.pk}/").content.decode()

@@ -28,7 +28,7 @@ from tests.views.conftest import Cast
 def test_the_only_workspace_opens_at_once(cast: Cast) -> None:
     response = cast.clients["member"].get("/")
     assert response.status_code == 302
-    assert response["Location"] == "/w/team/"
+    assert response["Location"] == "/w/team/catch-up/"
 
 
 def test_several_workspaces_are_listed(cast: Cast) -> None:

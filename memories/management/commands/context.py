@@ -10,6 +10,7 @@ from memories.management.arguments import (
     add_reader_argument,
     add_workspace_argument,
     document,
+    moment,
     reader_from,
     workspace_from,
 )
@@ -38,6 +39,11 @@ class Command(BaseCommand):
             "--notes", action="store_true", help="with the notes where notes_inject is manual"
         )
         parser.add_argument(
+            "--at",
+            metavar="ISO-8601",
+            help="the conversation up to this moment (UTC if unsaid), memories as they are now",
+        )
+        parser.add_argument(
             "--format", choices=("text", "json"), default="text", help="default: text"
         )
 
@@ -53,7 +59,7 @@ class Command(BaseCommand):
                 budget=options["budget"],
                 persona=options["persona"],
                 with_notes=options["notes"],
-                now=timezone.now(),
+                now=moment(options["at"], "--at") if options["at"] else timezone.now(),
             )
         except (NoSuchChannel, NoThread) as error:
             raise CommandError(str(error)) from error

@@ -15,6 +15,7 @@ from memories.demo.ids import channel_id, person_id
 from memories.demo.workspace import DEMO_PASSWORD, DEMO_PERSON, DEMO_USER, build_export
 from memories.llm.offline import OfflineSummariser
 from memories.models import Channel, Member, Memory, MemoryVersion, Note, Person, User, Workspace
+from memories.pipeline import search
 from memories.pipeline.importing import import_export
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
@@ -67,6 +68,7 @@ class Command(BaseCommand):
             # All of it or nothing: stopped half way it starts anew, as of another moment.
             with transaction.atomic():
                 _Demo.make(timezone.now())
+            search.catch_up()
         self.stdout.write(f"The demo: {settings.MEMORYHUB_URL}")
         self.stdout.write(f"Sign in as {DEMO_USER}, password {DEMO_PASSWORD}")
 

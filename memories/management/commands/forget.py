@@ -16,7 +16,7 @@ from memories.management.arguments import (
 )
 from memories.management.progress import STOPPED, ProgressLine
 from memories.models import Channel, Person, Workspace
-from memories.pipeline import forget
+from memories.pipeline import forget, search
 from memories.pipeline.forget import Forgotten
 from memories.pipeline.locks import Busy
 
@@ -68,6 +68,8 @@ class Command(BaseCommand):
             raise CommandError(
                 "Stopped. Run it again: it goes on from there.", returncode=STOPPED
             ) from error
+        if not options["dry_run"]:
+            search.catch_up()
         self._tell(report, dry_run=options["dry_run"], as_json=options["json"])
 
     def _forget(self, workspace: Workspace, options: dict[str, Any]) -> Forgotten:

@@ -10,6 +10,7 @@ from django.db import DatabaseError
 
 from memories.management.arguments import add_json_argument, document
 from memories.management.progress import STOPPED, ProgressLine
+from memories.pipeline import search
 from memories.pipeline.bundle.archive import BundleError
 from memories.pipeline.bundle.reading import import_workspace
 
@@ -49,6 +50,7 @@ class Command(BaseCommand):
             ) from error
         finally:
             progress.end()
+        search.catch_up()
         report = {
             "workspace": done.workspace.slug,
             "counts": dict(done.counts),

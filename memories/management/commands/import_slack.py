@@ -15,6 +15,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.management.progress import STOPPED, ProgressLine
+from memories.pipeline import search
 from memories.pipeline.importing import Backfill, ImportReport, WrongTeam, import_export
 from memories.pipeline.locks import Busy
 from memories.rules.invisible import marked
@@ -97,6 +98,7 @@ class Command(BaseCommand):
         finally:
             progress.end()
         seconds = time.monotonic() - began
+        search.catch_up()
         if options["json"]:
             facts = {"workspace": workspace.slug, "seconds": round(seconds, 3)}
             self.stdout.write(document({**facts, **report.as_json()}))

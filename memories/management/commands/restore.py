@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from memories.management.arguments import add_json_argument, document
 from memories.management.progress import STOPPED, ProgressLine
+from memories.pipeline import search
 from memories.pipeline.backup import (
     VENDORS,
     BadBackup,
@@ -77,6 +78,8 @@ class Command(BaseCommand):
             raise CommandError("Stopped. Nothing was changed.", returncode=STOPPED) from error
         finally:
             progress.end()
+        if not options["check"]:
+            search.catch_up()
         for warning in report.warnings:
             self.stderr.write(warning)
         if options["json"]:

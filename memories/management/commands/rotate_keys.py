@@ -1,12 +1,15 @@
 """Seal what is kept sealed with the first of MEMORYHUB_KEYS; may be run as often as one likes."""
 
 import argparse
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.models import SlackConnection
+from memories.pipeline import factors
 from memories.rules.sealed import Unsealable, new_key
 
 STEPS = """\
@@ -20,7 +23,8 @@ This key is nowhere else: it was made now and is not kept.
 
 class Command(BaseCommand):
     help = (
-        "Seal all tokens that are kept with the first of MEMORYHUB_KEYS, so that the others can go."
+        "Seal all tokens and second factors that are kept with the first of MEMORYHUB_KEYS, so that"
+        " the others can go."
         " What is sealed with it already stays as it is. Exit status 1: none of the keys opens some."
     )
 
@@ -36,18 +40,24 @@ class Command(BaseCommand):
             self.stdout.write(new_key())
             self.stderr.write(STEPS.format(file=settings.MEMORYHUB_VAR / "keys"))
             return
-        done, closed = 0, []
-        rows = list(SlackConnection.objects.with_token().select_related("workspace"))
-        for connection in rows:
+        done, of, closed = 0, 0, []
+        for what, reseal in self._sealed():
+            of += 1
             try:
-                done += connection.reseal()
+                done += reseal()
             except Unsealable:
-                closed.append(connection.workspace.slug)
+                closed.append(what)
         self.stdout.write(
-            f"{done} sealed again, {len(rows) - done - len(closed)} sealed with the first key already"
+            f"{done} sealed again, {of - done - len(closed)} sealed with the first key already"
         )
         if closed:
             raise CommandError(
-                f"None of the keys opens the token of {', '.join(closed)}: add the key that it was"
-                " sealed with, or set it again."
+                f"None of the keys opens the {', the '.join(closed)}: add the key that it was"
+                " sealed with, or set it again (a second factor: `manage.py mfa_reset USER`)."
             )
+
+    def _sealed(self) -> Iterator[tuple[str, Callable[[], bool]]]:
+        for connection in SlackConnection.objects.with_token().select_related("workspace"):
+            yield f"token of {connection.workspace.slug}", connection.reseal
+        for factor in factors.with_secrets():
+            yield f"second factor of {factor.user.get_username()}", partial(factors.reseal, factor)

@@ -1,17 +1,16 @@
 """One complete pass over a workspace, now or as of another moment."""
 
 import argparse
-from datetime import datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 
 from memories.management.arguments import (
     add_json_argument,
     add_workspace_argument,
     document,
+    moment,
     workspace_from,
 )
 from memories.pipeline.passes import run_pass
@@ -32,7 +31,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_from(options)
-        now = moment(options["now"]) if options["now"] else workspace.known_until(timezone.now())
+        now = (
+            moment(options["now"], "--now")
+            if options["now"]
+            else workspace.known_until(timezone.now())
+        )
         if now is None:
             raise CommandError("The workspace is connected to Slack but was never read to the end.")
         report = run_pass(workspace, now)
@@ -40,18 +43,6 @@ class Command(BaseCommand):
             self.stdout.write(document(report.as_json()))
         else:
             self.stdout.write(in_words(report))
-
-
-def moment(text: str) -> datetime:
-    try:
-        now = parse_datetime(text)
-    except ValueError as error:
-        raise CommandError(f"--now: {error}") from error
-    if now is None:
-        raise CommandError(f"--now wants ISO 8601, such as 2026-11-20T18:05:00Z, not {text!r}.")
-    return (
-        now if timezone.is_aware(now) else timezone.make_aware(now, timezone.get_default_timezone())
-    )
 
 
 def in_words(report: Report) -> str:

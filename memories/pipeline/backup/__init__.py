@@ -20,6 +20,7 @@ from django.db.models import Model
 from memories.models import AuditEvent, Heartbeat
 from memories.pipeline.backup import migrations, postgres, sqlite
 from memories.pipeline.backup.archive import (
+    DERIVED,
     LEFT_OUT,
     Archive,
     BadBackup,
@@ -182,7 +183,8 @@ def _holds_data() -> bool:
     """Anything but what migrations and schedules make by themselves."""
     with connection.cursor() as cursor:
         for name in connection.introspection.table_names(cursor):
-            if name.startswith("memories_") and name not in LEFT_OUT:
+            is_derived = name in LEFT_OUT or name.startswith(DERIVED)
+            if name.startswith("memories_") and not is_derived:
                 cursor.execute(f"SELECT 1 FROM {connection.ops.quote_name(name)} LIMIT 1")
                 if cursor.fetchone():
                     return True

@@ -29,6 +29,8 @@ LEFT_OUT = (
     "memoryhub_cache",  # how often somebody tried to sign in
 )
 
+DERIVED = "memories_search"  # how tables begin that triggers make of the texts again
+
 Migration = tuple[str, str]  # (app, name)
 Tell = Callable[[str, int, int], None]  # (what, done, of), in bytes or rows
 

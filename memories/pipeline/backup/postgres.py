@@ -8,6 +8,7 @@ from django.db.models import Model
 
 from memories.pipeline.backup import migrations
 from memories.pipeline.backup.archive import (
+    DERIVED,
     LEFT_OUT,
     Archive,
     BadBackup,
@@ -121,7 +122,11 @@ def _drop_tables() -> None:
 
 
 def _copied(models: Iterable[type[Model]]) -> list[type[Model]]:
-    found = [model for model in models if model._meta.db_table not in LEFT_OUT]
+    found = [
+        model
+        for model in models
+        if model._meta.db_table not in LEFT_OUT and not model._meta.db_table.startswith(DERIVED)
+    ]
     return sorted(found, key=lambda model: model._meta.db_table)
 
 

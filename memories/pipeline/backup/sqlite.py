@@ -13,6 +13,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 from memories.pipeline.backup import migrations
 from memories.pipeline.backup.archive import (
     BLOCK,
+    DERIVED,
     LEFT_OUT,
     Archive,
     BadBackup,
@@ -42,7 +43,7 @@ def write_to(archive: Writer, beside: Path, tell: Tell) -> tuple[dict[str, Table
             for name in LEFT_OUT:
                 if name in _tables(target):
                     target.execute(f'DELETE FROM "{name}"')
-            tables = {name: Table(_count(target, name)) for name in _tables(target)}
+            tables = {name: Table(rows) for name, rows in _rows(target).items()}
             applied = _applied(target)
         size, done = copy.stat().st_size, 0
         with archive.member(MEMBER) as add, copy.open("rb") as file:
@@ -50,7 +51,7 @@ def write_to(archive: Writer, beside: Path, tell: Tell) -> tuple[dict[str, Table
                 add(block)
                 done += len(block)
                 tell("packed", done, size)
-    return {name: table for name, table in tables.items() if name not in LEFT_OUT}, applied
+    return tables, applied
 
 
 def take_in(archive: Archive, *, keep: bool, finish: Callable[[], None], tell: Tell) -> int:
@@ -106,8 +107,7 @@ def _verify(archive: Archive, opened: sqlite3.Connection) -> None:
         raise BadBackup(f"The database in this backup is damaged: {verdict}.")
     if broken := opened.execute("PRAGMA foreign_key_check").fetchone():
         raise BadBackup(f"In this backup rows of {broken[0]} point to rows that are not there.")
-    found = {name: _count(opened, name) for name in _tables(opened) if name not in LEFT_OUT}
-    if found != {name: table.rows for name, table in archive.manifest.tables.items()}:
+    if _rows(opened) != {name: table.rows for name, table in archive.manifest.tables.items()}:
         raise BadBackup("This backup does not hold the rows that its manifest counts.")
     if sorted(_applied(opened)) != sorted(archive.manifest.migrations):
         raise BadBackup("The database in this backup has other migrations than its manifest.")
@@ -146,9 +146,14 @@ def _tables(opened: sqlite3.Connection) -> list[str]:
     return [name for [name] in rows if not name.startswith("sqlite_")]
 
 
-def _count(opened: sqlite3.Connection, table: str) -> int:
-    quoted = table.replace('"', '""')
-    return int(opened.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0])
+def _rows(opened: sqlite3.Connection) -> dict[str, int]:
+    """How many each table holds that belongs to a backup."""
+    found = {}
+    for name in _tables(opened):
+        if name not in LEFT_OUT and not name.startswith(DERIVED):
+            quoted = name.replace('"', '""')
+            found[name] = int(opened.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0])
+    return found
 
 
 def _applied(opened: sqlite3.Connection) -> list[Migration]:

@@ -17,6 +17,7 @@ from memories.models import (
     Member,
     Message,
     Note,
+    NoteVersion,
     Person,
     Segment,
     User,
@@ -283,15 +284,31 @@ class Taken:
                 self.backfills += some
 
     def _notes(self) -> None:
-        def make(row: dict[str, Any]) -> Note:
-            channel = row.pop("channel")
-            return Note(
-                workspace=self.done.workspace,
-                channel=self.channel(channel) if channel else None,
-                author=self.account(row.pop("author")),
-                **row,
-            )
+        def make(row: dict[str, Any]) -> tuple[Note, list[NoteVersion]]:
+            versions = [self._note_version(each, row["number"]) for each in row.pop("versions")]
+            accounts = {name: self.account(row[name]) for name in ("author", "deleted_by")}
+            if row["worded_at"] is None:  # of a format without versions
+                row |= {"worded_at": row["updated_at"], "worded_by": row["author"]}
+            accounts["worded_by"] = self.account(row["worded_by"])
+            channel = self._channel_or_none(row["channel"])
+            own = {"workspace": self.done.workspace, "channel": channel}
+            return Note(**row | accounts | own), versions
 
         with self.file(rules.NOTES):
             for some in self.rows("notes", rules.NOTES, rules.NOTE, make):
-                timed(some, "created_at", "updated_at")
+                timed([note for note, _ in some], "created_at", "updated_at")
+                for note, versions in some:
+                    for version in versions:
+                        version.note = note
+                NoteVersion.objects.bulk_create(version for _, many in some for version in many)
+
+    def _note_version(self, row: dict[str, Any], newest: int) -> NoteVersion:
+        if row["number"] >= newest:
+            raise Wrong(f"versions: {row['number']} is not before {newest}")
+        channel = self._channel_or_none(row["channel"])
+        return NoteVersion(
+            **row | {"channel": channel, "written_by": self.account(row["written_by"])}
+        )
+
+    def _channel_or_none(self, slack_id: str | None) -> Channel | None:
+        return self.channel(slack_id) if slack_id else None

@@ -10,11 +10,12 @@ from memories.models import (
     Cap,
     ChannelMember,
     Message,
+    NoteVersion,
     Reader,
     Segment,
     Workspace,
 )
-from memories.pipeline.bundle.archive import BundleWriter, Tell
+from memories.pipeline.bundle.archive import BundleWriter, Tell, chunks
 from memories.rules import bundle as rules
 from memories.rules import bundle_text
 from memories.rules.markup import without_labels
@@ -24,6 +25,11 @@ TELL_EVERY = 500
 SAID_IN_PRIVATE = {
     **{"state": Message.State.EXPIRED, "author": None, "username": "", "text": "", "raw": ""},
     **{"subtype": "", "edited_ts": "", "is_bot": False, "broadcast": False},
+}
+# What a note's row refers to, by the name that the bundle has for it.
+_NAMED = {
+    "channel": "channel__slack_id",
+    **{name: f"{name}__username" for name in ("author", "worded_by", "deleted_by", "written_by")},
 }
 _T = TypeVar("_T")
 
@@ -173,10 +179,28 @@ class Given:
             }
 
     def _notes(self) -> Iterator[dict[str, Any]]:
-        """Also while notes are switched off: they are kept, and stay switched off."""
-        names = [name for name in rules.NOTE.keys if name not in ("channel", "author")]
-        rows = self.workspace.notes.visible_to(self.reader).order_by("pk")
-        for row in self.each(rows.values(*names, "channel__slack_id", "author__username")):
-            row["channel"] = row.pop("channel__slack_id")
-            row["author"] = row.pop("author__username")
-            yield row
+        """Those in the trash as well, and also while notes are switched off: they are kept, and stay
+        so."""
+        names = [name for name in rules.NOTE.keys if name not in (*_NAMED, "versions")]
+        named = {name: path for name, path in _NAMED.items() if name in rules.NOTE.keys}
+        rows = self.workspace.notes.kept_for(self.reader).order_by("pk")
+        for some in chunks(self.each(rows.values(*names, "pk", *named.values())), CHUNK):
+            versions = self._note_versions([row["pk"] for row in some])
+            for row in some:
+                row["versions"] = versions[row.pop("pk")]
+                yield _renamed(row, named)
+
+    def _note_versions(self, notes: list[int]) -> dict[int, list[dict[str, Any]]]:
+        found = NoteVersion.objects.filter(note__in=notes).order_by("note", "number")
+        names = [name for name in rules.NOTE_VERSION.keys if name not in _NAMED]
+        named = {name: path for name, path in _NAMED.items() if name in rules.NOTE_VERSION.keys}
+        versions: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        readable = found.visible_to(self.reader).values("note_id", *names, *named.values())
+        for row in readable:
+            versions[row.pop("note_id")].append(_renamed(row, named))
+        self.done.references += found.count() - sum(map(len, versions.values()))
+        return versions
+
+
+def _renamed(row: dict[str, Any], named: dict[str, str]) -> dict[str, Any]:
+    return row | {name: row.pop(path) for name, path in named.items()}

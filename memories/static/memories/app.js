@@ -1,10 +1,11 @@
 // What the pages do beyond links, forms and htmx. Everything works without it.
 (() => {
   const root = document.documentElement;
-  root.classList.add("js");
+  const on = (kind, does) => document.addEventListener(kind, does);
+  root.classList.add("js", navigator.clipboard ? "copies" : "reads");
 
   // Theme: at once, without a page load; the cookie is the server's.
-  document.addEventListener("submit", (event) => {
+  on("submit", (event) => {
     const form = event.target;
     if (!form.matches("[data-theme-form]")) return;
     event.preventDefault();
@@ -17,17 +18,21 @@
     for (const button of form.querySelectorAll("button")) {
       button.setAttribute("aria-pressed", String(button === event.submitter));
     }
+    // Who is signed in finds it in other browsers too.
+    if (form.dataset.themeForm === "kept") {
+      fetch(form.action, { method: "POST", body: new FormData(form, event.submitter), redirect: "manual", keepalive: true }).catch(() => {});
+    }
   });
 
   // Text that was typed and not saved is not left by accident.
   let unsaved = null;
-  document.addEventListener("input", (event) => {
+  on("input", (event) => {
     const form = event.target.closest("[data-guard]");
     if (form) unsaved = form;
     const count = document.getElementById(event.target.dataset.count);
     if (count) count.textContent = count.dataset.words.replace("#", tokens(event.target.value));
   });
-  document.addEventListener("submit", (event) => {
+  on("submit", (event) => {
     if (event.target === unsaved) unsaved = null;
   });
   addEventListener("beforeunload", (event) => {
@@ -35,7 +40,7 @@
     if (open && !leaving) event.preventDefault();
   });
   let leaving = false;
-  document.addEventListener("submit", () => { leaving = true; setTimeout(() => { leaving = false; }, 2000); });
+  on("submit", () => { leaving = true; setTimeout(() => { leaving = false; }, 2000); });
 
   // As rules/tokens.py counts: one a wide character, a quarter for the rest.
   const wide = /[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\u{20000}-\u{3ffff}]/gu;
@@ -44,6 +49,12 @@
     return n + Math.ceil(([...text].length - n) / 4);
   };
 
+  // Ctrl+Enter sends a note.
+  on("keydown", (event) => {
+    const sends = event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.isComposing;
+    if (sends) event.target.closest("[data-send]")?.requestSubmit();
+  });
+
   // Search while typing, but never while a Japanese word is still being composed.
   const changed = (event) => {
     if (event.type === "compositionend" || !event.isComposing) {
@@ -51,27 +62,44 @@
     }
   };
   for (const kind of ["input", "compositionend"]) {
-    document.addEventListener(kind, (event) => {
+    on(kind, (event) => {
       if (event.target.matches?.('input[type="search"]')) changed(event);
     });
   }
 
-  document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-dismiss]")) document.getElementById("toast").replaceChildren();
+  on("click", async (event) => {
+    const toast = document.getElementById("toast");
+    if (event.target.closest("[data-dismiss]")) toast.replaceChildren();
+    const copy = event.target.closest("[data-copy]");
+    if (!copy) return;
+    const parts = [...document.querySelectorAll(copy.dataset.copy)];
+    await navigator.clipboard.writeText(parts.map((part) => part.textContent).join("\n\n"));
+    toast.textContent = copy.dataset.done;
   });
 
   // htmx: what is busy says so; what failed keeps what was there and offers another try.
-  document.addEventListener("htmx:beforeRequest", (event) => {
+  // What asks again by itself does so unnoticed, and not while nobody looks.
+  const forget = () => document.getElementById("failed")?.remove();
+  const polls = (elt) => elt.getAttribute("hx-trigger")?.startsWith("every");
+  on("htmx:beforeRequest", (event) => {
+    if (polls(event.detail.elt)) {
+      if (document.hidden) event.preventDefault();
+      return;
+    }
     event.detail.target.setAttribute("aria-busy", "true");
-    document.getElementById("failed")?.remove();
+    forget();
   });
-  document.addEventListener("htmx:afterRequest", (event) => {
-    event.detail.target.removeAttribute("aria-busy");
+  on("htmx:afterRequest", (event) => {
+    // An answer may have been for another place than the one that was busy.
+    const { target, requestConfig } = event.detail;
+    for (const one of [target, requestConfig.target]) one.removeAttribute("aria-busy");
+    if (event.detail.successful && polls(event.detail.elt)) forget();
   });
   const failed = (event) => {
     const band = document.getElementById("error-band").content.firstElementChild.cloneNode(true);
     const source = event.detail.requestConfig?.elt ?? event.detail.elt;
     if (source.matches("[data-guard]")) unsaved = source;
+    forget();
     band.id = "failed";
     band.querySelector("[data-again]").addEventListener("click", () => {
       band.remove();
@@ -80,9 +108,9 @@
     });
     event.detail.target.before(band);
   };
-  document.addEventListener("htmx:responseError", failed);
-  document.addEventListener("htmx:sendError", failed);
-  document.addEventListener("htmx:beforeSwap", (event) => {
+  on("htmx:responseError", failed);
+  on("htmx:sendError", failed);
+  on("htmx:beforeSwap", (event) => {
     // Signed out meanwhile: the login page is no part of this one.
     if (new URL(event.detail.xhr.responseURL).pathname !== "/login/") return;
     event.detail.shouldSwap = false;
@@ -90,7 +118,7 @@
   });
 
   // Older messages bring a heading for a day that is on the page already.
-  document.addEventListener("htmx:afterSettle", () => {
+  on("htmx:afterSettle", () => {
     let last = "";
     for (const day of document.querySelectorAll(".day")) {
       if (day.dataset.day === last) day.remove();

@@ -1,0 +1,92 @@
+"""The second factor of a login: what allauth asks us, and what of it is on the record.
+
+The secret behind an app's codes and the seed of recovery codes lie sealed (rules/sealed.py). Of a
+security key only its public half is kept.
+"""
+
+from typing import Any
+
+from allauth.core import context
+from allauth.mfa import signals
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.models import Authenticator
+from django.conf import settings
+from django.dispatch import receiver
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memories.models import AuditEvent, User
+from memories.rules import sealed
+
+ISSUER = "Memory Hub"
+
+
+class Factors(DefaultMFAAdapter):  # type: ignore[misc]
+    error_messages = {
+        **DefaultMFAAdapter.error_messages,
+        "incorrect_code": gettext_lazy("That code is not right, or it was used already."),
+        "cannot_generate_recovery_codes": gettext_lazy(
+            "Recovery codes come with an app or a security key: add one of these first."
+        ),
+        "unsealable": gettext_lazy(
+            "The server lacks the key that your second factor is sealed with. An operator can help."
+        ),
+    }
+
+    def encrypt(self, text: str) -> str:
+        return sealed.seal(text, settings.MEMORYHUB_KEYS)
+
+    def decrypt(self, encrypted_text: str) -> str:
+        """Without the right key nobody comes in: an empty secret would have codes of its own."""
+        try:
+            return sealed.unseal(encrypted_text, settings.MEMORYHUB_KEYS)
+        except sealed.Unsealable:
+            raise self.validation_error("unsealable") from None
+
+    def get_totp_label(self, user: Any) -> str:
+        return str(user.get_username())
+
+    def get_totp_issuer(self) -> str:
+        """Several installations are told apart by where they are."""
+        return f"{ISSUER} ({context.request.get_host()})"
+
+    def generate_authenticator_name(self, user: Any, type: Any) -> str:
+        number = Authenticator.objects.filter(user=user, type=type).count() + 1
+        return _("Key %(number)d") % {"number": number}
+
+    def get_public_key_credential_rp_entity(self) -> dict[str, str]:
+        return {**super().get_public_key_credential_rp_entity(), "name": ISSUER}
+
+    def get_public_key_credential_user_entity(self, user: Any) -> dict[str, Any]:
+        """A key is told the user name, no address."""
+        name = user.get_username()
+        return {**super().get_public_key_credential_user_entity(user), "name": name}
+
+
+@receiver(signals.authenticator_added)
+def was_added(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
+    _record("factor_added", user, authenticator)
+
+
+@receiver(signals.authenticator_removed)
+def was_removed(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
+    _record("factor_removed", user, authenticator)
+
+
+@receiver(signals.authenticator_reset)
+def was_renewed(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
+    _record("factor_renewed", user, authenticator)
+
+
+@receiver(signals.authentication_failed)
+def was_wrong(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
+    """By nobody: whoever types codes has not shown yet who they are."""
+    AuditEvent.objects.record(
+        "factor_failed", by=None, subject=user.get_username(), kind=str(authenticator.type)
+    )
+
+
+def _record(action: str, user: User, authenticator: Authenticator) -> None:
+    AuditEvent.objects.record(
+        action, by=user, subject=user.get_username(), kind=str(authenticator.type)
+    )

@@ -1,0 +1,31 @@
+"""Take the second factors of who lost them; their password lets them in again."""
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memories.models import User
+from memories.pipeline import factors
+
+
+class Command(BaseCommand):
+    help = (
+        "Remove all second factors of an account: app, security keys and recovery codes. It then"
+        " signs in with its password alone, and may set up new ones. On the record. Make sure by"
+        " another way that it is really they who ask."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("username", help="whose")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        name = options["username"]
+        user = User.objects.filter(username=name).first()
+        if user is None:
+            raise CommandError(f"There is no account {name!r}.")
+        kinds = factors.reset(user, by=None)
+        if kinds:
+            self.stdout.write(f"Removed of {name}: {', '.join(kinds)}.")
+        else:
+            self.stdout.write(f"{name} has no second factor. Nothing was changed.")

@@ -1,0 +1,125 @@
+"""What is searched: the words of each text, kept beside it, and which texts still wait for that.
+
+Triggers (`models/search_triggers.py`) take the words of a text out in the very statement that
+changes or deletes it, whoever does so, and note it here; `pipeline/search.py` then reads it anew.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from django.db import connections, models
+from django.db.models import F
+
+from memories.rules.search import Term, label
+
+Row = TypeVar("Row", bound=models.Model)
+
+SLOTS = 1024  # texts of the same microsecond
+WORDS = "memories_searchwords"  # SQLite's index of the tokens; PostgreSQL has it in a column
+# What is searched, and by which column its words are found again.
+MESSAGE, VERSION, NOTE = "message", "version", "note"
+
+
+class SearchDocument(models.Model):
+    """The tokens of one text. The key is its moment: microseconds times SLOTS, and a few more where
+    several share one, so the newest are the highest keys, and an index hands them out in order.
+
+    The three keys are no foreign keys: triggers keep them, and a check would only look twice.
+    """
+
+    id = models.BigIntegerField(primary_key=True)
+    message = models.BigIntegerField(null=True, unique=True)
+    version = models.BigIntegerField(null=True, unique=True)
+    note = models.BigIntegerField(null=True, unique=True)
+    tokens = models.TextField()
+
+    objects = models.Manager()
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+class SearchPending(models.Model):
+    """A text whose words are not in the index (any more)."""
+
+    kind = models.CharField(max_length=8)
+    text_id = models.BigIntegerField()
+
+    objects = models.Manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "text_id"], name="search_pending_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.text_id}"
+
+
+class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
+    """For the querysets of texts that are searched."""
+
+    searched_as = ""
+
+    def matching(
+        self,
+        terms: Iterable[Term],
+        *,
+        channel: int | None = None,
+        since_us: int | None = None,
+        before_us: int | None = None,
+        below: int | None = None,
+    ) -> Any:
+        """Those that hold all terms, newest first; each row then has ``found_at``, its key in the
+        index. ``below`` such a key go those that come after it.
+
+        The index says where the tokens are, the stored text whether they stand there as asked: so
+        SQLite and PostgreSQL find the same.
+        """
+        terms = list(terms)
+        document = SearchDocument._meta.db_table
+        key = f"{document}.id"
+        tables = [document]
+        where = [f"{document}.{self.searched_as} = {self.model._meta.db_table}.id"]
+        labels = [label(self.searched_as[0])]
+        if channel is not None:
+            labels.append(label("c", channel))
+        asked = [one for one in terms if not one.excluded]
+        words = [*labels, *dict.fromkeys(word for one in asked for word in one.words)]
+        beginnings = list(dict.fromkeys(word for one in asked for word in one.beginnings))
+        # Tokens are letters and digits alone: nothing in them ends a quotation.
+        if connections[self.db].vendor == "sqlite":
+            tables.append(WORDS)
+            key = f"{WORDS}.rowid"
+            where += [f"{key} = {document}.id", f"{WORDS} MATCH %s"]
+            all_of = " AND ".join([*(f'"{w}"' for w in words), *(f'"{w}" *' for w in beginnings)])
+            found_in = "instr({}, %s)"
+        else:
+            where.append(f"{document}.words @@ %s::tsquery")
+            all_of = " & ".join([*(f"'{w}'" for w in words), *(f"'{w}':*" for w in beginnings)])
+            found_in = "strpos({}, %s)"
+        params: list[Any] = [all_of]
+        for one in terms:
+            has = found_in.format(f"{document}.tokens")
+            where.append(f"{has} = 0" if one.excluded else f"{has} > 0")
+            params.append(one.needle)
+        edges = [(">=", since_us, SLOTS), ("<", before_us, SLOTS), ("<", below, 1)]
+        for compare, value, times in edges:
+            if value is not None:
+                where.append(f"{key} {compare} %s")
+                params.append(value * times)
+        found = self.order_by().extra(
+            select={"found_at": key}, tables=tables, where=where, params=params
+        )
+        return found.extra(order_by=["-found_at"])
+
+    def tokens_found(self) -> Any:
+        """Of what is `matching`: (key, key in the index, tokens)."""
+        with_tokens = self.extra(select={"tokens": f"{SearchDocument._meta.db_table}.tokens"})
+        return with_tokens.values_list("pk", "found_at", "tokens")
+
+    def holding(self, column: str, words: str) -> Any:
+        """Those with these very characters in a column: LIKE knows cases, and differently."""
+        return self.alias(at=models.functions.StrIndex(F(column), models.Value(words))).filter(
+            at__gt=0
+        )

@@ -1,0 +1,213 @@
+"""A query → what its reader may see of it: notes, memories, older versions, threads and messages.
+
+`visible_to` is asked before anything is counted, so a number tells nobody of a text that is not theirs.
+The number of questions to the database is the same for ten hits and for a million.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import F, Q
+
+from memories.models import (
+    Channel,
+    Member,
+    MemoryVersion,
+    Message,
+    Note,
+    Reader,
+    User,
+    Workspace,
+)
+from memories.models.search import SearchableQuerySet
+from memories.rules import search
+from memories.rules.memory import MemoryScope
+from memories.rules.search_query import Has, Kind, Query, Sort
+
+COUNTED = 1_000  # beyond it the number is "1,000+"
+RANKED = 10_000  # the newest hits, of which the best are chosen
+IN_EACH = 5  # hits of a kind, where all kinds are shown
+OF_MESSAGES = 20
+OF_ONE = 50  # where one kind is asked for
+
+_LINKS = {Kind.MESSAGES: "<http"}  # as Slack writes it; people and models write the address alone
+
+
+@dataclass(frozen=True)
+class Group:
+    """Hits of one kind. ``count`` stops at COUNTED; ``below`` is where the next ones begin."""
+
+    kind: Kind
+    rows: Sequence[Any]
+    count: int
+    below: int | None = None
+
+    @property
+    def has_more(self) -> bool:
+        return self.count > len(self.rows)
+
+
+@dataclass(frozen=True)
+class Found:
+    groups: list[Group] = field(default_factory=list)
+    unknown: str = ""  # the channel that was named, and which the reader cannot mean
+
+    @property
+    def count(self) -> int:
+        return sum(min(group.count, COUNTED) for group in self.groups)
+
+    @property
+    def is_more(self) -> bool:
+        """Whether there are more than `count`."""
+        return any(group.count > COUNTED for group in self.groups)
+
+
+def find(
+    query: Query,
+    workspace: Workspace,
+    reader: Reader,
+    channels: Sequence[Channel],
+    *,
+    below: int | None = None,
+) -> Found:
+    """What matches, newest first or best first; ``channels`` are all that the reader may read."""
+    if query.is_empty:
+        return Found()
+    channel = None
+    if query.channel:
+        channel = _channel(query.channel, channels)
+        if channel is None:
+            return Found(unknown=query.channel)
+    since, before = query.bounds(workspace.memory_settings.zone)
+    who = _Who.named(query.person, workspace, reader) if query.person else None
+    groups = []
+    for kind in _kinds(query):
+        rows = _narrowed(_readable(kind, workspace, reader), kind, query, who)
+        if channel is not None:
+            place = "memory__channel" if rows.model is MemoryVersion else "channel"
+            rows = rows.filter(**{place: channel})
+        matching = rows.matching(
+            query.terms,
+            channel=channel.pk if channel else None,
+            since_us=since,
+            before_us=before,
+            below=below if query.kind else None,
+        )
+        groups.append(_group(kind, matching, query))
+    return Found([group for group in groups if group.rows])
+
+
+def _kinds(query: Query) -> list[Kind]:
+    """Those in which there can be any hit."""
+    kinds = [query.kind] if query.kind else list(Kind)
+    if query.writer:
+        kinds = [kind for kind in kinds if kind not in (Kind.NOTES, Kind.MESSAGES)]
+    if query.has & {Has.FILE, Has.THREAD}:
+        kinds = [kind for kind in kinds if kind is Kind.MESSAGES]
+    return kinds
+
+
+def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQuerySet[Any]:
+    """All of a kind that this reader may read, with what is shown of it."""
+    if kind is Kind.NOTES:
+        return Note.objects.visible_to(reader).in_use(workspace).select_related("author")
+    if kind is Kind.MESSAGES:
+        messages = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
+        return messages.select_related("channel", "author")
+    versions = MemoryVersion.objects.visible_to(reader).saying_something()
+    versions = versions.filter(memory__workspace=workspace).select_related(
+        "memory__channel", "memory__workspace", "author"
+    )
+    if kind is Kind.OLDER:
+        return versions.older()
+    of_thread = Q(memory__scope=MemoryScope.THREAD)
+    return versions.current().filter(of_thread if kind is Kind.THREADS else ~of_thread)
+
+
+def _narrowed(
+    rows: SearchableQuerySet[Any], kind: Kind, query: Query, who: "_Who | None"
+) -> SearchableQuerySet[Any]:
+    text = "text" if kind is Kind.MESSAGES else "content"
+    if Has.LINK in query.has:
+        rows = rows.holding(text, _LINKS.get(kind, "://"))
+    if Has.CODE in query.has:
+        rows = rows.holding(text, "`")
+    if Has.FILE in query.has:
+        rows = rows.holding("raw", '"files"')
+    if Has.THREAD in query.has:
+        rows = rows.filter(thread_ts=F("ts"), reply_count__gt=0)
+    if query.writer:
+        rows = rows.filter(origin=query.writer)
+    if who is not None:
+        rows = rows.filter(who.wrote_message if kind is Kind.MESSAGES else who.wrote)
+    return rows
+
+
+def _group(kind: Kind, matching: Any, query: Query) -> Group:
+    most = OF_ONE if query.kind else OF_MESSAGES if kind is Kind.MESSAGES else IN_EACH
+    if query.sort is Sort.BEST and query.terms:
+        return _best(kind, matching, query, most)
+    rows = list(matching[: most + 1])
+    count = len(rows)
+    if count > most:
+        count = matching[: COUNTED + 1].count()
+    below = rows[most - 1].found_at if len(rows) > most else None
+    return Group(kind, rows[:most], count, below)
+
+
+def _best(kind: Kind, matching: Any, query: Query, most: int) -> Group:
+    """Of the newest hits those that say the words most; of equals the newer first."""
+    hits = list(matching.tokens_found()[:RANKED])
+    ranked = sorted(hits, key=lambda hit: (-search.score(hit[2], query.terms), -hit[1]))
+    keys = [pk for pk, _, _ in ranked[:most]]
+    by_key = {row.pk: row for row in matching.filter(pk__in=keys)}
+    rows = [by_key[key] for key in keys if key in by_key]
+    return Group(kind, rows, min(len(hits), COUNTED + 1))
+
+
+def _channel(name: str, channels: Sequence[Channel]) -> Channel | None:
+    """By its id, or by its name: of several, the one in use."""
+    wanted = name.casefold()
+    named = [c for c in channels if c.slack_id == name or c.name.casefold() == wanted]
+    return named[0] if named else None
+
+
+@dataclass(frozen=True)
+class _Who:
+    """People and accounts of a name; bots by the name that their messages came with."""
+
+    name: str
+    people: tuple[int, ...]
+    users: tuple[int, ...]
+
+    @classmethod
+    def named(cls, name: str, workspace: Workspace, reader: Reader) -> "_Who":
+        if name.casefold() == "me" and reader.user_id is not None:
+            mine = reader.people().filter(workspace=workspace).values_list("pk", flat=True)
+            return cls("", tuple(mine), (reader.user_id,))
+        wanted = search.term(name)
+        if wanted is None:
+            return cls(name, (), ())
+        people: list[int] = []
+        users: list[int | None] = []
+        of_people = workspace.people.values_list("pk", "user", "name", "real_name", "slack_id")
+        for pk, user, *names in of_people:
+            if any(search.holds(search.stored(one), [wanted]) for one in names):
+                people.append(pk)
+                users.append(user)
+        members = Member.objects.filter(workspace=workspace).values("user")
+        for account in User.objects.filter(pk__in=members):
+            names = [account.username, account.get_full_name()]
+            if any(search.holds(search.stored(one), [wanted]) for one in names):
+                users.append(account.pk)
+        return cls(name, tuple(people), tuple(user for user in users if user is not None))
+
+    @property
+    def wrote(self) -> Q:
+        return Q(author__in=self.users)
+
+    @property
+    def wrote_message(self) -> Q:
+        by_name = Q(username=self.name) if self.name else Q(pk__in=())
+        return Q(author__in=self.people) | by_name

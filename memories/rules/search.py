@@ -1,0 +1,146 @@
+"""How a text is cut for searching, and what a search looks for in it.
+
+Words are taken as they are, in one width and case; Chinese, Japanese and Korean, written without
+spaces, as overlapping pairs of letters, and the last letter of a stretch once more by itself. A text
+is stored as all these tokens with a space on either side: ``" api 移行 行 "``. What is looked for is a
+piece of that, so every database finds the same; its index of tokens only says where to look.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from memories.rules.shingles import folded
+
+WIDE = "\u1100-\u11ff\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+WIDE += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+LONGEST_WORD = 60  # longer ones are cut: no index takes them whole
+LONGEST_STORED = 240_000  # characters; of a longer text the beginning is found
+FEWEST_TO_BEGIN = 3  # letters of a word that is found by how it begins
+
+_LETTER = rf"[^\W_{WIDE}]"
+_PART = re.compile(rf"(?P<wide>[{WIDE}]+)|{_LETTER}{{1,{LONGEST_WORD}}}")
+_GAP = r"[\W_]"
+# Labels begin with a letter that no text can bring: it is for private use, and never in a word.
+_LABEL = "\ue000"
+
+
+@dataclass(frozen=True)
+class Term:
+    """What a text has to hold: ``needle`` in its stored form. ``words`` and ``beginnings`` are the
+    tokens by which an index finds it; ``pattern`` finds it in the folded text."""
+
+    needle: str
+    words: tuple[str, ...]
+    beginnings: tuple[str, ...]
+    pattern: str
+    excluded: bool = False
+
+
+def label(kind: str, key: int | str = "") -> str:
+    """A token that says what a text is or where it stands, beside its words."""
+    return f"{_LABEL}{kind}{key}"
+
+
+def stored(text: str, labels: Iterable[str] = ()) -> str:
+    """The tokens of a text, each between spaces, in order; "" when it has none."""
+    tokens = [token for part in _parts(folded(text)[0]) for token in _tokens(part)]
+    if not tokens:
+        return ""
+    whole = f" {' '.join([*labels, *tokens])} "
+    if len(whole) > LONGEST_STORED:
+        whole = whole[: whole.rindex(" ", 0, LONGEST_STORED) + 1]
+    return whole
+
+
+def term(
+    text: str, *, exact: bool = False, begins: bool = False, excluded: bool = False
+) -> Term | None:
+    """What to look for, for one piece of a query: its parts side by side. None without a letter.
+
+    The last word is found by its beginning, unless it is ``exact`` or shorter than three letters;
+    ``begins`` says that it is one all the same.
+    """
+    parts = _parts(folded(text)[0])
+    if not parts:
+        return None
+    words: list[str] = []
+    for part in parts[:-1]:
+        words += _tokens(part)
+    last = parts[-1]
+    beginnings: list[str] = []
+    end = ""
+    if _is_wide(last):
+        if len(last) == 1:
+            beginnings.append(last)
+        tokens = _tokens(last)[:-1]  # what follows in the text may belong to the same stretch
+        words += tokens
+        needle = " " + " ".join([*words, *beginnings])
+    else:
+        is_whole = not begins and (exact or len(last) < FEWEST_TO_BEGIN)
+        needle = " " + " ".join([*words, last]) + (" " if is_whole else "")
+        (words if is_whole else beginnings).append(last)
+        end = rf"(?!{_LETTER})" if is_whole else ""
+    return Term(needle, tuple(words), tuple(beginnings), _pattern(parts, end), excluded)
+
+
+def spans(text: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
+    """Where the terms stand in the text as it was written: in order, apart from each other."""
+    flat, places = folded(text)
+    found: list[tuple[int, int]] = []
+    matches = (m.span() for one in terms if not one.excluded for m in _finditer(one, flat))
+    for begin, end in sorted(matches):
+        if places is not None:
+            begin, end = places[begin][0], places[end - 1][1]
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((begin, end))
+    return found
+
+
+def holds(tokens: str, terms: Iterable[Term]) -> bool:
+    """Whether a stored text is found by these terms: what the databases are asked."""
+    return all((one.needle in tokens) is not one.excluded for one in terms)
+
+
+def score(tokens: str, terms: Iterable[Term]) -> float:
+    """How much a stored text is about the terms: how often it says them, for its length."""
+    length = 1 + len(tokens) / 400
+    return sum(
+        math.log1p(tokens.count(one.needle.rstrip())) / math.sqrt(length)
+        for one in terms
+        if not one.excluded
+    )
+
+
+def _parts(flat: str) -> list[str]:
+    """Words, and stretches of wide letters, as they follow each other."""
+    return [match[0] for match in _PART.finditer(flat)]
+
+
+def _is_wide(part: str) -> bool:
+    return _PART.match(part)["wide"] is not None  # type: ignore[index]  # it was found by it
+
+
+def _tokens(part: str) -> list[str]:
+    if not _is_wide(part):
+        return [part]
+    return [*(part[i : i + 2] for i in range(len(part) - 1)), part[-1]]
+
+
+def _finditer(one: Term, flat: str) -> Iterator[re.Match[str]]:
+    return re.finditer(one.pattern, flat)
+
+
+def _pattern(parts: Sequence[str], end: str) -> str:
+    """The parts with nothing between them but what is in no word."""
+    pattern = "" if _is_wide(parts[0]) else rf"(?<!{_LETTER})"
+    for i, part in enumerate(parts):
+        if i:
+            before = parts[i - 1]
+            touching = _is_wide(before) != _is_wide(part) or len(before) == LONGEST_WORD
+            pattern += _GAP + ("*" if touching else "+")
+        pattern += re.escape(part)
+    return pattern + end

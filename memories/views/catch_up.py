@@ -1,0 +1,192 @@
+"""Catch up: what happened while somebody was away. Reading it marks nothing; a button does."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from memories.models import Channel, Memory, Message, Seen
+from memories.pipeline.coverage import BY_ITSELF, Coverage, coverage_of, is_late
+from memories.rules.catch_up import PERIODS, SEEN, Since, read_cursor, read_since, write_cursor
+from memories.rules.orders import Unreadable
+from memories.views.access import Place, UserRequest, number_or_none, open_workspace
+from memories.views.marks import followed, key_of
+from memories.views.news import Entry, catalogue, entries_of, fill, looks_of
+from memories.views.pages import render_page_or_part, wants_part
+from memories.views.paths import scope_name
+from memories.views.shown import versions_of
+
+AT_ONCE = 20
+DAY = "day"  # the radio beside the field for one
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request wants to see; ``error`` where that was no day."""
+
+    since: Since
+    day: str
+    cursor: str
+    error: str = ""
+
+    @property
+    def query(self) -> dict[str, str]:
+        kept = {"since": self.since.choice} if not self.since.is_seen else {}
+        return {**kept, **({"cursor": self.cursor} if self.cursor else {})}
+
+
+@login_required
+@require_safe
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """``?since=`` seen, 24h, 7d or a day (``since=day&day=…`` from the form); ``&cursor=`` goes on.
+    As a part: the rest of the list with a cursor, else all of it."""
+    place = open_workspace(request, slug)
+    now = timezone.now()
+    asked = _asked(request.GET, place, now)
+    folded = number_or_none(request.GET.get("marked", ""))
+    found = catalogue(place, asked.since, folded)
+    cursor = read_cursor(asked.cursor)
+    ahead = [one for one in found.entries if cursor is None or key_of(one.memory) < cursor]
+    entries, more = ahead[:AT_ONCE], len(ahead) > AT_ONCE
+    digest = None if cursor else found.digest
+    fill([*([digest] if digest else []), *entries], place, asked.since)
+    context: dict[str, Any] = {
+        "place": place,
+        **_form(asked),
+        "entries": entries,
+        "digest": digest,
+        "goes_on": cursor is not None,
+        "more": _more(place, asked, entries[-1]) if more else "",
+        "left": min(AT_ONCE, len(ahead) - AT_ONCE),
+    }
+    part = "catch_up/_entries.html"
+    if cursor is None or not wants_part(request):
+        part = "catch_up/_catch_up.html"
+        context["looks"] = [] if cursor else looks_of(found, place, asked.since)
+        context["from_us"] = _from(place, asked.since)
+        context["is_late"] = is_late(place.workspace, now)
+        context["behind"] = _behind(place, now)
+        context["has_messages"] = bool(place.memories) or _has_messages(place)
+    status = 422 if asked.error else 200
+    return render_page_or_part(request, "catch_up/index.html", part, context, status=status)
+
+
+@login_required
+@require_POST
+def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """``number``: this version, which was on screen, is seen. With ``undo`` it is not: the mark
+    before that one holds again."""
+    place = open_workspace(request, slug)
+    memory = next((one for one in followed(place.workspace, place.reader) if one.pk == pk), None)
+    if memory is None:
+        raise Http404
+    number = number_or_none(request.POST.get("number", ""))
+    if number is None:
+        raise Http404
+    get_object_or_404(versions_of(memory, place), number=number)
+    seen = Seen.objects.of(request.user, memory)
+    now = timezone.now()
+    where = scope_name(_with_place(memory, place))
+    if "undo" in request.POST:
+        news = (
+            _("%(where)s is unseen again.") % {"where": where}
+            if seen.undo(number)
+            else _("There is no mark to take back.")
+        )
+    else:
+        seen.mark(number, now)
+        news = _("%(where)s is seen up to v%(number)s.") % {"where": where, "number": seen.number}
+    asked = _asked(request.POST, place, now)
+    if wants_part(request):
+        return _entry(request, place, memory.pk, asked, news)
+    toasts.success(request, news)
+    path = reverse("catch_up-index", args=[slug])
+    query = {**asked.query, "marked": str(memory.pk)}
+    return redirect(f"{path}?{urlencode(query)}#entry-{memory.pk}")
+
+
+def _entry(request: UserRequest, place: Place, pk: int, asked: Asked, news: str) -> HttpResponse:
+    """One entry as it is now, with the counts beside it."""
+    memories = [memory for memory in place.memories if memory.pk == pk]
+    entries = entries_of(memories, place, asked.since, folded=pk)
+    if not entries:
+        raise Http404
+    fill(entries, place, asked.since)
+    [entry] = entries
+    nav = [*place.nav.loud, *place.nav.quiet, *place.nav.archived]
+    context = {
+        "place": place,
+        **_form(asked),
+        "entry": entry,
+        "row": next((one for one in nav if one.channel.pk == entry.memory.channel_id), None),
+        "news": news,
+        "takes_focus": True,
+    }
+    part = "catch_up/_marked.html"
+    return render_page_or_part(request, part, part, context)
+
+
+def _with_place(memory: Memory, place: Place) -> Memory:
+    """The memory with the rows that its name is told from, without asking for them again."""
+    memory.workspace = place.workspace
+    memory.channel = next((one for one in place.channels if one.pk == memory.channel_id), None)
+    return memory
+
+
+def _asked(given: QueryDict, place: Place, now: datetime) -> Asked:
+    choice, day = given.get("since", ""), given.get("day", "").strip()
+    cursor = given.get("cursor", "") if read_cursor(given.get("cursor", "")) else ""
+    zone = place.workspace.memory_settings.zone
+    try:
+        since = read_since(day or "-" if choice == DAY else choice, now, zone)
+    except Unreadable:
+        return Asked(Since(), day or choice, "", _("Choose a day that has begun."))
+    return Asked(since, since.choice if "-" in since.choice else "", cursor)
+
+
+def _form(asked: Asked) -> dict[str, Any]:
+    is_day = bool(asked.day)
+    return {
+        "asked": asked,
+        "since": asked.since,
+        "choice": DAY if is_day else asked.since.choice,
+        "choices": [
+            (SEEN, _("what I last saw")),
+            *zip(PERIODS, (_("24 hours"), _("7 days")), strict=True),
+        ],
+    }
+
+
+def _more(place: Place, asked: Asked, last: Entry) -> str:
+    path = reverse("catch_up-index", args=[place.workspace.slug])
+    query = {**asked.query, "cursor": write_cursor(key_of(last.memory))}
+    return f"{path}?{urlencode(query)}"
+
+
+def _from(place: Place, since: Since) -> Any:
+    """The moment in the title: the asked one, or that of the newest mark; None for none."""
+    if since.us is not None:
+        return since.us
+    return max((one.seen_at for one in place.memories if one.seen_at), default=None)
+
+
+def _behind(place: Place, now: datetime) -> list[tuple[Channel, Coverage]]:
+    """Chosen channels that are not read up to now, and somebody has to do something about it."""
+    if not place.workspace.connected_at:
+        return []
+    read = ((channel, coverage_of(channel, now)) for channel in place.channels)
+    return [(one, how) for one, how in read if one.is_followed and how.code not in BY_ITSELF]
+
+
+def _has_messages(place: Place) -> bool:
+    visible = Message.objects.visible_to(place.reader)
+    return visible.filter(channel__workspace=place.workspace).exists()

@@ -1,0 +1,331 @@
+"""What a bot or an agent would be given, as far as the reader may read it: nothing is written, and
+each look has an address of its own."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.contrib.auth.decorators import login_required
+from django.db.models import F, Q, Window
+from django.db.models.functions import RowNumber
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_safe
+
+from memories.models import MemoryVersion
+from memories.pipeline.context import build_context
+from memories.pipeline.operate import endpoint_in_use
+from memories.rules.context import (
+    Context,
+    LeftOut,
+    NoSuchChannel,
+    NoThread,
+    find_channel,
+    history_limit,
+)
+from memories.rules.context_text import Block, Part, sizes
+from memories.rules.memory import MemoryScope, MemoryType
+from memories.views.access import Place, UserRequest, open_workspace
+from memories.views.pages import render_page_or_part
+from memories.views.paths import messages_path, thread_path
+
+BAR_WIDTH = 640
+MOST_TOKENS = 10_000_000
+
+_NAMES: dict[Part, str | Promise] = {
+    Part.NOTES: gettext_lazy("Notes"),
+    Part.ZONE: gettext_lazy("Time zone"),
+    Part.LONG_TERM: gettext_lazy("Long-term memory"),
+    Part.SHORT_TERM: gettext_lazy("Short-term memory"),
+    Part.THREADS: gettext_lazy("Threads"),
+    Part.CONVERSATION: gettext_lazy("Conversation"),
+}
+_KINDS: dict[str, str | Promise] = {
+    "long_term_memory": gettext_lazy("Long-term memory"),
+    "short_term_memory": gettext_lazy("Short-term memory"),
+    "thread_memory": gettext_lazy("Thread memory"),
+    "note": gettext_lazy("Note"),
+    "message": gettext_lazy("Messages"),
+}
+
+
+class PreviewForm(forms.Form):
+    """For whom the context is: a channel's conversation, a thread of it, within a budget, at a moment."""
+
+    channel = forms.CharField(
+        label=gettext_lazy("Channel"), required=False, max_length=200, widget=forms.Select
+    )
+    thread = forms.CharField(
+        label=gettext_lazy("Thread"),
+        required=False,
+        max_length=20,
+        help_text=gettext_lazy("The ts of its first message, such as 1767603600.000100."),
+    )
+    budget = forms.IntegerField(
+        label=gettext_lazy("Budget"),
+        required=False,
+        min_value=1,
+        max_value=MOST_TOKENS,
+        help_text=gettext_lazy("Tokens. Empty: as much as there is."),
+    )
+    at = forms.CharField(
+        label=gettext_lazy("Moment"),
+        required=False,
+        max_length=40,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+        help_text=gettext_lazy("The conversation up to then; memories as they are now."),
+    )
+    notes = forms.BooleanField(label=gettext_lazy("With notes"), required=False)
+
+    def __init__(self, data: QueryDict, *, place: Place) -> None:
+        super().__init__(data)
+        self.place = place
+        widget = self.fields["channel"].widget
+        assert isinstance(widget, forms.Select)
+        widget.choices = [
+            ("", _("none: the whole workspace")),
+            *((channel.slack_id, str(channel)) for channel in place.channels),
+        ]
+        if place.workspace.memory_settings.notes_inject != "manual":
+            del self.fields["notes"]
+
+    def clean_channel(self) -> str:
+        """Its id. One that is hidden is as unknown as one that is not there."""
+        wanted = self.cleaned_data["channel"]
+        names = {key: channel.name for key, channel in self.place.channels_by_id.items()}
+        try:
+            return find_channel(names, wanted) if wanted else ""
+        except NoSuchChannel as error:
+            raise forms.ValidationError(_("There is no such channel.")) from error
+
+    def clean_at(self) -> datetime | None:
+        """In the workspace's zone where none is said, as the text itself."""
+        given = self.cleaned_data["at"]
+        if not given:
+            return None
+        try:  # the plus of a zone is a blank in an address that was typed
+            found = parse_datetime(given) or parse_datetime(given.replace(" ", "+"))
+        except ValueError:
+            found = None
+        if found is None:
+            raise forms.ValidationError(_("That is no moment."))
+        zone = self.place.workspace.memory_settings.zone
+        return found if timezone.is_aware(found) else timezone.make_aware(found, zone)
+
+    def build(self) -> Context | None:
+        """Of what is valid; None, with the reason on the form, when it cannot be."""
+        if not self.is_valid():
+            return None
+        given = self.cleaned_data
+        try:
+            return build_context(
+                self.place.workspace,
+                self.place.reader,
+                channel=given["channel"] or None,
+                thread_ts=given["thread"] or None,
+                budget=given["budget"],
+                with_notes=given.get("notes", False),
+                now=given["at"] or timezone.now(),
+            )
+        except NoThread:
+            self.add_error(
+                "thread",
+                _("That is no ts.") if given["channel"] else _("Choose the channel it is in, too."),
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A block of the text, its tokens, and where what it says is kept ("" for nowhere)."""
+
+    block: Block
+    tokens: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A row of the legend, and its stretch of the bar."""
+
+    part: str
+    name: str | Promise
+    items: int
+    tokens: int
+    percent: float
+    x: float
+    width: float
+
+
+@login_required
+@require_safe
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    place = open_workspace(request, slug)
+    form = PreviewForm(request.GET, place=place)
+    built = form.build()
+    context: dict[str, Any] = {
+        "place": place,
+        "form": form,
+        "built": built,
+        "query": request.GET.urlencode(),
+    }
+    if built is not None:
+        context |= _shown(place, form, built)
+    status = 422 if built is None else 200
+    return render_page_or_part(
+        request, "context/index.html", "context/_preview.html", context, status=status
+    )
+
+
+@login_required
+@require_safe
+def download(request: UserRequest, slug: str) -> HttpResponse:
+    """The text alone, byte for byte as `manage.py context` prints it."""
+    place = open_workspace(request, slug)
+    built = PreviewForm(request.GET, place=place).build()
+    if built is None:
+        return HttpResponse(_("That cannot be."), content_type="text/plain", status=422)
+    text = built.text if built.text.endswith("\n") else f"{built.text}\n"
+    response = HttpResponse(text, content_type="text/plain; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="context-{slug}.txt"'
+    return response
+
+
+def _shown(place: Place, form: PreviewForm, built: Context) -> dict[str, Any]:
+    tokens = sizes(built.blocks)
+    budget = form.cleaned_data["budget"]
+    reserve = _reserve(built.tokens)
+    whole = max(budget or 0, built.tokens + reserve, 1)
+    paths = _paths(place, form.cleaned_data["channel"], built)
+    sections = _sections(built.blocks, tokens, built.tokens, whole)
+    used = sum(section.width for section in sections)
+    return {
+        "stretches": [
+            Stretch(block, size, paths.get((block.part, block.place, block.number), ""))
+            for block, size in zip(built.blocks, tokens, strict=True)
+        ],
+        "sections": sections,
+        "budget": budget,
+        "reserve": reserve,
+        "reserve_x": round(used, 1),
+        "reserve_width": _width(reserve, whole),
+        "free": max(0, budget - built.tokens - reserve) if budget else None,
+        "is_over": bool(budget and built.tokens > budget),
+        "bar_width": BAR_WIDTH,
+        "left_out": [
+            (_KINDS[one.what], _place_name(place, one), one.count) for one in built.left_out
+        ],
+        "withheld": _withheld(place),
+    }
+
+
+def _reserve(tokens: int) -> int:
+    """How many more the model may count than we do, going by the worst that it has counted yet."""
+    endpoint = endpoint_in_use().first()
+    ratio = endpoint.worst_ratio if endpoint else 1.0
+    return max(0, math.ceil(tokens * (ratio - 1)))
+
+
+def _width(tokens: int, whole: int) -> float:
+    return round(BAR_WIDTH * tokens / whole, 1)
+
+
+def _sections(
+    blocks: tuple[Block, ...], tokens: list[int], total: int, whole: int
+) -> list[Section]:
+    """Sums by section, in the order of the text."""
+    by_part: dict[Part, tuple[int, int]] = {}
+    for block, size in zip(blocks, tokens, strict=True):
+        items, sum_ = by_part.get(block.part, (0, 0))
+        by_part[block.part] = (items + block.items, sum_ + size)
+    found, x = [], 0.0
+    for part, (items, size) in by_part.items():
+        width = _width(size, whole)
+        percent = 100 * size / max(total, 1)
+        found.append(Section(part, _NAMES[part], items, size, percent, round(x, 1), width))
+        x += width
+    return found
+
+
+def _paths(place: Place, own: str, built: Context) -> dict[tuple[Part, str, int | None], str]:
+    """Where each block comes from: its version, or the page that keeps it. One query."""
+    slug = place.workspace.slug
+    found: dict[tuple[Part, str, int | None], str] = {
+        (Part.NOTES, "", None): reverse("notes-index", args=[slug])
+    }
+    if own:
+        found[Part.CONVERSATION, own, None] = messages_path(slug, own)
+    if own and built.target_thread_ts:
+        path = thread_path(slug, own, built.target_thread_ts)
+        found[Part.CONVERSATION, built.target_thread_ts, None] = path
+    history = [block for block in built.blocks if block.number is not None]
+    is_history = Q(
+        memory__scope=MemoryScope.CHANNEL,
+        memory__memory_type=MemoryType.SHORT_TERM,
+        memory__channel__slack_id__in={block.place for block in history},
+        number__in={block.number for block in history},
+    )
+    is_current = Q(memory__current=F("pk")) & (
+        ~Q(memory__scope=MemoryScope.THREAD) | Q(memory__channel__slack_id=own)
+    )
+    versions = (
+        MemoryVersion.objects.visible_to(place.reader)
+        .filter(is_history | is_current, memory__workspace=place.workspace)
+        .order_by()
+        .select_related("memory__channel")
+        .only(
+            *("number", "memory__scope", "memory__memory_type", "memory__thread_ts"),
+            *("memory__channel__slack_id", "memory__channel__name", "memory__workspace"),
+        )
+    )
+    for version in versions:
+        memory = version.memory
+        channel = memory.channel.slack_id if memory.channel else ""
+        if memory.scope == MemoryScope.THREAD:
+            key: tuple[Part, str, int | None] = (Part.THREADS, memory.thread_ts, None)
+        elif memory.memory_type == MemoryType.LONG_TERM:
+            key = (Part.LONG_TERM, channel, None)
+        else:
+            key = (Part.SHORT_TERM, channel, version.number if channel else None)
+        found[key] = reverse("versions-detail", args=[version.pk])
+    return found
+
+
+def _place_name(place: Place, one: LeftOut) -> str:
+    channel = place.channels_by_id.get(one.id)
+    return str(channel) if channel else one.id
+
+
+def _withheld(place: Place) -> int:
+    """Versions that would be among the newest of what the reader sees, and rest on words which the
+    reader may not read, such as those of a channel's days before it was opened. What is not seen at
+    all is not counted either."""
+    seen = Q(memory__channel__in=[channel.pk for channel in place.channels])
+    if place.reads_workspace:
+        seen |= Q(memory__scope=MemoryScope.WORKSPACE)
+    is_history = Q(memory__scope=MemoryScope.CHANNEL, memory__memory_type=MemoryType.SHORT_TERM)
+    newest = (
+        MemoryVersion.objects.saying_something()
+        .filter(seen, memory__workspace=place.workspace)
+        .exclude(memory__scope=MemoryScope.THREAD)
+        .annotate(
+            rank=Window(
+                RowNumber(),
+                partition_by="memory",
+                order_by=[F("until_us").desc(), F("number").desc()],
+            )
+        )
+        .filter(
+            Q(rank=1) | is_history & Q(rank__lte=history_limit(place.workspace.memory_settings))
+        )
+    )
+    readable = MemoryVersion.objects.visible_to(place.reader).values("pk")
+    found = MemoryVersion.objects.filter(pk__in=newest.values("pk"))
+    return found.exclude(pk__in=readable).count()

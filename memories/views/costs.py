@@ -1,0 +1,148 @@
+"""What models cost this month, and the last thirty days: of the calls whose texts the reader may
+read; an operator is told of all."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, timedelta
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from memories.models import Call, Cap, Channel, Member
+from memories.models.calls import CallQuerySet
+from memories.pipeline.costs import (
+    PRIVATE,
+    By,
+    CapUse,
+    Row,
+    Sums,
+    by_day_and_model,
+    cap_use,
+    costs_of,
+    total,
+)
+from memories.views.access import Place, UserRequest, open_workspace
+from memories.views.pages import render_page
+
+DAYS = 30
+SERIES = 6  # colours; what is over them is one series
+TOP_CHANNELS = 10
+WIDTH, HEIGHT, STEP = 600, 120, 20
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A piece of a day's bar: one model's tokens."""
+
+    day: date
+    model: str
+    series: int
+    tokens: int
+    x: int
+    y: float
+    height: float
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    series: int
+    model: str
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class ShownCap:
+    use: CapUse
+    percent: int | None
+
+
+@login_required
+@require_safe
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    place = open_workspace(request, slug)
+    if place.role not in Member.READING:
+        raise PermissionDenied
+    now = timezone.now()
+    today = now.astimezone(UTC).date()
+    first = today - timedelta(days=DAYS - 1)
+    calls = Call.objects.readable_by(place.reader).filter(workspace=place.workspace)
+    days = by_day_and_model(calls, first, today)
+    models = _models(days)
+    month = costs_of(calls, place.reader, today.replace(day=1), today, By.CHANNEL)
+    context: dict[str, Any] = {
+        "place": place,
+        "month": total(month),
+        "since": today.replace(day=1),
+        "first": first,
+        "today": today,
+        "caps": _caps(place, calls),
+        "models": models,
+        "bars": _bars(days, {row.model: row.series for row in models}, first),
+        "days": _by_day(days),
+        "top": [(_channel(place, row), row) for row in month[:TOP_CHANNELS]],
+        "private": PRIVATE,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "is_whole": place.reader.is_operator,
+    }
+    return render_page(request, "costs/index.html", context)
+
+
+def _caps(place: Place, calls: CallQuerySet) -> list[ShownCap]:
+    """The caps that bind this workspace. What counts against them elsewhere, or where the reader may
+    not look, is an operator's to see."""
+    among = Call.objects.all() if place.reader.is_operator else calls
+    found = []
+    for cap in Cap.objects.that_bind(place.workspace).select_related("workspace"):
+        use = cap_use(cap, timezone.now(), among)
+        shares = [
+            100 * used // limit
+            for used, limit in ((use.tokens, cap.tokens), (use.micros, cap.micros))
+            if limit
+        ]
+        found.append(ShownCap(use, min(100, max(shares)) if shares else None))
+    return found
+
+
+def _models(days: dict[tuple[date, str], Sums]) -> list[ModelRow]:
+    """By tokens, most first."""
+    sums: dict[str, Sums] = {}
+    for (_day, model), one in days.items():
+        sums[model] = sums.get(model, Sums()) + one
+    ordered = sorted(sums.items(), key=lambda item: (-tokens_of(item[1]), item[0]))
+    return [ModelRow(min(n, SERIES), model, one) for n, (model, one) in enumerate(ordered, 1)]
+
+
+def tokens_of(sums: Sums) -> int:
+    return sums.tokens_in + sums.tokens_out
+
+
+def _by_day(days: dict[tuple[date, str], Sums]) -> list[tuple[date, Sums]]:
+    """The newest first; days without a call are left out."""
+    sums: dict[date, Sums] = {}
+    for (day, _model), one in days.items():
+        sums[day] = sums.get(day, Sums()) + one
+    return sorted(sums.items(), reverse=True)
+
+
+def _bars(days: dict[tuple[date, str], Sums], series: dict[str, int], first: date) -> list[Bar]:
+    """Each day's models upon each other, the tallest day as high as the picture."""
+    most = max((tokens_of(one) for _day, one in _by_day(days)), default=0)
+    if not most:
+        return []
+    bars, filled = [], dict.fromkeys((day for day, _model in days), 0.0)
+    for (day, model), one in sorted(days.items(), key=lambda it: (it[0][0], series[it[0][1]])):
+        height = HEIGHT * tokens_of(one) / most
+        filled[day] += height
+        x, y = (day - first).days * STEP, HEIGHT - filled[day]
+        bars.append(
+            Bar(day, model, series[model], tokens_of(one), x, round(y, 1), round(height, 1))
+        )
+    return bars
+
+
+def _channel(place: Place, row: Row) -> Channel | None:
+    return place.channels_by_id.get(row.key)

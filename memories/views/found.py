@@ -1,0 +1,182 @@
+"""What a search found, as a page shows it: where it stands, when, who, and a few words of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from memories.models import MemoryVersion, Message, Note
+from memories.models.names import Names
+from memories.pipeline.finding import COUNTED, Found, Group
+from memories.rules.invisible import clean
+from memories.rules.markup import plain
+from memories.rules.search_query import Kind, Query, Sort
+from memories.rules.search_snippet import Piece, snippet
+from memories.views import paths
+from memories.views.access import Place
+from memories.views.messages import names_in
+from memories.views.shown import name_of, shape_of
+
+
+@dataclass(frozen=True)
+class Hit:
+    """``shape`` and ``number`` are those of a version; "" and 0 for what has none."""
+
+    href: str
+    where: str
+    at: datetime | int
+    who: str
+    pieces: Sequence[Piece]
+    text: str
+    is_private: bool = False
+    shape: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class ShownGroup:
+    """``more`` leads to all hits of the kind, or to the next ones."""
+
+    kind: str
+    title: str
+    hits: list[Hit]
+    count: str
+    more: str
+
+
+def shown_groups(found: Found, query: Query, place: Place, asked: QueryDict) -> list[ShownGroup]:
+    """The hits of each kind; one query more for the names that messages mention."""
+    texts = [row.text for group in found.groups for row in group.rows if isinstance(row, Message)]
+    names = names_in(texts, place)
+    return [
+        ShownGroup(
+            group.kind,
+            _title(group.kind),
+            [_hit(row, query, place, names) for row in group.rows],
+            count_words(group.count),
+            _more(group, query, asked),
+        )
+        for group in found.groups
+    ]
+
+
+def count_words(count: int) -> str:
+    return f"{COUNTED:,}+" if count > COUNTED else f"{count:,}"
+
+
+def filters_of(query: Query, place: Place) -> list[str]:
+    """The filters in force, as words."""
+    known = place.channels_by_id.get(query.channel)
+    kinds = [_("only %(kind)s") % {"kind": _title(query.kind)}] if query.kind else []
+    name = known.name if known else query.channel
+    channel = [_("in #%(name)s") % {"name": name}] if name else []
+    who = [_("by %(name)s") % {"name": query.person}] if query.person else []
+    writers = {
+        "model": _("written by the model"),
+        "person": _("written by a person"),
+        "restore": _("restored"),
+    }
+    days = [
+        words % {"day": day.isoformat()}
+        for words, day in ((_("from %(day)s"), query.since), (_("until %(day)s"), query.until))
+        if day
+    ]
+    has = {
+        "link": _("with a link"),
+        "file": _("with a file"),
+        "code": _("with code"),
+        "thread": _("with replies"),
+    }
+    written = [writers[query.writer]] if query.writer else []
+    return [*kinds, *channel, *who, *written, *days, *(has[one] for one in sorted(query.has))]
+
+
+def without_filters(query: Query, path: str) -> list[tuple[str, str]]:
+    """One step to more hits: (words, address) of the same words anywhere, else of each by itself."""
+    words = [word for word in query.words if not word.startswith("-")]
+    if query.is_narrowed and words:
+        return [(_("Search everywhere"), f"{path}?{urlencode({'q': ' '.join(words)})}")]
+    if len(words) < 2 and words == list(query.words):
+        return []
+    return [
+        (_("Only “%(word)s”") % {"word": word.strip('"')}, f"{path}?{urlencode({'q': word})}")
+        for word in words
+    ]
+
+
+def _title(kind: Kind) -> str:
+    return {
+        Kind.NOTES: _("Notes"),
+        Kind.MEMORIES: _("Memories"),
+        Kind.OLDER: _("Older versions"),
+        Kind.THREADS: _("Threads"),
+        Kind.MESSAGES: _("Messages"),
+    }[kind]
+
+
+def _more(group: Group, query: Query, asked: QueryDict) -> str:
+    """The same search for this kind alone, or further down in it; "" when all is there."""
+    if not group.has_more or (query.kind and query.sort is Sort.BEST):
+        return ""
+    given = asked.copy()
+    given["in"] = group.kind
+    given.pop("below", None)
+    if query.kind and group.below is not None:
+        given["below"] = str(group.below)
+    return f"?{given.urlencode()}"
+
+
+def _hit(row: Any, query: Query, place: Place, names: Names) -> Hit:
+    if isinstance(row, Message):
+        return _message(row, query, place, names)
+    return _note(row, query, place) if isinstance(row, Note) else _version(row, query)
+
+
+def _message(row: Message, query: Query, place: Place, names: Names) -> Hit:
+    text = plain(clean(row.text), names)
+    path = paths.messages_path(place.workspace.slug, row.channel.slack_id)
+    return Hit(
+        f"{path}?around={row.ts}#msg-{row.ts}",
+        f"#{row.channel.name}",
+        row.micros,
+        row.author_name,
+        snippet(text, query.terms),
+        text,
+        is_private=not row.channel.is_public,
+    )
+
+
+def _version(row: MemoryVersion, query: Query) -> Hit:
+    memory = row.memory
+    is_current = memory.current_id == row.pk
+    return Hit(
+        paths.card_path(memory) if is_current else reverse("versions-detail", args=[row.pk]),
+        f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
+        row.created_at,
+        name_of(row.author) if row.is_persons else "",
+        snippet(clean(row.content), query.terms),
+        row.content,
+        is_private=memory.channel is not None and not memory.channel.is_public,
+        shape=shape_of(row),
+        number=row.number,
+    )
+
+
+def _note(row: Note, query: Query, place: Place) -> Hit:
+    path = reverse("notes-index", args=[place.workspace.slug])
+    tags = f" ({', '.join(row.tags)})" if row.tags else ""
+    text = row.content if row.content.startswith(row.title[:20]) else f"{row.title}: {row.content}"
+    return Hit(
+        f"{path}?{urlencode({'q': row.title})}#note-{row.pk}",
+        str(row.channel) if row.channel else _("whole workspace"),
+        row.created_at,
+        name_of(row.author),
+        snippet(clean(text + tags), query.terms),
+        row.content,
+        is_private=row.channel is not None and not row.channel.is_public,
+    )

@@ -1,0 +1,77 @@
+"""How far a reader has caught up: what the navigation counts, and what Catch up starts from."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from memories.models import Channel, Memory, Reader, Workspace
+from memories.rules.catch_up import is_quiet
+from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.slacktime import to_micros
+
+TEXTS = ("content", "trigger", "put_back", "kept")
+
+
+@dataclass(frozen=True)
+class NavChannel:
+    """``new`` counts the versions since the one that was last seen."""
+
+    channel: Channel
+    new: int
+
+
+@dataclass
+class NavChannels:
+    """The channels by how much they are to this reader."""
+
+    loud: list[NavChannel] = field(default_factory=list)
+    quiet: list[NavChannel] = field(default_factory=list)
+    archived: list[NavChannel] = field(default_factory=list)
+
+
+def followed(workspace: Workspace, reader: Reader) -> list[Memory]:
+    """What a reader catches up with, newest first: of each channel they may read the long-term
+    memory, or the short-term one as long as there is no other, and the workspace's own. One query,
+    which reads no texts."""
+    found = (
+        Memory.objects.visible_to(reader)
+        .filter(workspace=workspace, current__isnull=False)
+        .exclude(scope=MemoryScope.THREAD)
+        .exclude(scope=MemoryScope.WORKSPACE, memory_type=MemoryType.SHORT_TERM)
+        .with_mark(reader.user_id)
+        .select_related("current")
+        .defer(*(f"current__{name}" for name in TEXTS))
+        .order_by("-memory_type")  # of two, the long-term memory comes last and stays
+    )
+    by_place = {memory.channel_id: memory for memory in found}
+    return sorted(by_place.values(), key=key_of, reverse=True)
+
+
+def key_of(memory: Memory) -> tuple[int, int]:
+    """Where it stands among the others: the end of the period that its text covers, or when a
+    person wrote it."""
+    current = memory.current
+    if current is None:
+        return 0, memory.pk
+    is_dated = current.until_us and not current.is_persons
+    return current.until_us if is_dated else to_micros(current.created_at), memory.pk
+
+
+def nav_channels(
+    channels: Iterable[Channel], memories: Iterable[Memory], now: datetime
+) -> NavChannels:
+    """No query. Where nothing is loud nothing is folded."""
+    by_channel = {memory.channel_id: memory for memory in memories}
+    nav = NavChannels()
+    for channel in channels:
+        memory = by_channel.get(channel.pk)
+        new = memory.news if memory else 0
+        latest_us = key_of(memory)[0] if memory else 0
+        if channel.is_archived:
+            group = nav.archived
+        else:
+            group = nav.quiet if is_quiet(new, latest_us, now) else nav.loud
+        group.append(NavChannel(channel, new))
+    if not nav.loud:
+        nav.loud, nav.quiet = nav.quiet, []
+    return nav

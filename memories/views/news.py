@@ -1,0 +1,228 @@
+"""What is new to a reader, as Catch up shows it: one entry a memory, and what deserves a look.
+
+However many entries there are, it takes the same number of queries.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from django.db.models import Count, F, OuterRef, Q, Subquery, Value
+from django.db.models.functions import Coalesce
+from django.urls import reverse
+
+from memories.models import Generation, Memory, MemoryVersion, Message, Seen
+from memories.rules.catch_up import Since, loses_much, news
+from memories.rules.compare import Kind, Row
+from memories.rules.invisible import marked
+from memories.rules.slacktime import from_micros, to_micros
+from memories.views.access import Place
+from memories.views.shown import ShownLine, ShownVersion, show, with_origin
+
+
+@dataclass(frozen=True)
+class Came:
+    """A line that is new, or reads otherwise than before; ``line`` has its sources."""
+
+    row: Row
+    line: ShownLine | None
+
+
+@dataclass
+class Entry:
+    """A memory whose text changed: ``version`` is the current one, ``base`` the one it is held
+    against, None when the reader saw none. ``is_folded``: just marked, so one line tells of it."""
+
+    memory: Memory
+    version: MemoryVersion
+    base: MemoryVersion | None
+    is_folded: bool = False
+    shown: ShownVersion | None = None
+    messages: int = 0
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        return news(self.base.content if self.base else "", self.version.content)
+
+    @property
+    def came(self) -> list[Came]:
+        lines = {line.text: line for line in self.shown.lines} if self.shown else {}
+        rows = (row for row in self.rows if row.kind is not Kind.REMOVED)
+        return [Came(row, lines.get(marked(row.after))) for row in rows]
+
+    @property
+    def gone(self) -> list[Row]:
+        """What is not there any more in the words that it had."""
+        return [row for row in self.rows if row.kind is not Kind.ADDED]
+
+    @property
+    def loses_much(self) -> bool:
+        return self.base is not None and loses_much(self.base.content, self.rows)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Something that a person should see: ``what`` is put_back, lost, proposal or quarantine, with
+    its number of lines where they count."""
+
+    what: str
+    href: str
+    memory: Memory | None = None
+    n: int = 0
+
+
+@dataclass
+class Catalogue:
+    """All that changed, newest first; ``digest`` is the workspace's own."""
+
+    entries: list[Entry] = field(default_factory=list)
+    digest: Entry | None = None
+
+    @property
+    def all(self) -> list[Entry]:
+        return [*([self.digest] if self.digest else []), *self.entries]
+
+
+def catalogue(place: Place, since: Since, folded: int | None = None) -> Catalogue:
+    """What changed since then, and what was ``folded`` (the key of a memory) a moment ago."""
+    found = Catalogue()
+    changed = [one for one in place.memories if one.pk == folded or _has_changed(one, since)]
+    for entry in entries_of(changed, place, since, folded):
+        if entry.memory.channel_id is None:
+            found.digest = entry
+        else:
+            found.entries.append(entry)
+    return found
+
+
+def _has_changed(memory: Memory, since: Since) -> bool:
+    if since.us is None:
+        return memory.news > 0
+    return memory.current is not None and to_micros(memory.current.created_at) > since.us
+
+
+def entries_of(
+    memories: Sequence[Memory], place: Place, since: Since, folded: int | None = None
+) -> list[Entry]:
+    """Two queries: which versions they are held against, and the texts."""
+    bases = _bases(memories, place, since)
+    wanted = {memory.current_id for memory in memories} | set(bases.values())
+    versions = {
+        version.pk: version
+        for version in with_origin(
+            MemoryVersion.objects.filter(pk__in=[pk for pk in wanted if pk is not None])
+        )
+    }
+    return [
+        Entry(
+            memory,
+            versions[memory.current_id or 0],
+            versions.get(bases.get(memory.pk) or 0),
+            is_folded=memory.pk == folded and not memory.news,
+        )
+        for memory in memories
+        if memory.current_id in versions  # a text may be withdrawn at any moment
+    ]
+
+
+def _bases(memories: Sequence[Memory], place: Place, since: Since) -> dict[int, int | None]:
+    """By memory, the version that this reader saw last, or could read then. One that they may not
+    read any more is passed over for the one before it."""
+    versions = (
+        MemoryVersion.objects.visible_to(place.reader)
+        .saying_something()
+        .filter(memory=OuterRef("pk"))
+    )
+    if since.us is None:
+        seen = versions.filter(number__lte=OuterRef("seen")).order_by("-number")
+    else:
+        seen = versions.filter(created_at__lte=from_micros(since.us))
+        seen = seen.order_by("-until_us", "-number")
+    rows = Memory.objects.filter(pk__in=[memory.pk for memory in memories])
+    rows = rows.with_mark(place.reader.user_id).annotate(base=Subquery(seen.values("pk")[:1]))
+    return dict(rows.values_list("pk", "base"))  # type: ignore[misc]
+
+
+def fill(entries: Iterable[Entry], place: Place, since: Since) -> None:
+    """What only those on a page need: lines with sources, and how much was said. Three queries."""
+    found = list(entries)
+    if not found:
+        return
+    shown = show([entry.version for entry in found], place)
+    said = _said(found, place, since)
+    for entry, one in zip(found, shown, strict=True):
+        entry.shown = one
+        entry.messages = said.get(entry.memory.channel_id, 0)
+
+
+def _said(entries: Iterable[Entry], place: Place, since: Since) -> dict[int | None, int]:
+    """By channel, the messages behind the period that the base covers, or since the moment."""
+    later = Q(pk__in=[])
+    for entry in entries:
+        covered_us = entry.base.until_us if entry.base else 0
+        after_us = covered_us if since.us is None else since.us
+        later |= Q(channel=entry.memory.channel_id, micros__gt=after_us)
+    messages = Message.objects.visible_to(place.reader).filter(
+        later, state=Message.State.LIVE, is_notice=False
+    )
+    counted = messages.order_by().values("channel").annotate(n=Count("pk"))
+    return dict(counted.values_list("channel", "n"))
+
+
+def looks_of(found: Catalogue, place: Place, since: Since) -> list[Look]:
+    """What to look at before reading on; three queries."""
+    looks = _put_back(found.all, place, since)
+    for entry in found.all:
+        if entry.base is not None and entry.loses_much:
+            href = reverse("versions-compare", args=[entry.base.pk, entry.version.pk])
+            gone = sum(row.kind is Kind.REMOVED for row in entry.rows)
+            looks.append(Look("lost", href, entry.version.memory, gone))
+    looks += _proposed(place)
+    if place.can_edit and place.held_back:
+        href = reverse("quarantine-index", args=[place.workspace.slug])
+        looks.append(Look("quarantine", href, n=place.held_back))
+    return looks
+
+
+def _put_back(entries: Sequence[Entry], place: Place, since: Since) -> list[Look]:
+    """Lines of people that a model had lost since then; of what was never seen, in the current
+    version. The newest version of each memory tells."""
+    by_key = {entry.memory.pk: entry.version.memory for entry in entries if not entry.is_folded}
+    mark = Seen.objects.filter(memory=OuterRef("memory"), user=place.reader.user_id)
+    versions = (
+        MemoryVersion.objects.visible_to(place.reader)
+        .filter(memory__in=list(by_key))
+        .exclude(put_back=[])
+        .annotate(seen=Coalesce(Subquery(mark.values("number")), Value(0)))
+    )
+    if since.us is None:
+        is_new = Q(seen__gt=0, number__gt=F("seen")) | Q(seen=0, current_of__isnull=False)
+    else:
+        is_new = Q(created_at__gt=from_micros(since.us))
+    rows = versions.filter(is_new).order_by("number").values_list("memory", "pk", "put_back")
+    newest = {
+        memory: Look(
+            "put_back", reverse("versions-detail", args=[pk]), by_key[memory], len(put_back)
+        )
+        for memory, pk, put_back in rows
+    }
+    return list(newest.values())
+
+
+def _proposed(place: Place) -> list[Look]:
+    """Shorter texts that wait for a person's word, over the text that stands now."""
+    not_for_all = Q(read__version__audience__in=("members", "nobody"))
+    waiting = (
+        Generation.objects.visible_to(place.reader)
+        .of_workspace(place.workspace)
+        .proposed()
+        .filter(base=F("memory__current"))
+        .exclude(not_for_all)
+        .with_memory()
+        .order_by("memory", "-pk")
+    )
+    by_memory = {generation.memory_id: generation.memory for generation in waiting}
+    return [
+        Look("proposal", reverse("proposals-detail", args=[key]), memory)
+        for key, memory in by_memory.items()
+    ]

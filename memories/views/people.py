@@ -1,0 +1,156 @@
+"""Who may do what in a workspace, for its admins: roles given and taken, on the record."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Page, Paginator
+from django.db.models import Prefetch, Q, QuerySet
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memories.models import Member, Person, RoleRefused, User
+from memories.pipeline import operators
+from memories.rules.roles import LAST_ADMIN, LAST_OPERATOR, SELF
+from memories.views.access import (
+    Place,
+    UserRequest,
+    must_administer,
+    number_or_none,
+    open_workspace,
+)
+from memories.views.pages import render_page
+
+ON_A_PAGE = 50
+WHY: dict[str, Promise] = {
+    SELF: gettext_lazy("Nobody raises themselves: another admin can do that."),
+    LAST_ADMIN: gettext_lazy(
+        "This is the last admin of the workspace. Make somebody else an admin first."
+    ),
+    LAST_OPERATOR: gettext_lazy("This is the last operator. Make somebody else an operator first."),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """An account, the people in Slack that it is, and its role: by a row here, else by Slack."""
+
+    user: User
+    people: list[Person]
+    given: str
+    role: str
+
+    @property
+    def role_name(self) -> str:
+        return str(Member.Role(self.role).label) if self.role else _("none")
+
+
+@login_required
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """POST ``do``: ``role`` gives an account (``user``, or ``name`` for one that is not listed) its
+    ``role``; ``appoint`` and ``dismiss``, for operators, make it one of them or not."""
+    place = open_workspace(request, slug)
+    must_administer(place)
+    if request.method != "POST":
+        return _page(request, place)
+    wrong = _change(request, place)
+    if wrong:
+        return _page(request, place, wrong=wrong, status=422)
+    again = {key: value for key in ("q", "page") if (value := request.POST.get(key, ""))}
+    path = reverse("people-index", args=[slug])
+    return redirect(f"{path}?{urlencode(again)}" if again else path)
+
+
+def _change(request: UserRequest, place: Place) -> str:
+    """Do what is asked; returns why not, "" when it is done."""
+    do, role = request.POST.get("do", "role"), request.POST.get("role", "")
+    if do not in ("role", "appoint", "dismiss") or role not in ("", *Member.Role.values):
+        raise Http404
+    if do != "role" and not place.reader.is_operator:
+        raise Http404
+    user = _asked_for(request, place)
+    if user is None:
+        return _("No account has this name.")
+    if do == "appoint" and not user.is_active:
+        raise Http404
+    name = user.get_username()
+    try:
+        if do == "role":
+            changed = place.workspace.give_role(user, role, by=request.user)
+        elif do == "appoint":
+            changed = operators.appoint(user, by=request.user)
+        else:
+            changed = operators.dismiss(user, by=request.user)
+    except RoleRefused as refused:
+        return str(WHY[refused.why])
+    said = _("Saved: %(name)s.") % {"name": name} if changed else _("Nothing was different.")
+    toasts.success(request, said)
+    return ""
+
+
+def _asked_for(request: UserRequest, place: Place) -> User | None:
+    """By its key among those who are listed, or by its exact name among all: 404 for the first."""
+    if "name" in request.POST:
+        return User.objects.filter(username=request.POST["name"].strip()).first()
+    key = number_or_none(request.POST.get("user", ""))
+    found = _accounts(place).filter(pk=key).first() if key is not None else None
+    if found is None:
+        raise Http404
+    return found
+
+
+def _page(
+    request: UserRequest, place: Place, *, wrong: str = "", status: int = 200
+) -> HttpResponse:
+    asked = request.POST if request.method == "POST" else request.GET
+    query = asked.get("q", "").strip()
+    found = _accounts(place)
+    if query:
+        people = place.workspace.people.filter(name__icontains=query).values("user")
+        found = found.filter(Q(username__icontains=query) | Q(pk__in=people))
+    page: Page[User] = Paginator(_with_roles(found, place), ON_A_PAGE).get_page(asked.get("page"))
+    context: dict[str, Any] = {
+        "place": place,
+        "page": page,
+        "rows": [_row(user) for user in page],
+        "roles": Member.Role.choices,
+        "query": query,
+        "wrong": wrong,
+        "name": asked.get("name", "") if wrong else "",
+    }
+    return render_page(request, "people/index.html", context, status=status)
+
+
+def _accounts(place: Place) -> QuerySet[User]:
+    """Those who are somebody here; an operator sees the other operators too."""
+    members = place.workspace.members.values("user")
+    people = place.workspace.people.exclude(user=None).values("user")
+    mine = Q(pk__in=members) | Q(pk__in=people)
+    if place.reader.is_operator:
+        mine |= Q(is_superuser=True)
+    return User.objects.filter(mine).order_by("username")
+
+
+def _with_roles(users: QuerySet[User], place: Place) -> QuerySet[User]:
+    here = place.workspace
+    return users.prefetch_related(
+        Prefetch("memberships", Member.objects.filter(workspace=here), to_attr="roles_here"),
+        Prefetch("people", Person.objects.filter(workspace=here), to_attr="people_here"),
+    )
+
+
+def _row(user: Any) -> Row:
+    """The same as `Workspace.role_of` without an operator's rights, from what was fetched."""
+    given = next((member.role for member in user.roles_here), "")
+    people = [person for person in user.people_here if not person.is_deleted]
+    is_full = any(
+        not (person.is_guest or person.is_external or person.is_placeholder) for person in people
+    )
+    by_slack = Member.Role.MEMBER if is_full else Member.Role.GUEST if people else ""
+    return Row(user, user.people_here, given, given or by_slack)

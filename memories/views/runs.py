@@ -1,0 +1,214 @@
+"""Jobs as pages show them: what each does now, since when, why, and what helps.
+
+However many are shown, it takes two queries: one for the rows, one for what they cost.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Case, Exists, IntegerField, OuterRef, Q, Value, When
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from memories.models import Generation, MemoryVersion, QuarantinedLine
+from memories.models.turns import GenerationQuerySet
+from memories.pipeline.costs import Sums, of_generations
+from memories.pipeline.operate import wait_of
+from memories.rules.faults import MOST_ATTEMPTS
+from memories.rules.waits import Status, Wait, status_of
+from memories.views.access import Place
+
+State = Generation.State
+OVER = (State.DONE, State.SUPERSEDED, State.REJECTED, State.CANCELLED)
+OPEN = (*Generation.UNFINISHED, State.PROPOSED)
+
+WORDS: dict[Status, str | Promise] = {
+    Status.QUEUED: _("queued"),
+    Status.RUNNING: _("running"),
+    Status.WAITING: _("waiting"),
+    Status.PAUSED: _("paused"),
+    Status.DONE: _("done"),
+    Status.DONE_WITH_ERRORS: _("done with errors"),
+    Status.FAILED: _("failed"),
+    Status.CANCELLED: _("cancelled"),
+    Status.REPLACED: _("replaced by a newer job"),
+}
+SHAPES = {
+    Status.QUEUED: "knot-provisional",
+    Status.RUNNING: "knot-model",
+    Status.WAITING: "clock",
+    Status.PAUSED: "pause",
+    Status.DONE: "check",
+    Status.DONE_WITH_ERRORS: "alert",
+    Status.FAILED: "failed",
+    Status.CANCELLED: "cancelled",
+    Status.REPLACED: "restore",
+}
+WAITS: dict[Wait, str | Promise] = {
+    Wait.TURN: _("a worker takes it next"),
+    Wait.NO_WORKER: _("its worker is gone, another one takes it up"),
+    Wait.LATER: _("it is tried again"),
+    Wait.CAP: _("a cap is reached"),
+    Wait.ENDPOINT: _("the model takes no calls now"),
+    Wait.BACKFILL: _("its backfill does not run"),
+    Wait.PERSON: _("a person has to accept or reject its text"),
+}
+_PROVIDER = _("See how the model's provider does, then retry.")
+_OTHER_MODEL = _("Retry; when it comes back, take another model.")
+FIXES: dict[str, str | Promise] = {
+    "server_error": _PROVIDER,
+    "connection": _PROVIDER,
+    "timeout": _PROVIDER,
+    "malformed": _PROVIDER,
+    "bad_request": _("Correct the model's name or address on the server, then retry."),
+    "context_too_long": _("Take a model that reads longer texts, then retry."),
+    "length": _("Allow longer memories in the settings, then retry."),
+    "content_filter": _("Take another model, then retry."),
+    "refusal": _("Take another model, then retry."),
+    "quarantined": _("Look at the lines in the quarantine; retry asks the model anew."),
+    "gave_no_answer": _("See in the server's log why the worker ended, then retry."),
+    "not_closed": _("See in the server's log why the worker ended, then retry."),
+    "unexpected": _("See the server's log, then retry."),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """``until``: not before then. ``sums`` None: no model was asked."""
+
+    generation: Any
+    status: Status
+    wait: Wait | None
+    until: datetime | None
+    sums: Sums | None
+
+    @property
+    def pk(self) -> int:
+        return int(self.generation.pk)
+
+    @property
+    def is_readable(self) -> bool:
+        return bool(self.generation.is_readable)
+
+    @property
+    def word(self) -> str | Promise:
+        return WORDS[self.status]
+
+    @property
+    def shape(self) -> str:
+        return SHAPES[self.status]
+
+    @property
+    def why(self) -> str | Promise:
+        """What it waits for; a job that runs waits for nothing."""
+        return WAITS.get(self.wait, "") if self.wait and self.status != Status.RUNNING else ""
+
+    @property
+    def fault(self) -> str:
+        """Why it failed or waits; what went wrong before it was offered again is over."""
+        tells = self.status is Status.FAILED or self.wait in (Wait.LATER, Wait.CAP)
+        return str(self.generation.fault) if tells else ""
+
+    @property
+    def fix(self) -> str | Promise:
+        return FIXES.get(self.generation.fault, _OTHER_MODEL)
+
+    @property
+    def tokens(self) -> int:
+        return int(self.generation.prompt_tokens + self.generation.completion_tokens)
+
+    @property
+    def most_attempts(self) -> int:
+        return MOST_ATTEMPTS
+
+    @property
+    def is_active(self) -> bool:
+        """Something may happen to it at any moment."""
+        return self.status in (Status.RUNNING, Status.QUEUED)
+
+    @property
+    def is_over(self) -> bool:
+        return self.generation.state in (*OVER, State.DEAD)
+
+    @property
+    def may_retry(self) -> bool:
+        return self.generation.state in (State.DEAD, State.CANCELLED)
+
+    @property
+    def may_cancel(self) -> bool:
+        return bool(self.generation.state == State.WAITING)
+
+    @property
+    def mark(self) -> tuple[Any, ...]:
+        """Another one: the page looks otherwise."""
+        g = self.generation
+        return (
+            g.pk,
+            self.status,
+            self.wait,
+            g.attempts,
+            g.fault,
+            self.until,
+            self.tokens,
+            self.sums,
+        )
+
+
+def rows_of(place: Place) -> GenerationQuerySet:
+    """The workspace's jobs, as far as the reader is shown them."""
+    lines = QuarantinedLine.objects.filter(generation=OuterRef("pk"))
+    partly = MemoryVersion.objects.filter(generation=OuterRef("pk"), trigger__left_out__gt=0)
+    held = Exists(lines) | Exists(partly)
+    return (
+        Generation.objects.of_workspace(place.workspace)
+        .shown_to(place.reader)
+        .select_related("memory__channel", "memory__workspace", "backfill")
+        .annotate(has_errors=Case(When(held, then=Value(True)), default=Value(False)))
+    )
+
+
+def failed(rows: GenerationQuerySet) -> GenerationQuerySet:
+    return rows.filter(state=State.DEAD).order_by("-pk")
+
+
+def going_on(rows: GenerationQuerySet) -> GenerationQuerySet:
+    """What runs first, then what waits, oldest first."""
+    rank = Case(
+        When(state__in=(State.CLAIMED, State.REPLIED), then=Value(0)),
+        default=Value(1),
+        output_field=IntegerField(),
+    )
+    return rows.filter(state__in=OPEN).annotate(rank=rank).order_by("rank", "pk")
+
+
+def over(rows: GenerationQuerySet, before: int | None) -> GenerationQuerySet:
+    older = Q() if before is None else Q(pk__lt=before)
+    return rows.filter(older, state__in=OVER).order_by("-pk")
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Whether the model's endpoint takes calls, and until when it takes none (None: nobody knows)."""
+
+    is_closed: bool = False
+    until: datetime | None = None
+
+
+def runs(found: Iterable[Any], now: datetime, closed: Closed) -> list[Run]:
+    """In the order given."""
+    generations = list(found)
+    costs = of_generations([generation.pk for generation in generations])
+    return [_run(one, now, closed, costs.get(one.pk)) for one in generations]
+
+
+def _run(generation: Any, now: datetime, closed: Closed, sums: Sums | None) -> Run:
+    wait = wait_of(generation, now, endpoint_closed=closed.is_closed)
+    status = status_of(generation.state, wait, has_errors=generation.has_errors)
+    until = None
+    if wait in (Wait.LATER, Wait.CAP):
+        until = generation.not_before
+    elif wait is Wait.ENDPOINT:
+        until = closed.until
+    return Run(generation, status, wait, until, sums)

@@ -1,0 +1,54 @@
+"""Search: over notes, memories, their older versions, threads and messages."""
+
+import time
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+
+from memories.pipeline import search as index_of
+from memories.pipeline.finding import find
+from memories.rules.search_query import parse, with_fields
+from memories.views.access import UserRequest, open_workspace
+from memories.views.found import filters_of, shown_groups, without_filters
+from memories.views.pages import render_page_or_part
+
+FIELDS = ("in", "channel", "by", "from", "to", "sort")
+
+
+@login_required
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """``?q=`` and the fields of the form; ``?below=`` goes on where the last page ended."""
+    began = time.perf_counter()
+    place = open_workspace(request, slug)
+    typed = request.GET.get("q", "")
+    fields = {name: value for name in FIELDS if (value := request.GET.get(name, "").strip())}
+    query = with_fields(parse(typed), fields)
+    below = _key_or_none(request.GET.get("below", ""))
+    found = find(query, place.workspace, place.reader, place.channels, below=below)
+    groups = shown_groups(found, query, place, request.GET)
+    return render_page_or_part(
+        request,
+        "search/index.html",
+        "search/_results.html",
+        {
+            "place": place,
+            "typed": typed,
+            "fields": fields,
+            "query": query,
+            "found": found,
+            "groups": groups,
+            "total": f"{found.count:,}",
+            "below": below,
+            "seconds": time.perf_counter() - began,
+            "filters": filters_of(query, place),
+            "wider": without_filters(query, request.path),
+            "is_behind": index_of.waits(),
+        },
+    )
+
+
+def _key_or_none(given: str) -> int | None:
+    """A key of the index as an address has it: of nineteen digits, and no larger than a column."""
+    if not (given.isascii() and given.isdigit() and len(given) < 20):
+        return None
+    return min(int(given), 2**63 - 1)

@@ -1,0 +1,59 @@
+"""Deleted notes: looked through, brought back, or purged for good. For editors."""
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from memories.models import Note
+from memories.views.access import UserRequest, must_edit, open_kept_note, open_workspace
+from memories.views.notes import answer_row, must_be_on
+from memories.views.pages import render_page, render_page_or_part
+
+AT_ONCE = 50
+
+
+@login_required
+@require_safe
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """The last deleted one first."""
+    place = open_workspace(request, slug)
+    must_be_on(place)
+    must_edit(place)
+    notes = Note.objects.kept_for(place.reader).filter(workspace=place.workspace).in_trash()
+    found = Paginator(notes.select_related("channel", "deleted_by"), AT_ONCE)
+    page = found.get_page(request.GET.get("page"))
+    return render_page(request, "trash/index.html", {"place": place, "page": page})
+
+
+@login_required
+@require_POST
+def undelete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """Back among the notes, as it was."""
+    place, note = open_kept_note(request, slug, pk)
+    must_be_on(place)
+    must_edit(place)
+    note.undelete()
+    note.refresh_from_db(fields=["deleted_at", "deleted_by"])
+    return answer_row(request, place, note, _("The note is back."))
+
+
+@login_required
+def purge(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """GET asks, in the note's row or on a page; POST takes it away for good, with its versions."""
+    place, note = open_kept_note(request, slug, pk)
+    must_be_on(place)
+    must_edit(place)
+    if request.method != "POST":
+        if note.deleted_at is None:
+            return redirect("notes-detail", slug, pk)
+        context = {"place": place, "note": note}
+        return render_page_or_part(request, "trash/purge.html", "trash/_purge.html", context)
+    if note.purge(by=request.user):
+        toasts.success(request, _("The note is gone for good."))
+    else:
+        toasts.warning(request, _("Nothing was done: the note is not in the trash."))
+    return redirect("trash-index", slug)

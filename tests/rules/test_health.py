@@ -1,0 +1,32 @@
+"""Whether all is well, and what is not, the worst first."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from memories.rules.health import SYNC_LASTS, Ill, Signs, ills
+from tests.factories import MONDAY as NOW
+
+A_SECOND = timedelta(seconds=1)
+WELL = Signs(NOW, timedelta(minutes=3), is_connected=True, synced_at=NOW - SYNC_LASTS)
+
+
+@pytest.mark.parametrize(
+    ("signs", "found"),
+    [
+        ({}, []),
+        ({"worker_at": None}, [Ill.WORKER]),
+        ({"worker_at": NOW - timedelta(minutes=3)}, []),
+        ({"worker_at": NOW - timedelta(minutes=3) - A_SECOND}, [Ill.WORKER]),
+        ({"synced_at": NOW - SYNC_LASTS - A_SECOND}, [Ill.SLACK]),
+        ({"synced_at": NOW - SYNC_LASTS - A_SECOND, "is_connected": False}, []),
+        ({"synced_at": None}, []),
+        ({"synced_at": NOW - timedelta(days=1), "is_stopped": True}, [Ill.STOPPED]),
+        ({"failed_jobs": 1, "worker_at": None, "has_trouble": True}, [*Ill][1:3] + [Ill.JOBS]),
+        ({"failing_channels": 2}, [Ill.CHANNELS]),
+    ],
+)
+def test_ills(signs: dict[str, Any], found: list[Ill]) -> None:
+    assert ills(replace(WELL, **signs), NOW) == found

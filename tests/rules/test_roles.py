@@ -1,0 +1,27 @@
+"""Roles given and taken: a table."""
+
+import pytest
+
+from memories.rules.roles import LAST_ADMIN, SELF, refusal
+
+
+@pytest.mark.parametrize(
+    ("who", "before", "after", "other_admins", "why"),
+    [
+        ("another", "", "admin", 0, ""),
+        ("another", "member", "guest", 0, ""),
+        ("another", "admin", "editor", 1, ""),
+        ("another", "admin", "editor", 0, LAST_ADMIN),
+        ("another", "admin", "", 0, LAST_ADMIN),
+        ("another", "admin", "admin", 0, ""),
+        ("self", "", "member", 5, SELF),
+        ("self", "guest", "member", 5, SELF),
+        ("self", "editor", "admin", 5, SELF),
+        ("self", "admin", "member", 1, ""),
+        ("self", "admin", "member", 0, LAST_ADMIN),
+        ("self", "editor", "editor", 0, ""),
+    ],
+)
+def test_a_change_of_a_role(who: str, before: str, after: str, other_admins: int, why: str) -> None:
+    found = refusal(is_self=who == "self", before=before, after=after, other_admins=other_admins)
+    assert found == why

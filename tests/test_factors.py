@@ -1,0 +1,279 @@
+"""The second factor of a login: asked for, checked, used once, sealed, and on the record."""
+
+import json
+import re
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+from allauth.mfa.models import Authenticator
+from django.contrib import admin
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from memories.models import AuditEvent, User
+from memories.pipeline.backup import LEFT_OUT, back_up, restore
+from memories.rules.sealed import new_key, unseal
+from tests.factories import PASSWORD, MemberFactory, UserFactory, WorkspaceFactory
+from tests.leaks.probes import overhearing, records
+from tests.secondfactors import SECRET, code, code_of, give_factor, password, set_up
+
+pytestmark = pytest.mark.django_db
+
+SECOND = "/factors/authenticate/"
+
+
+@pytest.fixture
+def clock() -> Iterator[Any]:
+    """No half minute ends in the middle of a test."""
+    with time_machine.travel(time.time(), tick=False) as traveller:
+        yield traveller
+
+
+@pytest.fixture
+def alice(db: None) -> User:
+    user: User = UserFactory(username="alice")
+    return user
+
+
+def is_in(client: Client) -> bool:
+    return "_auth_user_id" in client.session
+
+
+def told(action: str) -> list[tuple[str, str, Any]]:
+    rows = AuditEvent.objects.filter(action=action).order_by("pk")
+    return [(event.actor, event.subject, event.details.get("kind")) for event in rows]
+
+
+def test_set_up_asked_for_and_taken_away(
+    clock: Any, client: Client, alice: User, django_capture_on_commit_callbacks: Any
+) -> None:
+    """By the pages alone; nothing of it in logs, in the record or readable in the database."""
+    with overhearing() as heard:
+        password(client, alice)
+        with django_capture_on_commit_callbacks(execute=True):
+            secret, codes = set_up(client)
+        assert len(set(codes)) == 10
+        client.post("/logout/")
+        assert password(client, alice)["Location"] == SECOND
+        assert not is_in(client) and client.get("/settings/").status_code == 302
+        wrong = code(client, "000000" if code_of(secret) != "000000" else "111111")
+        assert "That code is not right" in wrong.content.decode() and not is_in(client)
+        assert code(client, code_of(secret))["Location"] == "/" and is_in(client)
+
+        kept = json.dumps(list(Authenticator.objects.values_list("data", flat=True)))
+        lines = "\n".join([kept, *heard.lines, records()])
+        assert not [word for word in (secret, *codes) if word in lines]
+
+        client.post("/login/again/", {"password": PASSWORD})
+        client.post("/factors/totp/deactivate/")
+        assert not Authenticator.objects.exists()
+    assert told("factor_added") == [
+        ("alice", "alice", "totp"),
+        ("alice", "alice", "recovery_codes"),
+    ]
+    assert told("factor_failed") == [("", "alice", "totp")]
+    assert {kind for _, _, kind in told("factor_removed")} == {"totp", "recovery_codes"}
+    assert AuditEvent.objects.filter(action="login").count() == 2
+
+
+def test_a_code_works_once(clock: Any, client: Client, alice: User) -> None:
+    give_factor(alice)
+    used = code_of()
+    password(client, alice)
+    code(client, used)
+    assert is_in(client)
+    client.post("/logout/")
+    password(client, alice)
+    code(client, used)
+    assert not is_in(client)
+    clock.shift(30)
+    code(client, code_of())
+    assert is_in(client)
+
+
+def test_a_recovery_code_works_once(client: Client, alice: User) -> None:
+    spare = give_factor(alice)[3]
+    password(client, alice)
+    code(client, spare)
+    assert is_in(client)
+    client.post("/logout/")
+    password(client, alice)
+    code(client, spare)
+    assert not is_in(client)
+
+
+def test_who_guesses_too_often_waits(clock: Any, client: Client, alice: User) -> None:
+    give_factor(alice)
+    password(client, alice)
+    right = code_of()
+    for n in range(5):
+        code(client, f"{(int(right) + 1 + n) % 1_000_000:06d}")
+    assert "Too many tries" in code(client, right).content.decode() and not is_in(client)
+
+
+def test_the_admin_is_behind_it_too(clock: Any, client: Client) -> None:
+    boss = UserFactory(username="boss", is_staff=True, is_superuser=True)
+    give_factor(boss)
+    assert client.get("/admin/login/?next=/admin/")["Location"] == "/login/?next=%2Fadmin%2F"
+    posted = client.post("/admin/login/", {"username": "boss", "password": PASSWORD})
+    assert posted.status_code == 302 and not is_in(client)
+    assert password(client, boss, next="/admin/")["Location"] == SECOND
+    assert client.get("/admin/").status_code == 302
+    assert code(client, code_of())["Location"] == "/admin/"
+    assert client.get("/admin/").status_code == 200
+
+
+def test_the_admin_shows_nothing_of_them() -> None:
+    assert Authenticator not in admin.site._registry
+
+
+def test_without_the_keys_nobody_comes_in(
+    clock: Any, client: Client, alice: User, settings: Settings
+) -> None:
+    spare = give_factor(alice)[0]
+    row = Authenticator.objects.get(type="totp")
+    assert unseal(row.data["secret"], settings.MEMORYHUB_KEYS) == SECRET
+    settings.MEMORYHUB_KEYS = [new_key()]
+    password(client, alice)
+    for given in (code_of(), spare, "", code_of("A" * 8)):
+        answer = code(client, given)
+        assert answer.status_code == 200 and not is_in(client)
+    assert "lacks the key" in code(client, code_of()).content.decode()
+
+
+def test_new_keys(
+    clock: Any,
+    client: Client,
+    alice: User,
+    settings: Settings,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spare = give_factor(alice)[0]
+    newer = new_key()
+    settings.MEMORYHUB_KEYS = [newer, *settings.MEMORYHUB_KEYS]
+    for said in ("2 sealed again, 0 sealed", "0 sealed again, 2 sealed"):
+        call_command("rotate_keys")
+        assert capsys.readouterr().out.startswith(said)
+    settings.MEMORYHUB_KEYS = [newer]
+    password(client, alice)
+    code(client, spare)
+    assert is_in(client)
+    settings.MEMORYHUB_KEYS = [new_key()]
+    with pytest.raises(CommandError, match="second factor of alice"):
+        call_command("rotate_keys")
+
+
+def test_an_operator_takes_it_away(
+    client: Client, alice: User, capsys: pytest.CaptureFixture[str]
+) -> None:
+    give_factor(alice)
+    give_factor(UserFactory())
+    call_command("mfa_reset", "alice")
+    assert capsys.readouterr().out == "Removed of alice: recovery_codes, totp.\n"
+    assert Authenticator.objects.exclude(user=alice).count() == 2
+    event = AuditEvent.objects.get(action="factors_reset")
+    assert (event.actor, event.subject) == ("", "alice")
+    call_command("mfa_reset", "alice")
+    assert "Nothing was changed" in capsys.readouterr().out
+    password(client, alice)
+    assert is_in(client)
+    with pytest.raises(CommandError, match="There is no account 'bob'"):
+        call_command("mfa_reset", "bob")
+
+
+def test_what_changes_them_asks_again_who_it_is(client: Client, alice: User) -> None:
+    give_factor(alice)
+    mine = Authenticator.objects.create(
+        user=alice, type="webauthn", data={"name": "mine", "credential": {}}
+    )
+    client.force_login(alice)
+    for path in (
+        "totp/deactivate/",
+        "recovery-codes/",
+        "recovery-codes/generate/",
+        "recovery-codes/download/",
+        "webauthn/add/",
+        f"webauthn/keys/{mine.pk}/remove/",
+        f"webauthn/keys/{mine.pk}/edit/",
+    ):
+        for answer in (client.get(f"/factors/{path}"), client.post(f"/factors/{path}")):
+            if answer.status_code != 405:
+                assert answer["Location"].startswith("/login/again/"), path
+    assert Authenticator.objects.filter(user=alice).count() == 3
+
+
+def test_anothers_key_is_not_there(client: Client, alice: User) -> None:
+    theirs = Authenticator.objects.create(
+        user=UserFactory(), type="webauthn", data={"name": "theirs", "credential": {}}
+    )
+    client.force_login(alice)
+    client.post("/login/again/", {"password": PASSWORD})
+    for what in ("remove", "edit"):
+        assert client.post(f"/factors/webauthn/keys/{theirs.pk}/{what}/").status_code == 404
+    assert "theirs" not in client.get("/factors/webauthn/").content.decode()
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_pages_are_ours_and_have_nothing_inline(
+    client: Client, alice: User, language: str
+) -> None:
+    client.cookies["django_language"] = language
+    client.force_login(alice)
+    client.post("/login/again/", {"password": PASSWORD})
+    shown = [client.get("/factors/totp/activate/")]
+    give_factor(alice)
+    paths = ["", "totp/deactivate/", "recovery-codes/", "recovery-codes/generate/"]
+    paths += ["webauthn/", "webauthn/add/", "reauthenticate/"]
+    shown += [client.get(f"/factors/{path}") for path in paths]
+    shown.append(client.get("/login/again/"))
+    client.post("/logout/")
+    password(client, alice)
+    shown.append(client.get(SECOND))
+    for answer in shown:
+        page = answer.content.decode()
+        assert answer.status_code == 200
+        assert "Memory Hub" in page and f'<html lang="{language}"' in page
+        assert " style=" not in page and "<style" not in page and " onclick=" not in page
+        for script in re.findall(r"<script[^>]*>", page):
+            assert "src=" in script or 'type="application/json"' in script
+        assert "unsafe" not in answer["Content-Security-Policy"]
+
+
+def test_a_bundle_leaves_them_out(alice: User, tmp_path: Path) -> None:
+    workspace = WorkspaceFactory(slug="team")
+    MemberFactory(workspace=workspace, user=alice, role="admin")
+    give_factor(alice)
+    kept = [
+        word
+        for data in Authenticator.objects.values_list("data", flat=True)
+        for word in data.values()
+    ]
+    path = tmp_path / "team.zip"
+    call_command("export", "--workspace", "team", "--as", "alice", str(path))
+    with zipfile.ZipFile(path) as file:
+        held = b"".join(file.read(name) for name in file.namelist()).decode()
+    assert "alice" in held
+    assert not [word for word in kept if isinstance(word, str) and word in held]
+    assert "totp" not in held and "recovery_codes" not in held
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_backup_keeps_them(client: Client, tmp_path: Path) -> None:
+    alice = UserFactory(username="alice")
+    spare = give_factor(alice)[0]
+    path = tmp_path / "today.zip"
+    back_up(path, timezone.now())
+    assert "mfa_authenticator" not in LEFT_OUT
+    Authenticator.objects.all().delete()
+    restore(path, timezone.now(), replace=True)
+    assert Authenticator.objects.count() == 2
+    password(client, alice)
+    code(client, spare)
+    assert is_in(client)

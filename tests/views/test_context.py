@@ -1,0 +1,213 @@
+"""The context preview: exactly what `manage.py context` prints, with what each stretch is and takes."""
+
+import html
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memories.models import Endpoint, Memory, MemoryVersion
+from memories.rules.memory import MemoryType
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    NoteFactory,
+    make_channel_memory,
+    make_reply,
+    make_thread_memory,
+    make_version,
+    make_workspace_memory,
+)
+from tests.views.conftest import Cast
+
+AT = "2026-01-06T09:00:00Z"
+
+
+@pytest.fixture
+def full(cast: Cast) -> Cast:
+    """A piece of each kind; among the words some that HTML would take for its own."""
+    make_workspace_memory(workspace=cast.workspace, texts=["- the team <ships> & 出荷する"])
+    short = MemoryType.SHORT_TERM
+    make_channel_memory(channel=cast.private, memory_type=short, texts=["- pay", "- pay rise"])
+    for channel in (None, cast.public, cast.private):
+        NoteFactory(workspace=cast.workspace, channel=channel, content="# not a heading")
+    root = MessageFactory(channel=cast.public, author=cast.author, at=MONDAY + timedelta(hours=1))
+    make_reply(root=root, author=cast.author, at=MONDAY + timedelta(hours=2), text="</pre> 'x'")
+    make_thread_memory(channel=cast.public, thread_ts=root.ts, texts=["- a thread"])
+    cast.messages.append(root)
+    return cast
+
+
+def get(cast: Cast, query: str = "", name: str = "member", rest: str = "") -> str:
+    response = cast.clients[name].get(cast.path(f"context/{rest}{query}"))
+    assert response.status_code == 200, response.status_code
+    content: str = response.content.decode()
+    return content
+
+
+def shown(page: str) -> str:
+    """The text, as a browser would read it from the page."""
+    return "\n\n".join(
+        html.unescape(one) for one in re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.S)
+    )
+
+
+def numbers(page: str) -> tuple[list[int], int]:
+    """Tokens of the rows of the legend, and their sum as it is told."""
+    rows = re.findall(r"</th><td>[\d,]*</td><td>([\d,]+)</td>", page)
+    told = re.search(r'id="sum">([\d,]+)<', page)
+    assert told is not None
+    return [int(row.replace(",", "")) for row in rows], int(told[1].replace(",", ""))
+
+
+def each_stretch(page: str) -> int:
+    """All tokens that stand at stretches of the text."""
+    return sum(int(n) for n in re.findall(r"<p class=\"facts\"><span>(\d+) tokens?</span>", page))
+
+
+@pytest.mark.parametrize("name", ["member", "insider", "guest", "editor"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"channel": "C0PUBLIC"},
+        {"channel": "launch", "budget": "60"},
+        {"channel": "C0PUBLIC", "budget": "1"},
+        {"channel": "C0PUBLIC", "thread": "ROOT"},
+        {"channel": "C0PUBLIC", "at": AT},
+        {"at": "2026-01-05T09:03:00+09:00", "channel": "#launch", "budget": "100000"},
+    ],
+    ids=lambda asked: " ".join(asked) or "workspace",
+)
+def test_the_text_is_what_the_command_prints(
+    full: Cast, capsys: Any, name: str, asked: dict[str, str]
+) -> None:
+    asked = {key: full.messages[-1].ts if v == "ROOT" else v for key, v in asked.items()}
+    words = [word for key, value in asked.items() for word in (f"--{key}", value)]
+    capsys.readouterr()
+    call_command("context", "--workspace", "team", "--as", name, *words)
+    printed = capsys.readouterr().out
+    client = full.clients[name]
+    file = client.get(full.path("context/download/"), asked)
+    assert file.content.decode() == printed
+    assert file["Content-Type"] == "text/plain; charset=utf-8"
+    page = client.get(full.path("context/"), asked).content.decode()
+    assert f"{shown(page)}\n" == printed
+    rows, told = numbers(page)
+    assert sum(rows) == told == each_stretch(page)
+
+
+def test_looking_changes_nothing(full: Cast) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        for rest in ("", "download/"):
+            for query in ("", "?channel=C0PUBLIC&budget=20", "?channel=C0NOWHERE", "?at=soon"):
+                full.clients["insider"].get(full.path(f"context/{rest}{query}"))
+    writes = ("INSERT", "UPDATE", "DELETE", "REPLACE")
+    assert [q["sql"] for q in asked if q["sql"].lstrip("( ").upper().startswith(writes)] == []
+    assert full.clients["insider"].post(full.path("context/")).status_code == 405
+
+
+def test_each_section_leads_to_its_version(full: Cast) -> None:
+    page = get(full, f"?channel=C0PRIVATE&thread={full.messages[0].ts}", name="insider")
+    history = Memory.objects.get(channel=full.private, memory_type=MemoryType.SHORT_TERM)
+    for version in history.versions.all():
+        assert f'href="/v/{version.pk}/"' in page
+    current = MemoryVersion.objects.filter(memory__memory_type=MemoryType.LONG_TERM).exclude(
+        memory__current=None
+    )
+    assert all(f'href="/v/{v.pk}/"' in page for v in current if v.memory.current_id == v.pk)
+    ts = full.messages[-1].ts
+    page = get(full, f"?channel=C0PUBLIC&thread={ts}")
+    thread = Memory.objects.get(thread_ts=ts)
+    assert f'href="/v/{thread.current_id}/"' in page and f"/t/{ts}/" in page
+
+
+def test_what_is_left_out_is_said_with_its_reason(full: Cast) -> None:
+    page = get(full, "?channel=C0PRIVATE&budget=20", name="insider")
+    assert "Left out" in page and "piece: over the budget" in page
+    assert "Long-term memory, #launch" in page
+    assert "Over the budget" in get(full, "?channel=C0PUBLIC&budget=1")
+    assert "Free:" in get(full, "?channel=C0PUBLIC&budget=90000")
+
+
+def test_the_reserve_is_what_the_model_counted_beyond_our_estimate(full: Cast) -> None:
+    assert "Reserve" not in get(full)
+    Endpoint.objects.create(fingerprint="f", name="tiny", worst_ratio=1.5)
+    page = get(full, "?budget=5000")
+    _rows, total = numbers(page)
+    assert f"up to {-(-total // 2)} more" in page
+    assert "budget-reserve" in page and "style=" not in page.split("<main")[1]
+
+
+def test_who_may_not_read_it_sees_no_trace_of_it(full: Cast) -> None:
+    for name in ("member", "guest", "operator", "editor"):
+        text = get(full, name=name)
+        assert "salaries" not in text and "earns" not in text and 'id="withheld"' not in text
+        hidden = full.clients[name].get(full.path("context/?channel=C0PRIVATE"))
+        unknown = full.clients[name].get(full.path("context/?channel=C0NOWHERE"))
+        assert hidden.status_code == unknown.status_code == 422
+        assert b"There is no such channel." in hidden.content
+        assert (
+            full.clients[name].get(full.path("context/download/?channel=salaries")).status_code
+            == 422
+        )
+
+
+def test_versions_from_private_days_are_counted_as_withheld(full: Cast) -> None:
+    history = Memory.objects.get(channel=full.public, scope="channel", memory_type="short_term")
+    make_version(memory=history, text="- Later", until=MONDAY + timedelta(hours=9))
+    history.versions.filter(number=1).update(audience="members")
+    assert "1 version is withheld from you" in get(full)
+    assert 'id="withheld"' not in get(full, name="guest")  # who is in the channel
+    full.workspace.change_settings({"max_history_count": 1})
+    assert 'id="withheld"' not in get(full)  # it would not have been in it
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("?thread=1.000000", "Choose the channel it is in, too."),
+        ("?channel=C0PUBLIC&thread=soon", "That is no ts."),
+        ("?budget=0", "greater than or equal to 1"),
+        ("?budget=lots", "whole number"),
+        ("?at=soon", "That is no moment."),
+        ("?at=2026-13-45T00:00", "That is no moment."),
+    ],
+)
+def test_what_cannot_be_is_told_in_place(full: Cast, query: str, said: str) -> None:
+    response = full.clients["member"].get(full.path(f"context/{query}"))
+    assert response.status_code == 422 and said in html.unescape(response.content.decode())
+
+
+def test_notes_where_they_are_asked_for(full: Cast) -> None:
+    assert "With notes" not in get(full)
+    full.workspace.change_settings({"notes_inject": "manual"})
+    assert "not a heading" not in get(full)
+    assert "not a heading" in get(full, "?notes=on")
+
+
+def test_a_part_of_it_and_nothing_yet(cast: Cast) -> None:
+    new = MemberFactory(user=cast.users["member"]).workspace
+    client, path = cast.clients["member"], f"/w/{new.slug}/context/"
+    assert "There is nothing to tell yet." in client.get(path).content.decode()
+    part = client.get(path, headers={"HX-Request": "true"})
+    assert part.content.startswith(b'<div id="preview"') and b"autofocus" in part.content
+
+
+def test_no_more_queries_for_more_channels(full: Cast) -> None:
+    counts = []
+    for many in (10, 90):
+        for _ in range(many):
+            channel = ChannelFactory(workspace=full.workspace)
+            make_channel_memory(channel=channel)
+            make_channel_memory(channel=channel, memory_type=MemoryType.SHORT_TERM)
+        with CaptureQueriesContext(connection) as asked:
+            get(full, "?channel=C0PUBLIC")
+        counts.append(len(asked))
+    assert counts[0] == counts[1], counts

@@ -1,0 +1,152 @@
+"""Who has which role in a workspace: shown to its admins, given and taken by them."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memories.models import AuditEvent, Member, Reader, User
+from tests.factories import MemberFactory, PersonFactory, UserFactory, WorkspaceFactory
+from tests.views.conftest import Cast
+
+
+def post(cast: Cast, who: str, **data: Any) -> int:
+    return cast.clients[who].post(cast.path("people/"), data).status_code
+
+
+def role(cast: Cast, name: str) -> str:
+    member = Member.objects.filter(workspace=cast.workspace, user=cast.users[name]).first()
+    return member.role if member else ""
+
+
+def pk(cast: Cast, name: str) -> int:
+    return int(cast.users[name].pk)
+
+
+def test_it_is_for_admins(cast: Cast) -> None:
+    for name, status in {
+        "operator": 200,
+        "insider": 200,
+        "editor": 403,
+        "member": 403,
+        "guest": 403,
+        "outsider": 404,
+        "nobody": 302,
+    }.items():
+        client = cast.clients[name]
+        assert client.get(cast.path("people/")).status_code == status, name
+        given = post(cast, name, user=pk(cast, "guest"), role="guest")
+        assert given == (302 if status == 200 else status), name
+        assert ("/people/" in client.get(cast.path(), follow=True).content.decode()) is (
+            status == 200
+        )
+
+
+def test_it_shows_who_is_what_and_whom_in_slack(cast: Cast) -> None:
+    page = " ".join(cast.clients["insider"].get(cast.path("people/")).content.decode().split())
+    mika = cast.users["member"].people.get()
+    assert f"mika in Slack ({mika.slack_id})" in page
+    assert "what Slack says: member (reads)" in page and "what Slack says: guest" in page
+    assert '<option value="editor" selected>' in page and '<option value="admin" selected>' in page
+    assert "<strong>outsider" not in page and "<strong>operator" not in page
+    assert "<strong>operator" in cast.clients["operator"].get(cast.path("people/")).content.decode()
+    found = cast.clients["insider"].get(cast.path("people/?q=mik")).content.decode()
+    assert "<strong>member</strong>" in found and "<strong>editor</strong>" not in found
+
+
+def test_a_role_is_given_and_taken_on_the_record(cast: Cast) -> None:
+    assert post(cast, "insider", user=pk(cast, "member"), role="editor") == 302
+    assert role(cast, "member") == "editor"
+    assert post(cast, "insider", user=pk(cast, "member"), role="editor") == 302
+    assert post(cast, "insider", user=pk(cast, "member"), role="") == 302
+    assert role(cast, "member") == ""
+    assert cast.workspace.role_of(Reader.of(cast.users["member"])) == "member"
+    assert post(cast, "insider", name="outsider", role="guest") == 302
+    told = [
+        (e.actor, e.workspace, e.subject, e.details["before"], e.details["after"])
+        for e in AuditEvent.objects.filter(action="role").order_by("pk")
+    ]
+    assert told == [
+        ("insider", "team", "member", None, "editor"),
+        ("insider", "team", "member", "editor", None),
+        ("insider", "team", "outsider", None, "guest"),
+    ]
+
+
+def test_the_last_admin_stays(cast: Cast) -> None:
+    for who in ("insider", "operator"):
+        for wish in ("", "guest", "editor"):
+            assert post(cast, who, user=pk(cast, "insider"), role=wish) == 422
+    assert role(cast, "insider") == "admin"
+    off = UserFactory(is_active=False)
+    MemberFactory(workspace=cast.workspace, user=off, role="admin")  # who cannot sign in is none
+    assert post(cast, "insider", user=pk(cast, "insider"), role="editor") == 422
+    assert post(cast, "insider", user=pk(cast, "editor"), role="admin") == 302
+    assert post(cast, "insider", user=pk(cast, "insider"), role="editor") == 302
+    assert cast.clients["insider"].get(cast.path("people/")).status_code == 403
+
+
+def test_nobody_raises_themselves(cast: Cast) -> None:
+    assert post(cast, "operator", name="operator", role="admin") == 422
+    assert role(cast, "operator") == ""
+    assert post(cast, "insider", name="operator", role="editor") == 302
+    assert post(cast, "operator", name="operator", role="admin") == 422
+    assert role(cast, "operator") == "editor"
+    assert post(cast, "operator", name="operator", role="guest") == 302
+
+
+def test_to_take_a_row_may_be_to_raise(cast: Cast) -> None:
+    """Who is a guest here, and a member by Slack's word, is raised when the row goes."""
+    person = PersonFactory(workspace=cast.workspace, user=cast.users["operator"])
+    assert post(cast, "insider", name="operator", role="guest") == 302
+    assert post(cast, "operator", user=pk(cast, "operator"), role="") == 422
+    person.is_guest = True
+    person.save()
+    assert post(cast, "operator", user=pk(cast, "operator"), role="") == 302
+
+
+def test_strangers_are_found_by_their_whole_name_alone(cast: Cast) -> None:
+    elsewhere = MemberFactory(workspace=WorkspaceFactory(), user=UserFactory(username="zoe")).user
+    assert post(cast, "insider", user=elsewhere.pk, role="member") == 404
+    for name in ("zo", "", "zoe%"):
+        assert post(cast, "insider", name=name, role="member") == 422
+    for wrong in ({"user": "x"}, {"user": ""}, {"name": "zoe", "role": "king"}, {}):
+        assert post(cast, "insider", **{"role": "member", **wrong}) == 404
+    assert post(cast, "insider", name="zoe", role="member") == 302
+
+
+def test_operators_make_operators_and_the_last_one_stays(cast: Cast) -> None:
+    for do in ("appoint", "dismiss"):
+        assert post(cast, "insider", user=pk(cast, "editor"), do=do) == 404
+    assert post(cast, "operator", user=pk(cast, "operator"), do="dismiss") == 422
+    assert post(cast, "operator", user=pk(cast, "editor"), do="appoint") == 302
+    editor = User.objects.get(username="editor")
+    assert editor.is_operator and editor.is_staff
+    assert post(cast, "operator", user=pk(cast, "operator"), do="dismiss") == 302
+    assert not User.objects.get(username="operator").is_superuser
+    assert cast.clients["operator"].get(cast.path("people/")).status_code == 404
+    told = AuditEvent.objects.filter(action="account").order_by("pk")
+    assert [(e.actor, e.subject, e.details["is_superuser"]) for e in told] == [
+        ("operator", "editor", True),
+        ("operator", "operator", False),
+    ]
+
+
+def test_an_account_that_is_off_is_not_appointed(cast: Cast) -> None:
+    User.objects.filter(username="editor").update(is_active=False)
+    assert post(cast, "operator", user=pk(cast, "editor"), do="appoint") == 404
+
+
+@pytest.mark.parametrize("who", ["insider", "operator"])
+def test_queries_do_not_grow_with_people(cast: Cast, who: str) -> None:
+    counts = []
+    for many in (10, 100):
+        for _ in range(many):
+            user = UserFactory()
+            MemberFactory(workspace=cast.workspace, user=user)
+            PersonFactory(workspace=cast.workspace, user=user)
+        with CaptureQueriesContext(connection) as queries:
+            assert cast.clients[who].get(cast.path("people/")).status_code == 200
+        counts.append(len(queries))
+    assert counts[0] == counts[1]

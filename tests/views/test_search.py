@@ -1,0 +1,129 @@
+"""The search page: what it shows, to whom, and how it answers htmx."""
+
+from datetime import timedelta
+from urllib.parse import urlencode
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memories.models import Memory
+from memories.pipeline import search
+from memories.rules.memory import MemoryType
+from tests.factories import MONDAY, MessageFactory, NoteFactory, make_version
+from tests.views.conftest import Cast
+
+
+def page_of(cast: Cast, typed: str = "", name: str = "member", *, part: bool = False, **fields):
+    query = urlencode({"q": typed, **fields})
+    headers = {"HX-Request": "true"} if part else {}
+    response = cast.clients[name].get(cast.path(f"search/?{query}"), headers=headers)
+    assert response.status_code == 200
+    assert "HX-Request" in response["Vary"]
+    return response.content.decode()
+
+
+def test_a_hit_says_where_when_and_who_with_its_words_marked(cast: Cast) -> None:
+    message = MessageFactory(
+        channel=cast.public, text="来月のデータ移行計画 & <b>", author=cast.author
+    )
+    NoteFactory(workspace=cast.workspace, content="移行 is done by night")
+    search.catch_up()
+    page = page_of(cast, "移行")
+    assert "来月のデータ<mark>移行</mark>計画 &amp; &lt;b&gt;" in page
+    assert f"?around={message.ts}#msg-{message.ts}" in page and cast.author.name in page
+    assert page.index("<mark>移行</mark> is done") < page.index("来月のデータ")  # notes come first
+    assert "2 results in" in page and 'role="status"' in page
+    assert 'value="移行"' in page
+
+
+def test_htmx_gets_the_results_and_their_number(cast: Cast) -> None:
+    MessageFactory(channel=cast.public, text="移行計画")
+    search.catch_up()
+    part = page_of(cast, "移行", part=True)
+    assert part.lstrip().startswith('<div id="results"') and "<html" not in part
+    assert 'id="results-count" hx-swap-oob' in part and "1 result in" in part
+    page = page_of(cast)
+    for words in ('hx-trigger="q-change delay:250ms"', 'hx-sync="this:replace"', "hx-replace-url"):
+        assert words in page
+    assert 'hx-push-url="true"' in page and 'method="get"' in page
+
+
+def test_no_question_and_no_answer_say_what_to_do(cast: Cast) -> None:
+    assert "What are you looking for?" in page_of(cast)
+    assert "What are you looking for?" in page_of(cast, "!?")
+    page = page_of(cast, "nosuchword in:messages", channel=cast.public.slack_id)
+    assert "Nothing that you may read matches." in page
+    assert "Filters in force: only Messages, in #launch." in page
+    assert 'href="/w/team/search/?q=nosuchword"' in page and "Search everywhere" in page
+    assert "0 results" in page
+    assert "Only “nosuchword”" in page_of(cast, "nosuchword other")
+    assert "There is no channel “elsewhere”" in page_of(cast, "x in:#elsewhere")
+    assert "Not understood, and left out: has:colour" in page_of(cast, "x has:colour")
+
+
+def test_what_is_private_is_neither_found_nor_counted_nor_named(cast: Cast) -> None:
+    MessageFactory(channel=cast.private, text="移行 of the secret kind")
+    NoteFactory(workspace=cast.workspace, channel=cast.private, content="移行 secretly")
+    make_version(
+        memory=Memory.objects.of_channel(cast.private, MemoryType.LONG_TERM), text="- 移行"
+    )
+    search.catch_up()
+    assert "3 results" in page_of(cast, "移行", "insider")
+    for name in ("editor", "member", "guest", "operator"):
+        for fields in ({}, {"channel": cast.private.slack_id}, {"in": "notes"}, {"sort": "best"}):
+            page = page_of(cast, "移行", name, **fields)
+            assert "results in" in page and "0 results" in page or "no channel" in page
+            assert "<mark>" not in page and f"#{cast.private.name}" not in page
+    response = cast.clients["outsider"].get(cast.path("search/?q=移行"))
+    assert response.status_code == 404
+
+
+def test_many_hits_take_no_more_queries_than_few(cast: Cast) -> None:
+    def asked(typed: str, **fields: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            page_of(cast, typed, **fields)
+        return len(queries)
+
+    def say(count: int) -> None:
+        for number in range(count):
+            at = MONDAY + timedelta(days=1, minutes=number)
+            MessageFactory(channel=cast.public, text="移行 <@U0000001>", at=at, author=cast.author)
+            NoteFactory(workspace=cast.workspace, content="移行 again", author=cast.users["editor"])
+        search.catch_up()
+
+    say(10)
+    page_of(cast, "移行")
+    few = [asked("移行", **{"in": "messages"}), asked("移行"), asked("移行", sort="best")]
+    for message in cast.public.messages.filter(text__startswith="移行"):
+        message.delete()
+    say(100)
+    many = [asked("移行", **{"in": "messages"}), asked("移行"), asked("移行", sort="best")]
+    # One count a kind more, where the page does not hold them all.
+    assert all(after <= before + 2 for before, after in zip(few, many, strict=True))
+
+
+def test_older_hits_are_a_link_away(cast: Cast) -> None:
+    for number in range(60):
+        at = MONDAY + timedelta(days=1, minutes=number)
+        MessageFactory(channel=cast.public, text=f"移行 number {number} end", at=at)
+    search.catch_up()
+    page = page_of(cast, "移行")
+    assert "Messages: all 60" in page and "in=messages" in page
+    first = page_of(cast, "移行", **{"in": "messages"})
+    assert first.count('class="hit"') == 50 and "Older ones" in first
+    below = first.split("below=")[1].split('"')[0]
+    second = page_of(cast, "移行", **{"in": "messages", "below": below})
+    assert second.count('class="hit"') == 10 and "number 9 end" in second
+    assert "number 10 end" not in second
+
+
+@pytest.mark.parametrize("below", ["x", "-1", "9" * 19, "9" * 40, "１"])
+def test_whatever_the_address_holds_is_answered(cast: Cast, below: str) -> None:
+    page_of(cast, "x" * 5000 + ' "', below=below, by="\0", channel="\0", **{"from": "x", "in": "y"})
+
+
+def test_what_is_written_on_a_page_is_found_at_once(cast: Cast) -> None:
+    data = {"content": "A lasting word", "title": "", "kind": "", "tags": "", "channel": ""}
+    assert cast.clients["editor"].post(cast.path("notes/"), data).status_code == 302
+    assert "A <mark>lasting</mark> word" in page_of(cast, "lasting")
