@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from django.contrib.staticfiles import finders
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import sign_in
 from tests.browser.story import Story
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.browser
 
 PICTURES = Path(settings.BASE_DIR) / "var" / "screenshots"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+AT_WORK = ".htmx-request, .htmx-swapping, .htmx-settling, .htmx-added"
 LOOKS = {
     "light": {"color_scheme": "light"},
     "dark": {"color_scheme": "dark"},
@@ -44,7 +45,9 @@ def test_pages(
     said: list[str] = []
     page.on(
         "console",
-        lambda message: said.append(f"{page.url}: {message.text}") if message.type == "error" else 0,
+        lambda message: (
+            said.append(f"{page.url}: {message.text}") if message.type == "error" else 0
+        ),
     )
     page.goto(story.at("/login/"))
     faults = {"login": look_at(page, "login", look)}
@@ -63,6 +66,8 @@ def test_pages(
 
 def look_at(page: Page, name: str, look: str) -> list[str]:
     PICTURES.mkdir(parents=True, exist_ok=True)
+    # Playwright hides carets by a style attribute, which htmx would copy to what it swaps in.
+    expect(page.locator(AT_WORK)).to_have_count(0)
     page.screenshot(path=PICTURES / f"{name}-{look}.png", full_page=True)
     found = []
     if look in ("light", "dark", "narrow"):
