@@ -60,11 +60,12 @@ def main() -> int:
             say(f"!!! MISSED {result['bar']} on {result['database']}")
     say(f"{'PASS' if passed == len(results) else 'MISSED'} {passed}/{len(results)}"
         f" in {time.monotonic() - began:.0f} s")  # fmt: skip
-    if results and passed == len(results) and not os.environ.get("KEEP"):
+    passes = bool(results) and passed == len(results)
+    if passes and not os.environ.get("KEEP"):
         shutil.rmtree(work, ignore_errors=True)
-        return 0
-    say(f"Logs and databases: {work}")
-    return 1
+    else:
+        say(f"Logs and databases: {work}")
+    return 0 if passes else 1
 
 
 def stop(number: int, frame: object) -> None:
