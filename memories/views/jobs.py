@@ -12,7 +12,6 @@ from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
-from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -283,6 +282,4 @@ def _is_known(request: UserRequest, mark: str) -> bool:
 
 def _nothing_new() -> HttpResponse:
     """What is on the screen stays as it is, with its focus."""
-    response = HttpResponse(status=204)
-    patch_vary_headers(response, ["HX-Request"])
-    return response
+    return HttpResponse(status=204)

@@ -1,8 +1,9 @@
 """How a page is answered: whole, or the part that htmx asked for."""
 
+from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
@@ -11,6 +12,18 @@ from memories.models import Member, Opening, SlackConnection
 from memories.pipeline.operate import trouble_of
 from memories.rules.waits import Trouble
 from memories.views.access import Place, UserRequest
+
+
+def varied(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
+    """Middleware: no cache gives a part for a page, nor the other way round. Redirects, errors and
+    the pages of others may be either as well."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        patch_vary_headers(response, ["HX-Request"])
+        return response
+
+    return answer
 
 
 def wants_part(request: UserRequest) -> bool:
@@ -35,7 +48,7 @@ def render_page_or_part(
     stopped = None if as_part or place is None else stopped_for(place)
     opened = [] if as_part or place is None else opened_by(place)
     with timezone.override(zone):
-        response = render(
+        return render(
             request,
             part if as_part else page,
             {
@@ -47,8 +60,6 @@ def render_page_or_part(
             },
             status=status,
         )
-    patch_vary_headers(response, ["HX-Request"])
-    return response
 
 
 def trouble_for(place: Place) -> Trouble | None:
