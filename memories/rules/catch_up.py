@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import datetime, timedelta, tzinfo
 
 from memories.rules import orders
 from memories.rules.compare import Kind, Row, changes, compare
@@ -30,7 +29,7 @@ class Since:
         return self.us is None
 
 
-def read_since(choice: str, now: datetime, zone: ZoneInfo) -> Since:
+def read_since(choice: str, now: datetime, zone: tzinfo) -> Since:
     """Nothing means ``seen``; a day begins in ``zone``. Raises orders.Unreadable, for a day that is
     yet to come as well."""
     choice = choice.strip()

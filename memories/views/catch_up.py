@@ -145,9 +145,8 @@ def _with_place(memory: Memory, place: Place) -> Memory:
 def _asked(given: QueryDict, place: Place, now: datetime) -> Asked:
     choice, day = given.get("since", ""), given.get("day", "").strip()
     cursor = given.get("cursor", "") if read_cursor(given.get("cursor", "")) else ""
-    zone = place.workspace.memory_settings.zone
     try:
-        since = read_since(day or "-" if choice == DAY else choice, now, zone)
+        since = read_since(day or "-" if choice == DAY else choice, now, place.zone)
     except Unreadable:
         return Asked(Since(), day or choice, "", _("Choose a day that has begun."))
     return Asked(since, since.choice if "-" in since.choice else "", cursor)

@@ -106,7 +106,7 @@ class PreviewForm(forms.Form):
             raise forms.ValidationError(_("There is no such channel.")) from error
 
     def clean_at(self) -> datetime | None:
-        """In the workspace's zone where none is said, as the text itself."""
+        """In the reader's zone where none is said, as times are told."""
         given = self.cleaned_data["at"]
         if not given:
             return None
@@ -116,8 +116,9 @@ class PreviewForm(forms.Form):
             found = None
         if found is None:
             raise forms.ValidationError(_("That is no moment."))
-        zone = self.place.workspace.memory_settings.zone
-        return found if timezone.is_aware(found) else timezone.make_aware(found, zone)
+        if timezone.is_aware(found):
+            return found
+        return timezone.make_aware(found, self.place.zone)
 
     def build(self) -> Context | None:
         """Of what is valid; None, with the reason on the form, when it cannot be."""
