@@ -31,6 +31,12 @@ def wants_part(request: UserRequest) -> bool:
     return bool(request.htmx) and not request.htmx.history_restore_request
 
 
+def is_live(request: HttpRequest) -> bool:
+    """Whether a page that tells of something under way asks again by itself; ``?live=off`` is how
+    its reader stops that."""
+    return request.GET.get("live") != "off"
+
+
 def render_page_or_part(
     request: UserRequest,
     page: str,
