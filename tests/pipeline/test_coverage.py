@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memories.models import Channel
+from django.utils import translation
+
 from memories.pipeline.coverage import Gap, coverage_of
 from tests.factories import ts_at
 
@@ -52,6 +54,15 @@ def test_below_the_mark_there_is_no_gap():
     places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(25))}
     found = coverage_of(channel(synced_ts=ts_at(ago(2)), **places), NOW)
     assert (found.gaps, found.code) == ((), "")
+
+
+def test_a_failure_is_told_in_the_language_of_its_reader():
+    for code in ("internal_error", "failed", "never_heard_of"):
+        found = coverage_of(channel(sync_code=code, sync_text="what Slack said"), NOW)
+        assert "what Slack said" not in str(found.why)
+        english = str(found.why)
+        with translation.override("ja"):
+            assert str(found.why) != english, code
 
 
 @pytest.mark.parametrize(
