@@ -14,6 +14,7 @@ SEEN = "seen"
 PERIODS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
 QUIET_AFTER = timedelta(days=14)
 MOST_LOST = 30  # percent of the lines of a text
+OPEN_FOR = timedelta(days=7)  # so long a question may wait for its answer
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Channel, Memory, Message, Seen
+from memories.models import Channel, Message, Seen
 from memories.pipeline.coverage import BY_ITSELF, Coverage, coverage_of, is_late
 from memories.rules.catch_up import PERIODS, SEEN, Since, read_cursor, read_since, write_cursor
 from memories.rules.orders import Unreadable
 from memories.views.access import Place, UserRequest, number_or_none, open_workspace
 from memories.views.marks import followed, key_of
-from memories.views.news import Entry, catalogue, entries_of, fill, looks_of
+from memories.views.news import Entry, catalogue, entries_of, fill, looks_of, with_place
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import scope_name
 from memories.views.shown import versions_of
@@ -71,7 +71,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     part = "catch_up/_entries.html"
     if cursor is None or not wants_part(request):
         part = "catch_up/_catch_up.html"
-        context["looks"] = [] if cursor else looks_of(found, place, asked.since)
+        context["looks"] = [] if cursor else looks_of(found, place, asked.since, now)
         context["from_us"] = _from(place, asked.since)
         context["is_late"] = is_late(place.workspace, now)
         context["behind"] = _behind(place, now)
@@ -95,7 +95,7 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     get_object_or_404(versions_of(memory, place), number=number)
     seen = Seen.objects.of(request.user, memory)
     now = timezone.now()
-    where = scope_name(_with_place(memory, place))
+    where = scope_name(with_place(memory, place))
     if "undo" in request.POST:
         news = (
             _("%(where)s is unseen again.") % {"where": where}
@@ -133,13 +133,6 @@ def _entry(request: UserRequest, place: Place, pk: int, asked: Asked, news: str)
     }
     part = "catch_up/_marked.html"
     return render_page_or_part(request, part, part, context)
-
-
-def _with_place(memory: Memory, place: Place) -> Memory:
-    """The memory with the rows that its name is told from, without asking for them again."""
-    memory.workspace = place.workspace
-    memory.channel = next((one for one in place.channels if one.pk == memory.channel_id), None)
-    return memory
 
 
 def _asked(given: QueryDict, place: Place, now: datetime) -> Asked:

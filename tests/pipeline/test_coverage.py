@@ -3,10 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
-from memories.models import Channel
 from django.utils import translation
 
+from memories.models import Channel
 from memories.pipeline.coverage import Gap, coverage_of
 from tests.factories import ts_at
 
