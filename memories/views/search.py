@@ -24,9 +24,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     fields = {name: value for name in FIELDS if (value := request.GET.get(name, "").strip())}
     query = with_fields(parse(typed), fields)
     below = _key_or_none(request.GET.get("below", ""))
-    found = find(
-        query, place.workspace, place.reader, place.channels, zone=place.zone, below=below
-    )
+    found = find(query, place.workspace, place.reader, place.channels, zone=place.zone, below=below)
     groups = shown_groups(found, query, place, request.GET)
     return render_page_or_part(
         request,
