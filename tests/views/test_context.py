@@ -124,7 +124,7 @@ def test_a_section_is_left_out_and_put_back(full: Cast) -> None:
     assert "# Long-term memory" in shown(page)
     [leave] = re.findall(r'id="leave-long_term" href="([^"]+)"', page)
     without = full.clients["member"].get(html.unescape(leave)).content.decode()
-    assert "# Long-term memory" not in shown(without) and "# Threads" in shown(without)
+    assert "# Long-term memory" not in shown(without) and "# Short-term memory" in shown(without)
     assert "2 pieces: you left it out" in without
     [back] = re.findall(r'id="back-1" href="([^"]+)"', without)
     again = full.clients["member"].get(html.unescape(back)).content.decode()
@@ -145,10 +145,10 @@ def test_the_same_request_as_a_command(full: Cast, capsys: Any) -> None:
 
 
 def test_nothing_to_tell_says_of_what_and_how_much(cast: Cast) -> None:
-    empty = ChannelFactory(workspace=cast.workspace, name="empty")
-    Memory.objects.all().update(current=None)
-    MemoryVersion.objects.all().update(content="")
-    page = get(cast, f"?channel={empty.slack_id}&persona=Momo")
+    new = MemberFactory(user=cast.users["member"]).workspace
+    ChannelFactory(workspace=new, slack_id="C0EMPTY", name="empty")
+    response = cast.clients["member"].get(f"/w/{new.slug}/context/?channel=empty&persona=Momo")
+    page = response.content.decode()
     assert "A bot would get 1 token: its own instructions only." in page
     assert "There is no memory of #empty yet" in page
 
@@ -245,7 +245,9 @@ def test_notes_where_they_are_asked_for(full: Cast) -> None:
 def test_a_part_of_it_and_nothing_yet(cast: Cast) -> None:
     new = MemberFactory(user=cast.users["member"]).workspace
     client, path = cast.clients["member"], f"/w/{new.slug}/context/"
-    assert "There is nothing to tell yet." in client.get(path).content.decode()
+    assert (
+        "A bot would get 0 tokens: its own instructions only." in client.get(path).content.decode()
+    )
     part = client.get(path, headers={"HX-Request": "true"})
     assert part.content.startswith(b'<div id="preview"') and b"autofocus" in part.content
 
