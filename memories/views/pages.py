@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseServerError
+from django.middleware.csrf import get_token
 from django.shortcuts import render
+from django.template.loader import get_template
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 
@@ -29,6 +31,12 @@ def varied(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
 def wants_part(request: UserRequest) -> bool:
     """htmx asks for a part; when it rebuilds a page from its history it wants the page."""
     return bool(request.htmx) and not request.htmx.history_restore_request
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    """500: in the reader's language and theme, and without a question to what may be broken."""
+    context = {"request": request, "csrf_token": get_token(request)}
+    return HttpResponseServerError(get_template("500.html").render(context))
 
 
 def is_live(request: HttpRequest) -> bool:
