@@ -9,6 +9,7 @@ from memories.views import (
     context,
     costs,
     events,
+    guide,
     jobs,
     memories,
     messages,
@@ -31,6 +32,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", workspaces.index, name="workspaces-index"),
     path("setup/", setup.index, name="setup-index"),
     path("settings/", preferences.edit, name="preferences-edit"),
+    path("help/", guide.index, name="guide-index"),
     path("theme/", preferences.set_theme, name="preferences-set_theme"),
     path("slack/events/", events.receive, name="events-receive"),
     # A workspace and what is in it

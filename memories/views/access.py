@@ -114,6 +114,12 @@ def place_of(request: UserRequest, workspace: Workspace) -> Place:
     return Place(workspace, Reader.of(request.user), request.user.zone)
 
 
+def only_place(request: UserRequest) -> Place | None:
+    """The only workspace of whoever is signed in, for pages that are of none; None: another number."""
+    entered = list(Workspace.objects.entered_by(Reader.of(request.user))[:2])
+    return place_of(request, entered[0]) if len(entered) == 1 else None
+
+
 def open_workspace(request: UserRequest, slug: str) -> Place:
     entered = Workspace.objects.entered_by(Reader.of(request.user))
     return place_of(request, get_object_or_404(entered, slug=slug))

@@ -11,8 +11,8 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -37,6 +37,7 @@ from memories.views.access import (
 from memories.views.backfill import POLLING_ENDS
 from memories.views.coverage import read_from_slack
 from memories.views.pages import (
+    is_live,
     render_page_or_part,
     stopped_for,
     trouble_for,
@@ -69,8 +70,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         acted, news = _act(request, place, rows)
         if not wants_part(request):
             toasts.success(request, news)
-            return redirect("jobs-index", slug)
-    context = _overview(request, place, rows) | {"acted": acted, "news": news}
+            return redirect(request.get_full_path())
+    context = _overview(request, place, rows) | {"news": news}
+    context["focus"] = _focus(context, acted) if news else ""
     if not news and _is_known(request, context["mark"]):
         return _nothing_new()
     return render_page_or_part(request, "jobs/index.html", "jobs/_jobs.html", context)
@@ -86,14 +88,21 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     if request.method == "POST":
         must_administer(place)
         toasts.success(request, _change(request, place, request.POST.get("do", ""), [generation]))
-        return redirect("jobs-detail", slug, pk)
+        return redirect(request.get_full_path())
     now = timezone.now()
     [run] = runs.runs([generation], now, _closed(now))
     mark = _digest(now, run.mark)
     if not run.is_over and _is_known(request, mark):
         return _nothing_new()
     status = POLLING_ENDS if wants_part(request) and run.is_over else 200
-    context = {"place": place, "run": run, "mark": mark, "now": now, **_steps(place, run)}
+    context = {
+        "place": place,
+        "run": run,
+        "mark": mark,
+        "now": now,
+        "live": is_live(request),
+        **_steps(place, run),
+    }
     return render_page_or_part(
         request, "jobs/detail.html", "jobs/_run.html", context, status=status
     )
@@ -169,6 +178,7 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
         "now": now,
         "health": health,
         "failed": failed,
+        "failed_total": counts.get(Generation.State.DEAD, 0),
         "failed_more": counts.get(Generation.State.DEAD, 0) - len(failed),
         "failing": failing,
         "open": open_ones,
@@ -179,10 +189,26 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
         "channels": channels,
         "backfill": backfill,
         "is_empty": not shown,
+        "live": is_live(request),
+        "here": _here(request, place),
         "mark": mark,
         "seconds": WHILE_ACTIVE if is_active else WHILE_IDLE,
         "reads_costs": place.role in Member.READING,
     }
+
+
+def _here(request: UserRequest, place: Place) -> str:
+    """Where a word on a job is sent; a page that does not refresh stays one."""
+    path = reverse("jobs-index", args=[place.workspace.slug])
+    return path if is_live(request) else f"{path}?live=off"
+
+
+def _focus(context: dict[str, Any], acted: int) -> str:
+    """After a person's word: at its job where that is shown, else above what goes on now."""
+    shown = [*context["failed"], *context["open"], *context["recent"]]
+    if acted in [run.pk for run in shown]:
+        return f"run-{acted}"
+    return "open" if context["open"] or context["backfill"] else "recent"
 
 
 def _counts(rows: GenerationQuerySet) -> dict[str, int]:
@@ -283,6 +309,4 @@ def _is_known(request: UserRequest, mark: str) -> bool:
 
 def _nothing_new() -> HttpResponse:
     """What is on the screen stays as it is, with its focus."""
-    response = HttpResponse(status=204)
-    patch_vary_headers(response, ["HX-Request"])
-    return response
+    return HttpResponse(status=204)

@@ -1,9 +1,12 @@
 """How a page is answered: whole, or the part that htmx asked for."""
 
+from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseServerError
+from django.middleware.csrf import get_token
 from django.shortcuts import render
+from django.template.loader import get_template
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 
@@ -13,9 +16,33 @@ from memories.rules.waits import Trouble
 from memories.views.access import Place, UserRequest
 
 
+def varied(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
+    """Middleware: no cache gives a part for a page, nor the other way round. Redirects, errors and
+    the pages of others may be either as well."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        patch_vary_headers(response, ["HX-Request"])
+        return response
+
+    return answer
+
+
 def wants_part(request: UserRequest) -> bool:
     """htmx asks for a part; when it rebuilds a page from its history it wants the page."""
     return bool(request.htmx) and not request.htmx.history_restore_request
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    """500: in the reader's language and theme, and without a question to what may be broken."""
+    context = {"request": request, "csrf_token": get_token(request)}
+    return HttpResponseServerError(get_template("500.html").render(context))
+
+
+def is_live(request: HttpRequest) -> bool:
+    """Whether a page that tells of something under way asks again by itself; ``?live=off`` is how
+    its reader stops that."""
+    return request.GET.get("live") != "off"
 
 
 def render_page_or_part(
@@ -35,7 +62,7 @@ def render_page_or_part(
     stopped = None if as_part or place is None else stopped_for(place)
     opened = [] if as_part or place is None else opened_by(place)
     with timezone.override(zone):
-        response = render(
+        return render(
             request,
             part if as_part else page,
             {
@@ -47,8 +74,6 @@ def render_page_or_part(
             },
             status=status,
         )
-    patch_vary_headers(response, ["HX-Request"])
-    return response
 
 
 def trouble_for(place: Place) -> Trouble | None:

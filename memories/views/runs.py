@@ -89,6 +89,10 @@ class Run:
         return int(self.generation.pk)
 
     @property
+    def anchor(self) -> str:
+        return f"run-{self.pk}"
+
+    @property
     def is_readable(self) -> bool:
         return bool(self.generation.is_readable)
 

@@ -207,7 +207,10 @@ def test_signed_out_meanwhile_the_page_stays(page: Page, story: Story) -> None:
     page.goto(story.channel)
     page.context.clear_cookies()
     page.click("#memory >> text=Edit")
-    expect(page.locator("#failed")).to_contain_text("What you see and what you typed is kept.")
+    band = page.locator("#failed")
+    expect(band).to_contain_text("You are signed out. What you see and what you typed is kept.")
+    expect(band.get_by_role("link")).to_have_attribute("href", re.compile("^/login/.next=/w/"))
+    expect(band.locator("[data-again]")).to_have_count(0)
     expect(page.locator("#memory .lines")).to_be_visible()
     expect(page.locator("#id_password")).to_have_count(0)
 

@@ -302,6 +302,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "mfa_edit_webauthn": _plain("mfa_edit_webauthn", {"name": "mine"}, args=(1,)),
     "workspaces-index": _plain("workspaces-index"),
     "setup-index": _plain("setup-index"),
+    "guide-index": _plain("guide-index"),
     "preferences-edit": _plain("preferences-edit", {"time_zone": "nowhere"}),
     "preferences-set_theme": _plain("preferences-set_theme", {"theme": "dark"}),
     "events-receive": _plain("events-receive", {"type": "event_callback"}),

@@ -208,9 +208,10 @@ def fill(cast: Cast, many: int) -> None:
         pytest.param({"sync_code": "ratelimited"}, "Slack gives no more for now", id="limited"),
         pytest.param(
             {"sync_code": "internal_error", "sync_text": "history: internal_error."},
-            "history: internal_error.",
+            "Slack had an error of its own",
             id="a failure",
         ),
+        pytest.param({"sync_code": "is_odd"}, "Slack refuses it: is_odd.", id="an odd one"),
         pytest.param({}, "as in Slack", id="all is well"),
     ],
 )

@@ -368,3 +368,29 @@ def test_no_more_queries_for_more_jobs(well: Cast, rest: str) -> None:
             well.clients["insider"].get(well.path(rest))
         counts.append(len(asked))
     assert counts[0] == counts[1], counts
+
+
+def test_all_that_failed_are_counted_and_focus_follows(cast: Cast) -> None:
+    for _ in range(3):
+        job(cast.public, "dead", fault="timeout")
+    assert "Retry all 3 that failed" in page(cast, name="insider")
+    path = cast.path("jobs/")
+    part = cast.clients["insider"].post(path, {"do": "retry_failed"}, headers=PART)
+    text = part.content.decode()
+    assert text.count("autofocus") == 1
+    assert '<h2 id="open-title" tabindex="-1" autofocus>' in text
+    nothing = cast.clients["insider"].post(path, {"do": "retry_failed"}, headers=PART)
+    assert nothing.content.decode().count("autofocus") == 1
+
+
+def test_its_reader_may_stop_the_refreshing(cast: Cast) -> None:
+    one = job(cast.public, "dead", fault="timeout")
+    for rest in ("", f"{job(cast.public).pk}/"):
+        assert "hx-trigger" in page(cast, rest) and 'href="?live=off"' in page(cast, rest)
+        still = page(cast, f"{rest}?live=off")
+        assert "hx-trigger" not in still and "http-equiv" not in still
+        assert "Refresh by itself" in still
+    still = page(cast, "?live=off", name="insider")
+    assert f'hx-post="{cast.path("jobs/")}?live=off"' in still
+    answer = cast.clients["insider"].post(cast.path("jobs/?live=off"), {"retry": one.pk})
+    assert answer["Location"] == cast.path("jobs/?live=off")

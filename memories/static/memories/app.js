@@ -95,18 +95,20 @@
     for (const one of [target, requestConfig.target]) one.removeAttribute("aria-busy");
     if (event.detail.successful && polls(event.detail.elt)) forget();
   });
-  const failed = (event) => {
-    const band = document.getElementById("error-band").content.firstElementChild.cloneNode(true);
+  const failed = (event, why = event.detail.xhr.status) => {
+    const bands = document.getElementById("error-bands").content;
+    const band = (bands.querySelector(`[data-for~="${why}"]`) ?? bands.firstElementChild).cloneNode(true);
     const source = event.detail.requestConfig?.elt ?? event.detail.elt;
     if (source.matches("[data-guard]")) unsaved = source;
     forget();
     band.id = "failed";
-    band.querySelector("[data-again]").addEventListener("click", () => {
+    band.querySelector("[data-again]")?.addEventListener("click", () => {
       band.remove();
       if (source.requestSubmit) source.requestSubmit();
       else source.click();
     });
-    event.detail.target.before(band);
+    const { target } = event.detail;
+    target[target.matches("article") ? "prepend" : "before"](band);
   };
   on("htmx:responseError", failed);
   on("htmx:sendError", failed);
@@ -114,7 +116,7 @@
     // Signed out meanwhile: the login page is no part of this one.
     if (new URL(event.detail.xhr.responseURL).pathname !== "/login/") return;
     event.detail.shouldSwap = false;
-    failed(event);
+    failed(event, "login");
   });
 
   // Older messages bring a heading for a day that is on the page already.
