@@ -1,12 +1,15 @@
 """Versions as people read them: lines with numbered sources, and who wrote what.
 
-However many versions are shown, it takes two queries: one for the lines, one for the sources.
+However many versions are shown, it takes three queries: for the lines, for their sources, and for
+the versions that they first stood in.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from django.urls import reverse
 
 from memories.models import Generation, Line, Memory, MemoryVersion, User
 from memories.models.messages import name_of_author
@@ -39,16 +42,23 @@ class Chip:
 
 @dataclass
 class ShownLine:
+    """A line, and who wrote it: in the version with the number ``since``, whose page ``since_href``
+    is; "" for the version that is shown, and for one that this reader may not read."""
+
     text: str
     position: int
     indented: bool
-    is_persons: bool
-    is_restored: bool
+    origin: str
     is_pinned: bool
     since: int
+    since_href: str = ""
     chips: list[Chip] = field(default_factory=list)
     is_unsourced: bool = False
     is_masked: bool = False  # words of it were forgotten
+
+    @property
+    def is_persons(self) -> bool:
+        return self.origin == Origin.PERSON
 
 
 @dataclass(frozen=True)
@@ -107,9 +117,10 @@ def show(versions: Iterable[MemoryVersion], place: Place) -> list[ShownVersion]:
     for line in Line.objects.filter(version__in=found).order_by("version", "position"):
         lines.setdefault(line.version_id, []).append(line)
     sources = _sources(found)
+    firsts = _firsts(found, lines, place)
     slug = place.workspace.slug
     paths = {channel.pk: messages_path(slug, channel.slack_id) for channel in place.channels}
-    return [_shown(version, lines.get(version.pk, []), sources, paths) for version in found]
+    return [_shown(version, lines.get(version.pk, []), sources, paths, firsts) for version in found]
 
 
 def show_one(version: MemoryVersion | None, place: Place) -> ShownVersion | None:
@@ -196,11 +207,33 @@ def _sources(versions: list[MemoryVersion]) -> dict[int, list[_Source]]:
     return sources
 
 
+def _firsts(
+    versions: list[MemoryVersion], lines: dict[int, list[Line]], place: Place
+) -> dict[tuple[int, int], str]:
+    """By memory and number, the pages of the versions that older lines first stood in, as far as
+    this reader may read them."""
+    since = {
+        (version.memory_id, line.since)
+        for version in versions
+        for line in lines.get(version.pk, ())
+        if line.since != version.number
+    }
+    rows = MemoryVersion.objects.visible_to(place.reader).filter(
+        memory__in={memory for memory, _ in since}, number__in={number for _, number in since}
+    )
+    return {
+        (memory, number): reverse("versions-detail", args=[pk])
+        for memory, number, pk in rows.values_list("memory", "number", "pk")
+        if (memory, number) in since
+    }
+
+
 def _shown(
     version: MemoryVersion,
     lines: list[Line],
     sources: dict[int, list[_Source]],
     paths: dict[int, str],
+    firsts: dict[tuple[int, int], str],
 ) -> ShownVersion:
     generation = version.generation
     shown = ShownVersion(
@@ -215,10 +248,10 @@ def _shown(
             text=marked(words_of(line.text)),
             position=line.position,
             indented=line.text.startswith(("  ", "\t")),
-            is_persons=line.origin == Origin.PERSON,
-            is_restored=line.origin == Origin.RESTORE,
+            origin=line.origin,
             is_pinned=line.pinned,
             since=line.since,
+            since_href=firsts.get((version.memory_id, line.since), ""),
             is_masked=line.masked,
         )
         for source in sorted(sources.get(line.pk, ()), key=lambda s: s.micros):

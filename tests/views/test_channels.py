@@ -74,6 +74,18 @@ def test_a_line_of_a_person_says_so(cast: Cast) -> None:
     assert "knot-person" in page
 
 
+def test_each_line_says_who_wrote_it_and_leads_to_the_version_that_began_it(cast: Cast) -> None:
+    first, second = cast.memory.versions.order_by("number")
+    cast.memory.revise("- We launch on Monday\n- Mine", by=cast.users["editor"], based_on=2)
+    page = page_of(cast)
+    card = page[page.index('id="memory"') : page.index('id="now"')]
+    began = f'<a href="/v/{second.pk}/"><span class="hidden">by the model, </span>v2</a>'
+    assert began in card and "knot-model" in card
+    assert "by hand, v3</span>" in card  # the version that is shown: no link to itself
+    type(first).objects.filter(pk=second.pk).update(audience="members")
+    assert "by the model, </span>v2</span>" in page_of(cast)  # nor to one that nobody may read
+
+
 def test_the_offline_extract_and_provisional_versions_say_so(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     generation = Generation.objects.create(
