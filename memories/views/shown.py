@@ -62,6 +62,19 @@ class ShownLine:
 
 
 @dataclass(frozen=True)
+class ShownRow(compare.Row):
+    """A row of a comparison with the lines that it is about; None in a text without it."""
+
+    was: ShownLine | None = None
+    stands: ShownLine | None = None
+
+    @property
+    def line(self) -> ShownLine | None:
+        """As it stands, or as it stood last."""
+        return self.stands or self.was
+
+
+@dataclass(frozen=True)
 class Proposal:
     """A shorter text that waits for a person's word: of the ``of`` lines that stand now ``kept``
     would stay as they are."""
@@ -125,6 +138,17 @@ def show(versions: Iterable[MemoryVersion], place: Place) -> list[ShownVersion]:
 
 def show_one(version: MemoryVersion | None, place: Place) -> ShownVersion | None:
     return show([version], place)[0] if version else None
+
+
+def compared(old: ShownVersion, new: ShownVersion) -> list[ShownRow]:
+    """The rows of a comparison, each with who wrote what it shows."""
+    before, after = ({line.text: line for line in one.lines} for one in (old, new))
+    return [
+        ShownRow(
+            **vars(row), was=before.get(marked(row.before)), stands=after.get(marked(row.after))
+        )
+        for row in compare.compare(old.version.content, new.version.content)
+    ]
 
 
 def proposal_to(version: MemoryVersion) -> Proposal | None:

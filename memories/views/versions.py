@@ -11,7 +11,6 @@ from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged
 from memories.rules.compare import Kind, changes, kept
-from memories.rules.compare import compare as compare_texts
 from memories.rules.lines import Origin
 from memories.views.access import (
     Place,
@@ -23,7 +22,7 @@ from memories.views.access import (
 )
 from memories.views.pages import render_page, render_page_or_part, wants_part
 from memories.views.paths import card_path
-from memories.views.shown import card_of, show_one, versions_of, with_origin
+from memories.views.shown import card_of, compared, show, show_one, versions_of, with_origin
 
 PAIRS_SHOWN = 200
 
@@ -137,7 +136,8 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
     if old.memory_id != new.memory_id:
         raise Http404
     place = place_of(request, new.memory.workspace)
-    rows = compare_texts(old.content, new.content)
+    before, after = show([old, new], place)
+    rows = compared(before, after)
     newest = versions_of(new.memory, place).newest_first()
     numbered = dict(newest.values_list("number", "pk")[:PAIRS_SHOWN])
     changed = changes(rows)
@@ -147,8 +147,8 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
         {
             "place": place,
             "memory": new.memory,
-            "old": show_one(old, place),
-            "new": show_one(new, place),
+            "old": before,
+            "new": after,
             "rows": rows,
             "is_split": is_split,
             "changes": changed,

@@ -255,6 +255,21 @@ def test_a_comparison_shows_and_tells_the_changes(cast: Cast) -> None:
     assert "removed “Friday”" in page and "added “Monday”" in page
 
 
+def test_each_change_says_who_wrote_the_line(cast: Cast) -> None:
+    cast.memory.revise("- We launch on Tuesday\n- Tom tests", by=None, based_on=2)
+    old, new = version_of(cast, 2).pk, version_of(cast, 3).pk
+    path = f"/diff/{old}..{new}/"
+    page = cast.clients["member"].get(path).content.decode()
+    text, words = page[page.index('<ul class="diff">') :].split("</ul>", 1)
+    assert text.count("by hand, v3") == 2  # one reworded, one added
+    assert "<del>Aya owns iOS</del>" in text and text.count("by the model, ") == 1
+    assert f'href="/v/{version_of(cast, 1).pk}/"' in text  # where the removed line came from
+    assert words.count("by hand, v3") == 2 and words.count("by the model, ") == 1
+    split = cast.clients["member"].get(f"{path}?view=split").content.decode()
+    table = split[split.index('<table class="split">') : split.index("</table>")]
+    assert table.count("by the model, ") == 2 and table.count("by hand, v3") == 2
+
+
 def test_a_changed_japanese_word_is_marked_and_no_more(cast: Cast) -> None:
     text = (
         "- 同期の不具合は在庫数が多い店舗で起きると分かり、来週の水曜日までに修正する予定です。" * 3
