@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged
+from memories.pipeline.costs import Sums, of_generations
 from memories.rules.compare import Kind, changes, kept
 from memories.rules.lines import Origin
 from memories.views.access import (
@@ -22,6 +23,7 @@ from memories.views.access import (
 )
 from memories.views.pages import render_page, render_page_or_part, wants_part
 from memories.views.paths import card_path
+from memories.views.runs import rows_of
 from memories.views.shown import card_of, compared, show, show_one, versions_of, with_origin
 
 PAIRS_SHOWN = 200
@@ -207,6 +209,7 @@ def _page(
             "newer": newer,
             "kept": kept(version.content, newer.content) if newer else None,
             "built_from": _built_from(place, version),
+            "job": _job(place, version),
             "undo": base if is_undoable else None,
             "base": base,
             "newest": visible.aggregate(newest=Max("number"))["newest"] or version.number,
@@ -216,6 +219,14 @@ def _page(
         },
         status=status,
     )
+
+
+def _job(place: Place, version: MemoryVersion) -> tuple[int, Sums | None] | None:
+    """The job that made this text and what it cost, for whom its page is open."""
+    pk = version.generation_id
+    if pk is None or not rows_of(place).filter(pk=pk).exists():
+        return None
+    return pk, of_generations([pk]).get(pk)
 
 
 def _numbered(words: str, memory: Memory) -> str:

@@ -10,6 +10,7 @@ from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
 from tests.factories import MONDAY, make_version, make_workspace_memory
 from tests.views.conftest import Cast
+from tests.views.test_jobs import call, job
 
 HTMX = {"HX-Request": "true"}
 
@@ -71,6 +72,20 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
         assert words in page, words
     assert f"/v/{secret.pk}/" not in page
     assert f"/v/{secret.pk}/" in page_of(cast, version.pk, "insider")
+
+
+def test_the_job_and_its_cost_for_whom_it_is_open(cast: Cast) -> None:
+    made = call(job(cast.public, "done"), micros=2_500_000).generation
+    version = make_version(memory=cast.memory, text="- y", generation=made)
+    address = cast.path(f"jobs/{made.pk}/")
+    for name in cast.clients:
+        is_open = cast.clients[name].get(address).status_code == 200
+        if cast.clients[name].get(f"/v/{version.pk}/").status_code == 200:
+            page = page_of(cast, version.pk, name)
+            assert (f'href="{address}"' in page, "$2.50" in page) == (is_open, is_open), name
+    assert address in page_of(cast, version.pk, "member")
+    make_version(memory=cast.memory, text="- z", generation=made, audience="members")
+    assert address not in page_of(cast, version.pk, "member")  # it rests on more than they may read
 
 
 def test_what_was_kept_and_put_back_is_told(cast: Cast) -> None:
