@@ -212,6 +212,7 @@ def _page(
             "job": _job(place, version),
             "undo": base if is_undoable else None,
             "base": base,
+            "address": request.build_absolute_uri(reverse("versions-detail", args=[version.pk])),
             "newest": visible.aggregate(newest=Max("number"))["newest"] or version.number,
             "news": news,
             "moved_on": _numbered(moved_on, memory),

@@ -35,7 +35,11 @@ def test_an_old_version_says_which_is_current(cast: Cast) -> None:
     assert "v1 of 2" in page
     assert f'You are reading v1. Current is <a href="/v/{cast.memory.current.pk}/">v2</a>' in page
     assert "Restore v1" in page
-    assert "1 lines kept, 1 changed or gone" in page
+    ahead = f'<a href="/diff/{version_of(cast, 1).pk}..{cast.memory.current.pk}/">'
+    assert f"{ahead}1 line kept, 1 changed or gone</a>" in page
+    address = f"http://testserver/v/{version_of(cast, 1).pk}/"
+    assert f'<a id="address" href="{address}">{address}</a>' in page
+    assert 'data-copy="#address"' in page
     assert "Restore v" not in page_of(cast, cast.memory.current.pk)
 
 
