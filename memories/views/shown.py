@@ -11,7 +11,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from memories.models import Generation, Line, Memory, MemoryVersion, User
+from memories.models import Generation, Line, Memory, MemoryVersion, Message, User
 from memories.models.messages import name_of_author
 from memories.models.versions import MemoryVersionQuerySet
 from memories.pipeline import proposals
@@ -30,7 +30,7 @@ VERSIONS_SHOWN = 10  # beside a memory
 class Chip:
     """A source: its number in the text, its message, and where to read that.
 
-    ``href`` is "" when the message stands in a channel that this reader may not open.
+    ``href`` is "" when the message is gone, or stands in a channel that this reader may not open.
     """
 
     number: int
@@ -38,6 +38,11 @@ class Chip:
     micros: int
     author: str
     href: str
+    state: str  # of the message; "" in such a channel
+
+    @property
+    def is_gone(self) -> bool:
+        return self.state in Message.GONE
 
 
 @dataclass
@@ -101,6 +106,12 @@ class ShownVersion:
     writer: str
     is_offline: bool
     lines: list[ShownLine] = field(default_factory=list)
+
+    @property
+    def expired(self) -> int:
+        """How many of its sources are older than messages are kept."""
+        chips = {chip.number: chip for line in self.lines for chip in line.chips}
+        return sum(chip.state == Message.State.EXPIRED for chip in chips.values())
 
     @property
     def first_lines(self) -> list[ShownLine]:
@@ -211,6 +222,7 @@ class _Source:
     micros: int
     channel: int
     author: str
+    state: str
 
 
 def _sources(versions: list[MemoryVersion]) -> dict[int, list[_Source]]:
@@ -223,10 +235,12 @@ def _sources(versions: list[MemoryVersion]) -> dict[int, list[_Source]]:
         "message__channel_id",
         "message__author__name",
         "message__username",
+        "message__state",
     )
     sources: dict[int, list[_Source]] = {}
-    for line, message, ts, us, channel, author, username in rows:
-        found = _Source(message, ts, us, channel, name_of_author(author or "", username))
+    for line, message, ts, us, channel, author, username, state in rows:
+        name = name_of_author(author or "", username)
+        found = _Source(message, ts, us, channel, name, state)
         sources.setdefault(line, []).append(found)
     return sources
 
@@ -281,8 +295,18 @@ def _shown(
         for source in sorted(sources.get(line.pk, ()), key=lambda s: s.micros):
             number = numbers.setdefault(source.message, len(numbers) + 1)
             path = paths.get(source.channel)
-            href = f"{path}?around={source.ts}&v={version.pk}#msg-{source.ts}" if path else ""
-            one.chips.append(Chip(number, source.ts, source.micros, source.author, href))
+            state = source.state if path else ""
+            href = f"{path}?around={source.ts}&v={version.pk}#msg-{source.ts}"
+            one.chips.append(
+                Chip(
+                    number,
+                    source.ts,
+                    source.micros,
+                    source.author,
+                    href if path and state not in Message.GONE else "",
+                    state,
+                )
+            )
         one.is_unsourced = not (one.chips or one.is_persons or one.is_masked)
         shown.lines.append(one)
     return shown

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.http import HttpResponse
 
-from memories.models import AuditEvent, Generation, Memory, MemoryVersion
+from memories.models import AuditEvent, Generation, Memory, MemoryVersion, Message
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
 from tests.factories import MONDAY, make_version, make_workspace_memory
@@ -90,6 +90,21 @@ def test_the_job_and_its_cost_for_whom_it_is_open(cast: Cast) -> None:
     assert address in page_of(cast, version.pk, "member")
     make_version(memory=cast.memory, text="- z", generation=made, audience="members")
     assert address not in page_of(cast, version.pk, "member")  # it rests on more than they may read
+
+
+def test_sources_that_are_no_longer_kept(cast: Cast) -> None:
+    first, second = cast.messages[:2]
+    version = cast.memory.current
+    assert "removed by retention" not in page_of(cast, version.pk)
+    cast.workspace.change_settings({"retention_days": 30})
+    Message.objects.filter(pk=first.pk).purge(Message.State.EXPIRED)
+    page = page_of(cast, version.pk)
+    assert "1 of its sources was removed by retention" in page
+    assert f"msg-{first.ts}" not in page and "a source that was removed" in page
+    assert f"msg-{second.ts}" in page
+    Message.objects.filter(pk=second.pk).purge(Message.State.DELETED)
+    page = page_of(cast, version.pk)
+    assert "1 of its sources was" in page and f"msg-{second.ts}" not in page
 
 
 def test_what_was_kept_and_put_back_is_told(cast: Cast) -> None:
