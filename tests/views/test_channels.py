@@ -86,6 +86,14 @@ def test_each_line_says_who_wrote_it_and_leads_to_the_version_that_began_it(cast
     assert "by the model, </span>v2</span>" in page_of(cast)  # nor to one that nobody may read
 
 
+def test_the_card_says_what_made_its_text(cast: Cast) -> None:
+    trigger = {"reason": "merge", "new": 2}
+    make_version(memory=cast.memory, text="- Merged", until=timezone.now(), trigger=trigger)
+    page = page_of(cast)
+    facts = page[page.index('id="memory"') : page.index("Merged</span>")]
+    assert "merged from 2 texts" in facts
+
+
 def test_the_offline_extract_and_provisional_versions_say_so(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     generation = Generation.objects.create(
