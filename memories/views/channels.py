@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memories.models import Channel, Generation, Memory, MemoryVersion, Message, Note
+from memories.models import Call, Channel, Generation, Memory, MemoryVersion, Message, Note
 from memories.pipeline import audience, costs
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
@@ -49,6 +49,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     short_term = memories.get(MemoryType.SHORT_TERM)
     share, waiting = channels_waiting(place, [channel], to_micros(now))[channel.pk]
     shown = _shown_by_pk(place, long_term, short_term)
+    calls = Call.objects.visible_to(place.reader)
     history = [one for one in shown.values() if one.version.memory_id == _pk(short_term)]
     return render_page(
         request,
@@ -70,7 +71,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "threads": _threads(place, channel),
             "notes": _notes(place, channel),
             "activity": activity_of(place, channel, now),
-            "cost": costs.of_channel(place.reader, channel, now),
+            "cost": costs.this_month(calls.filter(generation__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
             "now": now,
         },

@@ -7,7 +7,8 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from memories.models import Channel, Memory, MemoryVersion, Reader, Workspace
+from memories.models import Call, Channel, Memory, MemoryVersion, Reader, Workspace
+from memories.pipeline.costs import this_month
 from memories.rules.coverage import Share, Waiting
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
@@ -77,6 +78,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
         .filter(memory__workspace=place.workspace)
         .order_by("-pk")[:ACTIVITY_SHOWN]
     )
+    calls = Call.objects.readable_by(place.reader)
     return render_page(
         request,
         "workspaces/detail.html",
@@ -90,6 +92,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             "rows": _rows(place.channels, channels_waiting(place, place.channels, to_micros(now))),
             "bar_width": BAR_WIDTH,
             "included": _included(place),
+            "cost": this_month(calls.filter(workspace=place.workspace), now),
             "recent": recent,
             "now": now,
         },

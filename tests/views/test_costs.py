@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from memories.models import Cap
+from tests.factories import make_thread_memory
 from tests.views.conftest import Cast
 from tests.views.test_jobs import call, job
 
@@ -101,3 +102,23 @@ def test_the_page_in_japanese(spent: Cast) -> None:
     assert (
         client.get(spent.path("jobs/cost/"), headers={"accept-language": "ja"}).status_code == 200
     )
+
+
+def test_each_page_tells_what_its_memory_took(spent: Cast) -> None:
+    """The workspace's like the cost page, a thread's for whom its calls are."""
+    for name, sums in (
+        ("member", "100, 20"),
+        ("insider", "3433, 687"),
+        ("operator", "3433, 687"),
+        ("guest", ""),
+    ):
+        text = spent.clients[name].get(spent.path()).content.decode()
+        assert ("Cost this month" in text) is bool(sums) and sums in text, name
+    thread = make_thread_memory(channel=spent.public, thread_ts=spent.messages[0].ts)
+    address = spent.path(f"c/C0PUBLIC/t/{spent.messages[0].ts}/")
+    assert "Cost this month" not in spent.clients["member"].get(address).content.decode()
+    generation = job(spent.public, "done", memory=thread)
+    call(generation, micros=40_000)
+    for name, sees in (("member", True), ("guest", False)):
+        text = spent.clients[name].get(address).content.decode()
+        assert ("Cost this month" in text) is sees and ("$0.04" in text) is sees, name
