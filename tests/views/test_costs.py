@@ -71,6 +71,13 @@ def test_bars_beside_their_table(spent: Cast) -> None:
     assert text.count('<th scope="row">') >= 5
 
 
+def test_each_day_tells_its_models_apart(spent: Cast) -> None:
+    text = page(spent, "insider")
+    by_day = text[text.index("<details") : text.index("</details>")]
+    rows = re.findall(r"</svg> (\w+)</td><td>([\d,]+)</td>", by_day)
+    assert rows == [("other", "3,333"), ("tiny", "100")]
+
+
 def test_older_days_are_not_of_this_month(spent: Cast) -> None:
     long_ago = timezone.now() - timedelta(days=40)
     call(job(spent.public, "done"), model="ancient", day=long_ago.date(), micros=9_000_000)
