@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged
+from memories.models.versions import MemoryVersionQuerySet
 from memories.pipeline.costs import Sums, of_generations
 from memories.rules.compare import Kind, changes, kept
 from memories.rules.lines import Origin
@@ -26,7 +27,7 @@ from memories.views.paths import card_path
 from memories.views.runs import rows_of
 from memories.views.shown import card_of, compared, show, show_one, versions_of, with_origin
 
-PAIRS_SHOWN = 200
+PAIRS_SHOWN = 100  # of the versions that a pair is chosen from
 
 
 @login_required
@@ -140,8 +141,7 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
     place = place_of(request, new.memory.workspace)
     before, after = show([old, new], place)
     rows = compared(before, after)
-    newest = versions_of(new.memory, place).newest_first()
-    numbered = dict(newest.values_list("number", "pk")[:PAIRS_SHOWN])
+    versions = versions_of(new.memory, place)
     changed = changes(rows)
     return render_page(
         request,
@@ -157,11 +157,26 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
             "added": sum(row.kind is Kind.ADDED for row in changed),
             "removed": sum(row.kind is Kind.REMOVED for row in changed),
             "rewritten": sum(row.kind is Kind.CHANGED for row in changed),
-            "pairs": numbered,
-            "previous": numbered.get(old.number - 1),
-            "next": numbered.get(new.number + 1),
+            "pairs": _pairs(versions, old, new),
+            "previous": versions.filter(number__lt=old.number).order_by("number").last(),
+            "next": versions.filter(number__gt=new.number).order_by("number").first(),
         },
     )
+
+
+def _pairs(
+    versions: MemoryVersionQuerySet, old: MemoryVersion, new: MemoryVersion
+) -> list[tuple[int, int]]:
+    """Number and key of what may be compared instead, newest first: the two themselves, those around
+    the newer one, and the newest."""
+    around = versions.filter(number__lte=new.number + PAIRS_SHOWN // 2).newest_first()
+    found = {
+        old.number: old.pk,
+        new.number: new.pk,
+        **dict(around.values_list("number", "pk")[:PAIRS_SHOWN]),
+        **dict(versions.newest_first().values_list("number", "pk")[:1]),
+    }
+    return sorted(found.items(), reverse=True)
 
 
 def _answer(request: UserRequest, place: Place, version: MemoryVersion, news: str) -> HttpResponse:

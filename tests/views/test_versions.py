@@ -1,13 +1,15 @@
 """One version, two compared, and an old one brought back and forth."""
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.http import HttpResponse
 
-from memories.models import AuditEvent, Generation, Memory, MemoryVersion, Message
-from memories.rules.lines import Origin
+from memories.models import AuditEvent, Draft, Generation, Memory, MemoryVersion, Message
+from memories.rules.lines import Line, Origin
 from memories.rules.memory import MemoryType
+from memories.views.versions import PAIRS_SHOWN
 from tests.factories import MONDAY, make_version, make_workspace_memory
 from tests.views.conftest import Cast
 from tests.views.test_jobs import call, job
@@ -336,3 +338,23 @@ def test_another_pair_has_its_own_address(cast: Cast) -> None:
     old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
     response = cast.clients["member"].get(f"/diff/{old}..{old}/?from={new}&to={old}")
     assert (response.status_code, response["Location"]) == (302, f"/diff/{old}..{new}/")
+
+
+def test_beyond_the_newest_versions_one_walks_on(cast: Cast) -> None:
+    for i in range(PAIRS_SHOWN + 60):
+        draft = Draft(lines=[Line(f"- {i}", Origin.MODEL)], origin=Origin.MODEL)
+        cast.memory.add_version(draft, expected_head=i + 2)
+    numbers = dict(cast.memory.versions.values_list("number", "pk"))
+    last = max(numbers)
+    page = cast.clients["member"].get(f"/diff/{numbers[3]}..{numbers[4]}/").content.decode()
+    for older, newer in ((2, 3), (4, 5)):
+        assert f'href="/diff/{numbers[older]}..{numbers[newer]}/"' in page
+    choice = page[page.index('class="pair-form"') :]
+    checked = re.findall(r'name="(\w+)" value="(\d+)"[^>]* checked', choice)
+    assert checked == [("from", str(numbers[3])), ("to", str(numbers[4]))]
+    offered = [int(n) for n in re.findall(r">v(\d+)</th>", choice)]
+    assert offered == [last, *range(4 + PAIRS_SHOWN // 2, 0, -1)]
+    page = cast.clients["member"].get(f"/diff/{numbers[1]}..{numbers[last]}/").content.decode()
+    offered = [int(n) for n in re.findall(r">v(\d+)</th>", page)]
+    assert offered == [*range(last, last - PAIRS_SHOWN, -1), 1]
+    assert "← older" not in page and "newer →" not in page
