@@ -22,7 +22,7 @@ from memories.views.access import (
     open_version,
     place_of,
 )
-from memories.views.pages import render_page, render_page_or_part, wants_part
+from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
 from memories.views.runs import rows_of
 from memories.views.shown import card_of, compared, show, show_one, versions_of, with_origin
@@ -143,9 +143,11 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
     rows = compared(before, after)
     versions = versions_of(new.memory, place)
     changed = changes(rows)
-    return render_page(
+    page = "versions/compare.html"
+    return render_page_or_part(
         request,
-        "versions/compare.html",
+        page,
+        page,
         {
             "place": place,
             "memory": new.memory,

@@ -328,6 +328,18 @@ def test_both_texts_side_by_side(cast: Cast) -> None:
     assert picked["Location"] == f"/diff/{old}..{new}/?view=split"
 
 
+def test_by_htmx_the_comparison_comes_alone_with_its_title(cast: Cast) -> None:
+    old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
+    client = cast.clients["member"]
+    page = client.get(f"/diff/{old}..{new}/").content.decode()
+    assert page.count('hx-push-url="true"') == 2  # the view, and the pair
+    picked = client.get(f"/diff/{new}..{new}/?from={old}&to={new}", headers=HTMX)
+    part = client.get(picked["Location"], headers=HTMX).content.decode()
+    assert "<html" not in part and part.startswith("<title>v1 to v2, #launch")
+    assert 'id="diff"' in part and "autofocus" in part and "<ins>Monday</ins>" in part
+    assert "autofocus" not in page
+
+
 def test_the_same_text_says_so(cast: Cast) -> None:
     old = version_of(cast, 1)
     page = cast.clients["member"].get(f"/diff/{old.pk}..{old.pk}/").content.decode()
