@@ -112,6 +112,15 @@ def test_the_offline_extract_and_provisional_versions_say_so(cast: Cast) -> None
     assert "knot-provisional" in page and "Provisional" in page
 
 
+def test_words_of_people_carry_their_language(cast: Cast) -> None:
+    root = MessageFactory(channel=cast.public, author=cast.author, text="誰が試す？")
+    make_thread_memory(channel=cast.public, thread_ts=root.ts)
+    NoteFactory(workspace=cast.workspace, channel=cast.public, content="水曜は休み")
+    page = page_of(cast)
+    assert '<span lang="ja">誰が試す？</span>' in page
+    assert 'lang="ja">水曜は休み</a>' in page
+
+
 def test_the_history_tells_trigger_and_period(cast: Cast) -> None:
     page = page_of(cast)
     assert "4 messages, then quiet for 2 h" in page

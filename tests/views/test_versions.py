@@ -288,7 +288,8 @@ def test_a_comparison_shows_and_tells_the_changes(cast: Cast) -> None:
     page = cast.clients["member"].get(f"/diff/{old.pk}..{new.pk}/").content.decode()
     assert "We launch on <del>Friday</del><ins>Monday</ins>" in page
     assert "1 change: 0 added, 0 removed, 1 reworded" in page
-    assert "removed “Friday”" in page and "added “Monday”" in page
+    assert 'removed “<span lang="en">Friday</span>”' in page
+    assert 'added “<span lang="en">Monday</span>”' in page
 
 
 def test_each_change_says_who_wrote_the_line(cast: Cast) -> None:
