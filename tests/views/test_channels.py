@@ -127,6 +127,16 @@ def test_the_history_tells_trigger_and_period(cast: Cast) -> None:
     assert "5 Jan 2026, 09:00" in page
 
 
+def test_the_newest_segment_is_compared_with_the_one_before(cast: Cast) -> None:
+    short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    first = short.current
+    now = 'aria-labelledby="now-title"'
+    assert "Compare" not in page_of(cast).split(now)[1].split("</header>")[0]
+    second = make_version(memory=short, text="- Later", until=timezone.now())
+    card = page_of(cast).split(now)[1].split("</header>")[0]
+    assert f'href="/diff/{first.pk}..{second.pk}/"' in card
+
+
 def test_what_waits_says_how_much_and_for_what(cast: Cast) -> None:
     now = timezone.now()
     for minutes in (50, 43):
