@@ -16,7 +16,7 @@ from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, open_channel
 from memories.views.activity import activity_of
-from memories.views.coverage import channels_waiting, read_from_slack
+from memories.views.coverage import bar_of, bar_of_reading, channels_waiting, read_from_slack
 from memories.views.messages import first_words
 from memories.views.pages import render_page
 from memories.views.paths import thread_path
@@ -26,6 +26,7 @@ HISTORY_SHOWN = 10
 THREADS_SHOWN = 12
 NOTES_SHOWN = 10
 JOBS_SHOWN = 5
+BAR_WIDTH = 220
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     long_term = memories.get(MemoryType.LONG_TERM)
     short_term = memories.get(MemoryType.SHORT_TERM)
     share, waiting = channels_waiting(place, [channel], to_micros(now))[channel.pk]
+    coverage = read_from_slack(place, channel, now)
     shown = _shown_by_pk(place, long_term, short_term)
     calls = Call.objects.visible_to(place.reader)
     history = [one for one in shown.values() if one.version.memory_id == _pk(short_term)]
@@ -65,8 +67,11 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "history_total": versions_of(short_term, place).count() if short_term else 0,
             "rail": rail_of(long_term, place),
             "share": share,
+            "bar": bar_of(share, BAR_WIDTH),
+            "reading": bar_of_reading(coverage, channel, BAR_WIDTH) if coverage else [],
+            "bar_width": BAR_WIDTH,
             "waiting": waiting,
-            "coverage": read_from_slack(place, channel, now),
+            "coverage": coverage,
             "jobs": _jobs(channel),
             "threads": _threads(place, channel),
             "notes": _notes(place, channel),

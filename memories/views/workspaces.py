@@ -13,7 +13,7 @@ from memories.rules.coverage import Share, Waiting
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, open_workspace
-from memories.views.coverage import channels_waiting
+from memories.views.coverage import Bar, bar_of, channels_waiting
 from memories.views.pages import render_page
 from memories.views.shown import rail_of, show, with_origin
 
@@ -29,14 +29,8 @@ class ChannelRow:
     latest: MemoryVersion | None
 
     @property
-    def bar(self) -> list[tuple[str, int, int]]:
-        """``(what, x, width)`` of the parts of its coverage bar."""
-        remembered, waiting, skipped = self.share.widths(BAR_WIDTH)
-        return [
-            ("remembered", 0, remembered),
-            ("waiting", remembered, waiting),
-            ("skipped", remembered + waiting, skipped),
-        ]
+    def bar(self) -> Bar:
+        return bar_of(self.share, BAR_WIDTH)
 
 
 @login_required

@@ -1,5 +1,6 @@
 """The channel page: memory with its sources, history, what waits, and as many queries as ever."""
 
+import re
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -9,8 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import Call, Channel, Generation, Memory, Workspace
+from memories.pipeline.coverage import coverage_of
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
+from memories.views.channels import BAR_WIDTH
+from memories.views.coverage import bar_of_reading
 from tests.factories import (
     MONDAY,
     MessageFactory,
@@ -145,6 +149,36 @@ def test_what_waits_says_how_much_and_for_what(cast: Cast) -> None:
     # Two of the six first ones are in no segment either.
     assert "4 of 50 new" in page
     assert "quiet for 43 of 120 min" in page
+
+
+def bars_of(page: str) -> list[list[tuple[str, int, int]]]:
+    drawn = re.findall(r'<svg class="bar"[^>]*>(.*?)</svg>', page)
+    part = re.compile(r'<rect class="bar-(\w+)" x="(\d+)" y="0" width="(\d+)"')
+    return [[(what, int(x), int(w)) for what, x, w in part.findall(one)] for one in drawn]
+
+
+def test_how_much_is_remembered_is_drawn_beside_its_numbers(cast: Cast) -> None:
+    third = BAR_WIDTH // 3  # two of six messages wait
+    [bar] = bars_of(page_of(cast))
+    assert bar == [("remembered", 0, BAR_WIDTH - third), ("waiting", BAR_WIDTH - third, third)]
+
+
+@pytest.mark.parametrize(
+    ("mark", "at", "parts"),
+    [
+        pytest.param("", "", [("waiting", 0, 100)], id="nothing yet"),
+        pytest.param("10.0", "", [("remembered", 0, 100)], id="all of it"),
+        pytest.param("5.0", "8.0", [("remembered", 0, 100), ("waiting", 50, 30)], id="a gap"),
+        pytest.param("", "4.0", [("remembered", 0, 100), ("waiting", 0, 40)], id="from the top"),
+        pytest.param("9.9", "10.0", [("remembered", 0, 100), ("waiting", 98, 2)], id="a small one"),
+    ],
+)
+def test_gaps_in_what_was_read_are_drawn(
+    mark: str, at: str, parts: list[tuple[str, int, int]]
+) -> None:
+    """From the start mark, at 0 s, to the newest message that was read, at 10 s."""
+    channel = Channel(start_us=0, synced_ts=mark, walk_at_ts=at, walk_top_ts="10.0" if at else "")
+    assert bar_of_reading(coverage_of(channel, timezone.now()), channel, 100) == parts
 
 
 @pytest.mark.parametrize(
