@@ -25,6 +25,7 @@ from memories.views.access import (
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
 from memories.views.runs import rows_of
+from memories.views.scopes import texts_of
 from memories.views.shown import card_of, compared, show, show_one, versions_of, with_origin
 
 PAIRS_SHOWN = 100  # of the versions that a pair is chosen from
@@ -101,9 +102,10 @@ def _pinned(
     news: str = "",
     moved_on: str = "",
 ) -> HttpResponse:
-    """Back to where the line was pinned: ``on=memory``, its card, or ``on=version``."""
+    """Back to where the line was pinned: its card, ``on=memory`` or ``on=now``, or ``on=version``."""
     memory, status = version.memory, 409 if moved_on else 200
-    on_card = request.POST.get("on") == "memory"
+    on = request.POST.get("on", "")
+    on_card = on in ("memory", "now")
     if not wants_part(request):
         if moved_on:
             return _page(request, place, version, moved_on=moved_on, status=status)
@@ -115,12 +117,9 @@ def _pinned(
         return _page(
             request, place, version, news=news, moved_on=moved_on, takes_focus=False, status=status
         )
-    context = {
-        **card_of(memory, place),
-        "news": news,
-        "moved_on": _numbered(moved_on, memory),
-    }
-    page = "memories/_saved.html"
+    card = texts_of(place, None, memory) if on == "now" else card_of(memory, place)
+    context = {"place": place, **card, "news": news, "moved_on": _numbered(moved_on, memory)}
+    page = "memories/_now.html" if on == "now" else "memories/_saved.html"
     return render_page_or_part(request, page, page, context, status=status)
 
 

@@ -164,6 +164,18 @@ class TestPins:
         assert "autofocus" not in part  # it stays where it is: on the button
         assert 'id="toast"' in part and "Pinned: every later update" in part
 
+    def test_a_line_of_the_newest_segment(self, cast: Cast) -> None:
+        short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+        given = {"on": "now", "version": short.current.pk}
+        assert pin(cast, 0, **given)["Location"] == "/w/team/c/C0PUBLIC/#now"
+        page = cast.clients["editor"].get(cast.path("c/C0PUBLIC/")).content.decode()
+        assert 'id="now-pin-0" name="unpin"' in page
+        part = pin(cast, 0, "unpin", htmx="1", **given).content.decode()
+        assert part.startswith('<section id="now"') and 'id="now-pin-0" name="pin"' in part
+        assert 'id="toast"' in part and "No longer pinned" in part
+        late = pin(cast, 0, htmx="1", revision=9, **given)
+        assert late.status_code == 409 and "Nothing was pinned" in late.content.decode()
+
     @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
     @pytest.mark.parametrize("on", ["memory", "version"])
     def test_of_a_text_that_is_gone_nothing_is_pinned(self, cast: Cast, on: str, htmx: str) -> None:
