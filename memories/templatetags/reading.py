@@ -224,6 +224,12 @@ register.simple_tag(message_text)
 register.simple_tag(topic_words)
 
 
+@register.filter
+def in_its_language(text: str) -> SafeString:
+    """Words of people inside a sentence of the page."""
+    return format_html('<span lang="{}">{}</span>', text_lang(text), text)
+
+
 # Drawings
 
 

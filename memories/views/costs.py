@@ -1,7 +1,8 @@
 """What models cost this month, and the last thirty days: of the calls whose texts the reader may
 read; an operator is told of all."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from datetime import UTC, date, timedelta
 from typing import Any
 
@@ -81,7 +82,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "caps": _caps(place, calls),
         "models": models,
         "bars": _bars(days, {row.model: row.series for row in models}, first),
-        "days": _by_day(days),
+        "days": _by_day(days, models),
         "top": [(_channel(place, row), row) for row in month[:TOP_CHANNELS]],
         "private": PRIVATE,
         "width": WIDTH,
@@ -120,20 +121,27 @@ def tokens_of(sums: Sums) -> int:
     return sums.tokens_in + sums.tokens_out
 
 
-def _by_day(days: dict[tuple[date, str], Sums]) -> list[tuple[date, Sums]]:
-    """The newest first; days without a call are left out."""
-    sums: dict[date, Sums] = {}
-    for (day, _model), one in days.items():
-        sums[day] = sums.get(day, Sums()) + one
-    return sorted(sums.items(), reverse=True)
+def _by_day(
+    days: dict[tuple[date, str], Sums], models: list[ModelRow]
+) -> list[tuple[date, ModelRow]]:
+    """A row a day and model, the newest day first; days without a call are left out."""
+    return [
+        (day, replace(row, sums=days[day, row.model]))
+        for day in sorted({day for day, _model in days}, reverse=True)
+        for row in models
+        if (day, row.model) in days
+    ]
 
 
 def _bars(days: dict[tuple[date, str], Sums], series: dict[str, int], first: date) -> list[Bar]:
     """Each day's models upon each other, the tallest day as high as the picture."""
-    most = max((tokens_of(one) for _day, one in _by_day(days)), default=0)
+    heights: Counter[date] = Counter()
+    for (day, _model), one in days.items():
+        heights[day] += tokens_of(one)
+    most = max(heights.values(), default=0)
     if not most:
         return []
-    bars, filled = [], dict.fromkeys((day for day, _model in days), 0.0)
+    bars, filled = [], dict.fromkeys(heights, 0.0)
     for (day, model), one in sorted(days.items(), key=lambda it: (it[0][0], series[it[0][1]])):
         height = HEIGHT * tokens_of(one) / most
         filled[day] += height

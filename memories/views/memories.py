@@ -16,7 +16,7 @@ from memories.rules import compare
 from memories.rules.lines import split_text
 from memories.rules.memory import MemoryType
 from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
-from memories.views.pages import render_page, render_page_or_part, wants_part
+from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
 from memories.views.shown import card_of, show_one, versions_of, with_origin
 
@@ -73,15 +73,13 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
 @login_required
 @require_safe
 def versions(request: UserRequest, pk: int) -> HttpResponse:
+    """As a part: in the place of the newest ones, beside the memory."""
     place, memory = open_memory(request, pk)
     versions = versions_of(memory, place).newest_first()
     found = Paginator(with_origin(versions), VERSIONS_AT_ONCE)
     page = found.get_page(request.GET.get("page"))
-    return render_page(
-        request,
-        "memories/versions.html",
-        {"place": place, "memory": memory, "page": page, "rail": page.object_list},
-    )
+    context = {"place": place, "memory": memory, "page": page, "rail": page.object_list}
+    return render_page_or_part(request, "memories/versions.html", "memories/_rail.html", context)
 
 
 def _editor(

@@ -2,8 +2,10 @@
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
+from django.utils import timezone
 
-from memories.models import Memory, Message
+from memories.models import Call, Memory, Message
+from memories.pipeline.costs import this_month
 from memories.rules.memory import MemoryScope
 from memories.views.access import UserRequest, moment_or_404, open_channel
 from memories.views.messages import first_words, read_stretch, show_messages
@@ -33,6 +35,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
     numbers = {
         chip.ts: chip.number for line in (shown.lines if shown else ()) for chip in line.chips
     }
+    calls = Call.objects.visible_to(place.reader)
     rows = show_messages(stretch.messages, place, channel, numbers)
     return render_page(
         request,
@@ -45,6 +48,9 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             "memory": memory,
             "shown": shown,
             "rail": rail_of(memory, place),
+            "cost": this_month(calls.filter(generation__memory=memory), timezone.now())
+            if memory
+            else None,
             "rows": rows,
             "newer": rows[-1].message.ts if rows and stretch.has_newer else "",
             "after": after,

@@ -10,8 +10,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged
+from memories.models.versions import MemoryVersionQuerySet
+from memories.pipeline.costs import Sums, of_generations
 from memories.rules.compare import Kind, changes, kept
-from memories.rules.compare import compare as compare_texts
 from memories.rules.lines import Origin
 from memories.views.access import (
     Place,
@@ -21,11 +22,13 @@ from memories.views.access import (
     open_version,
     place_of,
 )
-from memories.views.pages import render_page, render_page_or_part, wants_part
+from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
-from memories.views.shown import card_of, show_one, versions_of, with_origin
+from memories.views.runs import rows_of
+from memories.views.scopes import texts_of
+from memories.views.shown import card_of, compared, show, show_one, versions_of, with_origin
 
-PAIRS_SHOWN = 200
+PAIRS_SHOWN = 100  # of the versions that a pair is chosen from
 
 
 @login_required
@@ -99,9 +102,10 @@ def _pinned(
     news: str = "",
     moved_on: str = "",
 ) -> HttpResponse:
-    """Back to where the line was pinned: ``on=memory``, its card, or ``on=version``."""
+    """Back to where the line was pinned: its card, ``on=memory`` or ``on=now``, or ``on=version``."""
     memory, status = version.memory, 409 if moved_on else 200
-    on_card = request.POST.get("on") == "memory"
+    on = request.POST.get("on", "")
+    on_card = on in ("memory", "now")
     if not wants_part(request):
         if moved_on:
             return _page(request, place, version, moved_on=moved_on, status=status)
@@ -113,12 +117,9 @@ def _pinned(
         return _page(
             request, place, version, news=news, moved_on=moved_on, takes_focus=False, status=status
         )
-    context = {
-        **card_of(memory, place),
-        "news": news,
-        "moved_on": _numbered(moved_on, memory),
-    }
-    page = "memories/_saved.html"
+    card = texts_of(place, None, memory) if on == "now" else card_of(memory, place)
+    context = {"place": place, **card, "news": news, "moved_on": _numbered(moved_on, memory)}
+    page = "memories/_now.html" if on == "now" else "memories/_saved.html"
     return render_page_or_part(request, page, page, context, status=status)
 
 
@@ -137,29 +138,46 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
     if old.memory_id != new.memory_id:
         raise Http404
     place = place_of(request, new.memory.workspace)
-    rows = compare_texts(old.content, new.content)
-    newest = versions_of(new.memory, place).newest_first()
-    numbered = dict(newest.values_list("number", "pk")[:PAIRS_SHOWN])
+    before, after = show([old, new], place)
+    rows = compared(before, after)
+    versions = versions_of(new.memory, place)
     changed = changes(rows)
-    return render_page(
+    page = "versions/compare.html"
+    return render_page_or_part(
         request,
-        "versions/compare.html",
+        page,
+        page,
         {
             "place": place,
             "memory": new.memory,
-            "old": show_one(old, place),
-            "new": show_one(new, place),
+            "old": before,
+            "new": after,
             "rows": rows,
             "is_split": is_split,
             "changes": changed,
             "added": sum(row.kind is Kind.ADDED for row in changed),
             "removed": sum(row.kind is Kind.REMOVED for row in changed),
             "rewritten": sum(row.kind is Kind.CHANGED for row in changed),
-            "pairs": numbered,
-            "previous": numbered.get(old.number - 1),
-            "next": numbered.get(new.number + 1),
+            "pairs": _pairs(versions, old, new),
+            "previous": versions.filter(number__lt=old.number).order_by("number").last(),
+            "next": versions.filter(number__gt=new.number).order_by("number").first(),
         },
     )
+
+
+def _pairs(
+    versions: MemoryVersionQuerySet, old: MemoryVersion, new: MemoryVersion
+) -> list[tuple[int, int]]:
+    """Number and key of what may be compared instead, newest first: the two themselves, those around
+    the newer one, and the newest."""
+    around = versions.filter(number__lte=new.number + PAIRS_SHOWN // 2).newest_first()
+    found = {
+        old.number: old.pk,
+        new.number: new.pk,
+        **dict(around.values_list("number", "pk")[:PAIRS_SHOWN]),
+        **dict(versions.newest_first().values_list("number", "pk")[:1]),
+    }
+    return sorted(found.items(), reverse=True)
 
 
 def _answer(request: UserRequest, place: Place, version: MemoryVersion, news: str) -> HttpResponse:
@@ -207,8 +225,10 @@ def _page(
             "newer": newer,
             "kept": kept(version.content, newer.content) if newer else None,
             "built_from": _built_from(place, version),
+            "job": _job(place, version),
             "undo": base if is_undoable else None,
             "base": base,
+            "address": request.build_absolute_uri(reverse("versions-detail", args=[version.pk])),
             "newest": visible.aggregate(newest=Max("number"))["newest"] or version.number,
             "news": news,
             "moved_on": _numbered(moved_on, memory),
@@ -216,6 +236,14 @@ def _page(
         },
         status=status,
     )
+
+
+def _job(place: Place, version: MemoryVersion) -> tuple[int, Sums | None] | None:
+    """The job that made this text and what it cost, for whom its page is open."""
+    pk = version.generation_id
+    if pk is None or not rows_of(place).filter(pk=pk).exists():
+        return None
+    return pk, of_generations([pk]).get(pk)
 
 
 def _numbered(words: str, memory: Memory) -> str:

@@ -195,3 +195,17 @@ def test_versions_come_in_pages(cast: Cast) -> None:
     assert "?page=2" in page and ">v62</a>" in page and ">v12</a>" not in page
     rest = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/?page=2").content.decode()
     assert ">v12</a>" in rest and ">v13</a>" not in rest
+
+
+def test_the_rail_is_filled_in_place(cast: Cast) -> None:
+    for i in range(60):
+        make_version(memory=cast.memory, text=f"- {i}")
+    member, address = cast.clients["member"], f"/m/{cast.memory.pk}/versions/"
+    page = member.get(cast.path("c/C0PUBLIC/")).content.decode()
+    assert f'<a href="{address}" hx-get="{address}" hx-target="#rail"' in page
+    part = member.get(address, headers=HTMX).content.decode()
+    assert part.startswith('<section id="rail"') and "hx-swap-oob" not in part
+    assert part.count("<li") == 50 and "autofocus" in part
+    assert 'hx-get="' + address + '?page=2"' in part
+    rest = member.get(f"{address}?page=2", headers=HTMX).content.decode()
+    assert rest.count("<li") == 12 and ">v1</a>" in rest

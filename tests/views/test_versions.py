@@ -1,15 +1,18 @@
 """One version, two compared, and an old one brought back and forth."""
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.http import HttpResponse
 
-from memories.models import AuditEvent, Generation, Memory, MemoryVersion
-from memories.rules.lines import Origin
+from memories.models import AuditEvent, Draft, Generation, Memory, MemoryVersion, Message
+from memories.rules.lines import Line, Origin
 from memories.rules.memory import MemoryType
+from memories.views.versions import PAIRS_SHOWN
 from tests.factories import MONDAY, make_version, make_workspace_memory
 from tests.views.conftest import Cast
+from tests.views.test_jobs import call, job
 
 HTMX = {"HX-Request": "true"}
 
@@ -34,7 +37,11 @@ def test_an_old_version_says_which_is_current(cast: Cast) -> None:
     assert "v1 of 2" in page
     assert f'You are reading v1. Current is <a href="/v/{cast.memory.current.pk}/">v2</a>' in page
     assert "Restore v1" in page
-    assert "1 lines kept, 1 changed or gone" in page
+    ahead = f'<a href="/diff/{version_of(cast, 1).pk}..{cast.memory.current.pk}/">'
+    assert f"{ahead}1 line kept, 1 changed or gone</a>" in page
+    address = f"http://testserver/v/{version_of(cast, 1).pk}/"
+    assert f'<a id="address" href="{address}">{address}</a>' in page
+    assert 'data-copy="#address"' in page
     assert "Restore v" not in page_of(cast, cast.memory.current.pk)
 
 
@@ -71,6 +78,35 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
         assert words in page, words
     assert f"/v/{secret.pk}/" not in page
     assert f"/v/{secret.pk}/" in page_of(cast, version.pk, "insider")
+
+
+def test_the_job_and_its_cost_for_whom_it_is_open(cast: Cast) -> None:
+    made = call(job(cast.public, "done"), micros=2_500_000).generation
+    version = make_version(memory=cast.memory, text="- y", generation=made)
+    address = cast.path(f"jobs/{made.pk}/")
+    for name in cast.clients:
+        is_open = cast.clients[name].get(address).status_code == 200
+        if cast.clients[name].get(f"/v/{version.pk}/").status_code == 200:
+            page = page_of(cast, version.pk, name)
+            assert (f'href="{address}"' in page, "$2.50" in page) == (is_open, is_open), name
+    assert address in page_of(cast, version.pk, "member")
+    make_version(memory=cast.memory, text="- z", generation=made, audience="members")
+    assert address not in page_of(cast, version.pk, "member")  # it rests on more than they may read
+
+
+def test_sources_that_are_no_longer_kept(cast: Cast) -> None:
+    first, second = cast.messages[:2]
+    version = cast.memory.current
+    assert "removed by retention" not in page_of(cast, version.pk)
+    cast.workspace.change_settings({"retention_days": 30})
+    Message.objects.filter(pk=first.pk).purge(Message.State.EXPIRED)
+    page = page_of(cast, version.pk)
+    assert "1 of its sources was removed by retention" in page
+    assert f"msg-{first.ts}" not in page and "a source that was removed" in page
+    assert f"msg-{second.ts}" in page
+    Message.objects.filter(pk=second.pk).purge(Message.State.DELETED)
+    page = page_of(cast, version.pk)
+    assert "1 of its sources was" in page and f"msg-{second.ts}" not in page
 
 
 def test_what_was_kept_and_put_back_is_told(cast: Cast) -> None:
@@ -127,6 +163,18 @@ class TestPins:
         assert f'id="{on}-pin-0"' in part and 'aria-pressed="true"' in part
         assert "autofocus" not in part  # it stays where it is: on the button
         assert 'id="toast"' in part and "Pinned: every later update" in part
+
+    def test_a_line_of_the_newest_segment(self, cast: Cast) -> None:
+        short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+        given = {"on": "now", "version": short.current.pk}
+        assert pin(cast, 0, **given)["Location"] == "/w/team/c/C0PUBLIC/#now"
+        page = cast.clients["editor"].get(cast.path("c/C0PUBLIC/")).content.decode()
+        assert 'id="now-pin-0" name="unpin"' in page
+        part = pin(cast, 0, "unpin", htmx="1", **given).content.decode()
+        assert part.startswith('<section id="now"') and 'id="now-pin-0" name="pin"' in part
+        assert 'id="toast"' in part and "No longer pinned" in part
+        late = pin(cast, 0, htmx="1", revision=9, **given)
+        assert late.status_code == 409 and "Nothing was pinned" in late.content.decode()
 
     @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
     @pytest.mark.parametrize("on", ["memory", "version"])
@@ -252,7 +300,23 @@ def test_a_comparison_shows_and_tells_the_changes(cast: Cast) -> None:
     page = cast.clients["member"].get(f"/diff/{old.pk}..{new.pk}/").content.decode()
     assert "We launch on <del>Friday</del><ins>Monday</ins>" in page
     assert "1 change: 0 added, 0 removed, 1 reworded" in page
-    assert "removed “Friday”" in page and "added “Monday”" in page
+    assert 'removed “<span lang="en">Friday</span>”' in page
+    assert 'added “<span lang="en">Monday</span>”' in page
+
+
+def test_each_change_says_who_wrote_the_line(cast: Cast) -> None:
+    cast.memory.revise("- We launch on Tuesday\n- Tom tests", by=None, based_on=2)
+    old, new = version_of(cast, 2).pk, version_of(cast, 3).pk
+    path = f"/diff/{old}..{new}/"
+    page = cast.clients["member"].get(path).content.decode()
+    text, words = page[page.index('<ul class="diff">') :].split("</ul>", 1)
+    assert text.count("by hand, v3") == 2  # one reworded, one added
+    assert "<del>Aya owns iOS</del>" in text and text.count("by the model, ") == 1
+    assert f'href="/v/{version_of(cast, 1).pk}/"' in text  # where the removed line came from
+    assert words.count("by hand, v3") == 2 and words.count("by the model, ") == 1
+    split = cast.clients["member"].get(f"{path}?view=split").content.decode()
+    table = split[split.index('<table class="split">') : split.index("</table>")]
+    assert table.count("by the model, ") == 2 and table.count("by hand, v3") == 2
 
 
 def test_a_changed_japanese_word_is_marked_and_no_more(cast: Cast) -> None:
@@ -277,6 +341,18 @@ def test_both_texts_side_by_side(cast: Cast) -> None:
     assert picked["Location"] == f"/diff/{old}..{new}/?view=split"
 
 
+def test_by_htmx_the_comparison_comes_alone_with_its_title(cast: Cast) -> None:
+    old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
+    client = cast.clients["member"]
+    page = client.get(f"/diff/{old}..{new}/").content.decode()
+    assert page.count('hx-push-url="true"') == 2  # the view, and the pair
+    picked = client.get(f"/diff/{new}..{new}/?from={old}&to={new}", headers=HTMX)
+    part = client.get(picked["Location"], headers=HTMX).content.decode()
+    assert "<html" not in part and part.startswith("<title>v1 to v2, #launch")
+    assert 'id="diff"' in part and "autofocus" in part and "<ins>Monday</ins>" in part
+    assert "autofocus" not in page
+
+
 def test_the_same_text_says_so(cast: Cast) -> None:
     old = version_of(cast, 1)
     page = cast.clients["member"].get(f"/diff/{old.pk}..{old.pk}/").content.decode()
@@ -287,3 +363,23 @@ def test_another_pair_has_its_own_address(cast: Cast) -> None:
     old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
     response = cast.clients["member"].get(f"/diff/{old}..{old}/?from={new}&to={old}")
     assert (response.status_code, response["Location"]) == (302, f"/diff/{old}..{new}/")
+
+
+def test_beyond_the_newest_versions_one_walks_on(cast: Cast) -> None:
+    for i in range(PAIRS_SHOWN + 60):
+        draft = Draft(lines=[Line(f"- {i}", Origin.MODEL)], origin=Origin.MODEL)
+        cast.memory.add_version(draft, expected_head=i + 2)
+    numbers = dict(cast.memory.versions.values_list("number", "pk"))
+    last = max(numbers)
+    page = cast.clients["member"].get(f"/diff/{numbers[3]}..{numbers[4]}/").content.decode()
+    for older, newer in ((2, 3), (4, 5)):
+        assert f'href="/diff/{numbers[older]}..{numbers[newer]}/"' in page
+    choice = page[page.index('class="pair-form"') :]
+    checked = re.findall(r'name="(\w+)" value="(\d+)"[^>]* checked', choice)
+    assert checked == [("from", str(numbers[3])), ("to", str(numbers[4]))]
+    offered = [int(n) for n in re.findall(r">v(\d+)</th>", choice)]
+    assert offered == [last, *range(4 + PAIRS_SHOWN // 2, 0, -1)]
+    page = cast.clients["member"].get(f"/diff/{numbers[1]}..{numbers[last]}/").content.decode()
+    offered = [int(n) for n in re.findall(r">v(\d+)</th>", page)]
+    assert offered == [*range(last, last - PAIRS_SHOWN, -1), 1]
+    assert "← older" not in page and "newer →" not in page
