@@ -25,6 +25,7 @@ class User(AbstractUser):
     theme = models.CharField(
         _("theme"), max_length=6, choices=Theme, blank=True, default="", editable=False
     )
+    shortcuts = models.BooleanField(_("single keys"), default=True, editable=False)
 
     @property
     def zone(self) -> ZoneInfo | None:
@@ -35,8 +36,8 @@ class User(AbstractUser):
         except (KeyError, ValueError, OSError):
             return None
 
-    def prefer(self, **wishes: str) -> None:
-        """``language``, ``time_zone``, ``theme``: from now on so, in every browser."""
+    def prefer(self, **wishes: str | bool) -> None:
+        """``language``, ``time_zone``, ``theme``, ``shortcuts``: from now on so, in every browser."""
         for name, value in wishes.items():
             setattr(self, name, value)
         self.save(update_fields=list(wishes))
