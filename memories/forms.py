@@ -150,6 +150,11 @@ class PreferencesForm(forms.Form):
         label=_("Time zone"), required=False, help_text=_("In which times are shown to you.")
     )
     theme = forms.ChoiceField(label=_("Theme"), choices=User.Theme.choices)
+    density = forms.ChoiceField(
+        label=_("Density"),
+        choices=User.Density.choices,
+        help_text=_("How close rows and buttons stand; where one taps, never too close for that."),
+    )
     shortcuts = forms.BooleanField(
         label=_("Single keys"),
         required=False,
@@ -164,6 +169,7 @@ class PreferencesForm(forms.Form):
                 "language": user.language,
                 "time_zone": user.time_zone,
                 "theme": kept,
+                "density": user.density,
                 "shortcuts": user.shortcuts,
             },
         )
