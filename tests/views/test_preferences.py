@@ -52,7 +52,9 @@ def test_a_zone_that_nobody_knows_counts_for_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"time_zone": "Mars/Base"}, {"language": "tlh"}, {"theme": "pink"}, {"density": "airy"}], ids=str
+    "wrong",
+    [{"time_zone": "Mars/Base"}, {"language": "tlh"}, {"theme": "pink"}, {"density": "airy"}],
+    ids=str,
 )
 def test_what_is_not_offered_is_not_kept(cast: Cast, wrong: dict[str, str]) -> None:
     assert cast.clients["member"].post("/settings/", {**CHOSEN, **wrong}).status_code == 422
