@@ -20,7 +20,7 @@ from memories.views.coverage import channels_waiting, read_from_slack
 from memories.views.messages import first_words
 from memories.views.pages import render_page
 from memories.views.paths import thread_path
-from memories.views.shown import ShownVersion, rail_of, show, versions_of, with_origin
+from memories.views.shown import ShownVersion, last_seen_of, rail_of, show, versions_of, with_origin
 
 HISTORY_SHOWN = 10
 THREADS_SHOWN = 12
@@ -63,6 +63,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "history": sorted(history, key=_by_period, reverse=True)[:HISTORY_SHOWN],
             "history_total": versions_of(short_term, place).count() if short_term else 0,
             "rail": rail_of(long_term, place),
+            "last_seen": last_seen_of(long_term, place),
             "share": share,
             "waiting": waiting,
             "coverage": read_from_slack(place, channel, now),

@@ -14,7 +14,7 @@ from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, open_workspace
 from memories.views.coverage import channels_waiting
 from memories.views.pages import render_page
-from memories.views.shown import rail_of, show, with_origin
+from memories.views.shown import last_seen_of, rail_of, show, with_origin
 
 ACTIVITY_SHOWN = 12
 BAR_WIDTH = 120
@@ -87,6 +87,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             "short_term": short_term,
             "short_term_shown": shown.get(short_term.pk) if short_term else None,
             "rail": rail_of(long_term, place),
+            "last_seen": last_seen_of(long_term, place),
             "rows": _rows(place.channels, channels_waiting(place, place.channels, to_micros(now))),
             "bar_width": BAR_WIDTH,
             "included": _included(place),
