@@ -365,6 +365,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "versions-restore": _of_rows(
         "versions-restore", MemoryVersion, {"based_on": "1"}, {"based_on": "2"}, gets=False
     ),
+    "versions-name": _of_rows("versions-name", MemoryVersion, {"name": "mine"}, gets=False),
     "versions-pin": _of_rows(
         "versions-pin",
         MemoryVersion,
@@ -377,7 +378,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
 AS_PARTS = {
     "search-index",
     *("channels-detail", "messages-index", "memories-edit", "notes-index", "versions-detail"),
-    *("versions-restore", "versions-pin", "slack-index", "quarantine-index"),
+    *("versions-restore", "versions-name", "versions-pin", "slack-index", "quarantine-index"),
     *("jobs-index", "jobs-detail", "context-index"),
     *("catch_up-index", "catch_up-mark"),
     *("notes-mark", "notes-delete", "trash-undelete", "trash-purge"),
