@@ -23,6 +23,7 @@ from memories.views import (
     slack,
     threads,
     trash,
+    updates,
     versions,
     workspaces,
 )
@@ -77,6 +78,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     # A memory and its versions
     path("m/<int:pk>/edit/", memories.edit, name="memories-edit"),
     path("m/<int:pk>/versions/", memories.versions, name="memories-versions"),
+    path("m/<int:pk>/generate/", updates.detail, name="updates-detail"),
     path("m/<int:pk>/proposal/", proposals.detail, name="proposals-detail"),
     path("m/<int:pk>/proposal/accept/", proposals.accept, name="proposals-accept"),
     path("m/<int:pk>/proposal/reject/", proposals.reject, name="proposals-reject"),

@@ -126,6 +126,7 @@ def reason_words(trigger: dict[str, Any]) -> str:
         Trigger.FIRST: _("%(messages)s: the first look at this channel"),
         Trigger.HISTORY_OFF: _("%(messages)s, history is off"),
         Trigger.BACKFILL: _("%(messages)s from before"),
+        Trigger.ASKED: _("%(messages)s, asked for by hand"),
         Trigger.EDITED: _("a message was edited or deleted"),
         "merge": _("merged from %(texts)s"),
     }.get(trigger.get("reason", ""), "")

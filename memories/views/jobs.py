@@ -80,7 +80,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         toasts.success(request, _change(request, place, request.POST.get("do", ""), [generation]))
         return redirect("jobs-detail", slug, pk)
     now = timezone.now()
-    [run] = runs.runs([generation], now, _closed(now))
+    [run] = runs.runs([generation], now, runs.closed_at(now))
     mark = _digest(now, run.mark)
     if not run.is_over and _is_known(request, mark):
         return _nothing_new()
@@ -142,7 +142,7 @@ def _change(request: UserRequest, place: Place, verb: str, found: list[Generatio
 
 def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> dict[str, Any]:
     now = timezone.now()
-    closed = _closed(now)
+    closed = runs.closed_at(now)
     before = number_or_none(request.GET.get("before", ""))
     counts = _counts(rows)
     failed = runs.runs(runs.failed(rows)[:FAILED_SHOWN], now, closed)
@@ -182,12 +182,6 @@ def _counts(rows: GenerationQuerySet) -> dict[str, int]:
     states = (*runs.OPEN, Generation.State.DEAD)
     found = rows.filter(state__in=states).order_by().values("state").annotate(n=Count("pk"))
     return {row["state"]: row["n"] for row in found}
-
-
-def _closed(now: datetime) -> runs.Closed:
-    endpoint = operate.endpoint_in_use().first()
-    refusal = endpoint.breaker.refusal(now) if endpoint else None
-    return runs.Closed(refusal is not None, refusal[1] if refusal else None)
 
 
 def _channels(place: Place, now: datetime) -> list[ChannelRow]:

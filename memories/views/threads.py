@@ -43,6 +43,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             "thread_ts": thread_ts,
             "words": first_words(root.filter(state=Message.State.LIVE), place).get(thread_ts, ""),
             "memory": memory,
+            "something_waits": found.waiting_in_threads().exists(),
             "shown": shown,
             "rail": rail_of(memory, place),
             "rows": rows,

@@ -358,6 +358,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "threads-detail": _threads,
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
     "memories-versions": _of_rows("memories-versions", Memory),
+    "updates-detail": _of_rows("updates-detail", Memory, {}),
     "proposals-detail": _of_rows("proposals-detail", Memory),
     "proposals-accept": _proposals("proposals-accept"),
     "proposals-reject": _proposals("proposals-reject"),
@@ -377,7 +378,14 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
 }
 AS_PARTS = {
     "search-index",
-    *("channels-detail", "messages-index", "memories-edit", "notes-index", "versions-detail"),
+    *(
+        "channels-detail",
+        "messages-index",
+        "memories-edit",
+        "updates-detail",
+        "notes-index",
+        "versions-detail",
+    ),
     *("versions-restore", "versions-name", "versions-pin", "slack-index", "quarantine-index"),
     *("jobs-index", "jobs-detail", "context-index"),
     *("catch_up-index", "catch_up-mark"),
