@@ -72,6 +72,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/c/<str:slack_id>/", channels.detail, name="channels-detail"),
     path("w/<slug:slug>/c/<str:slack_id>/opt-in/", channels.opt_in, name="channels-opt_in"),
     path("w/<slug:slug>/c/<str:slack_id>/messages/", messages.index, name="messages-index"),
+    path("w/<slug:slug>/c/<str:slack_id>/threads/", threads.index, name="threads-index"),
     path(
         "w/<slug:slug>/c/<str:slack_id>/t/<str:thread_ts>/", threads.detail, name="threads-detail"
     ),

@@ -355,6 +355,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "channels-detail": _of_channel("channels-detail"),
     "channels-opt_in": _of_channel("channels-opt_in", {"on": "1"}, {"on": "0"}),
     "messages-index": _messages,
+    "threads-index": _of_channel("threads-index"),
     "threads-detail": _threads,
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
     "memories-versions": _of_rows("memories-versions", Memory),
