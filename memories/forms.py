@@ -150,12 +150,28 @@ class PreferencesForm(forms.Form):
         label=_("Time zone"), required=False, help_text=_("In which times are shown to you.")
     )
     theme = forms.ChoiceField(label=_("Theme"), choices=User.Theme.choices)
+    density = forms.ChoiceField(
+        label=_("Density"),
+        choices=User.Density.choices,
+        help_text=_("How close rows and buttons stand; where one taps, never too close for that."),
+    )
+    shortcuts = forms.BooleanField(
+        label=_("Single keys"),
+        required=False,
+        help_text=_("As j for the next item; ? lists them. Switch them off if you dictate."),
+    )
 
     def __init__(self, data: Any = None, *, user: User, theme: str = "") -> None:
         kept = user.theme or (theme if theme in User.Theme.values else User.Theme.SYSTEM)
         super().__init__(
             data,
-            initial={"language": user.language, "time_zone": user.time_zone, "theme": kept},
+            initial={
+                "language": user.language,
+                "time_zone": user.time_zone,
+                "theme": kept,
+                "density": user.density,
+                "shortcuts": user.shortcuts,
+            },
         )
         self.user = user
         languages: list[tuple[str, _Words]] = [("", _("as the browser asks for"))]

@@ -24,6 +24,7 @@ from memories.views import (
     slack,
     threads,
     trash,
+    updates,
     versions,
     workspaces,
 )
@@ -73,17 +74,20 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/c/<str:slack_id>/", channels.detail, name="channels-detail"),
     path("w/<slug:slug>/c/<str:slack_id>/opt-in/", channels.opt_in, name="channels-opt_in"),
     path("w/<slug:slug>/c/<str:slack_id>/messages/", messages.index, name="messages-index"),
+    path("w/<slug:slug>/c/<str:slack_id>/threads/", threads.index, name="threads-index"),
     path(
         "w/<slug:slug>/c/<str:slack_id>/t/<str:thread_ts>/", threads.detail, name="threads-detail"
     ),
     # A memory and its versions
     path("m/<int:pk>/edit/", memories.edit, name="memories-edit"),
     path("m/<int:pk>/versions/", memories.versions, name="memories-versions"),
+    path("m/<int:pk>/generate/", updates.detail, name="updates-detail"),
     path("m/<int:pk>/proposal/", proposals.detail, name="proposals-detail"),
     path("m/<int:pk>/proposal/accept/", proposals.accept, name="proposals-accept"),
     path("m/<int:pk>/proposal/reject/", proposals.reject, name="proposals-reject"),
     path("v/<int:pk>/", versions.detail, name="versions-detail"),
     path("v/<int:pk>/restore/", versions.restore, name="versions-restore"),
+    path("v/<int:pk>/name/", versions.name, name="versions-name"),
     path("v/<int:pk>/pin/", versions.pin, name="versions-pin"),
     path("diff/<int:older>..<int:newer>/", versions.compare, name="versions-compare"),
 ]

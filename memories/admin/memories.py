@@ -182,6 +182,7 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
     fields = (
         "memory",
         "number",
+        "name",
         "content",
         "origin",
         "author",

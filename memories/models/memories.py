@@ -263,7 +263,7 @@ class Memory(models.Model):
             ),
             expected_head=self.head,
         )
-        self._record("memory_edit", by, version=version.number, based_on=based_on)
+        self.record("memory_edit", by, version=version.number, based_on=based_on)
         return version
 
     @transaction.atomic
@@ -299,7 +299,7 @@ class Memory(models.Model):
             ),
             expected_head=self.head,
         )
-        self._record("memory_restore", by, version=made.number, restored=version.number)
+        self.record("memory_restore", by, version=made.number, restored=version.number)
         return made
 
     @transaction.atomic
@@ -327,10 +327,10 @@ class Memory(models.Model):
         changed = Line.objects.filter(pk__in=equal, pinned=not pinned).update(pinned=pinned)
         if changed and current:
             action = "line_pin" if pinned else "line_unpin"
-            self._record(action, by, version=current.number, line=position)
+            self.record(action, by, version=current.number, line=position)
         return bool(changed)
 
-    def _record(self, action: str, by: User | None, **details: Any) -> None:
+    def record(self, action: str, by: User | None, **details: Any) -> None:
         AuditEvent.objects.record(
             action, by=by, workspace=self.workspace, subject=f"memory {self.pk}", **details
         )

@@ -9,10 +9,9 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import Channel, Workspace
-from memories.rules import rings
+from memories.rules.health import SYNC_LASTS
 from memories.rules.slacktime import from_micros, micros
 
-LATE = 3 * rings.SYNC_EVERY
 BY_ITSELF = ("", "new", "walking", "threads", "ratelimited")  # codes that nobody has to act on
 
 _TOKEN = _("Slack refuses the token of the app.")
@@ -76,7 +75,7 @@ class Coverage:
 def is_late(workspace: Workspace, now: datetime) -> bool:
     """Whether a connected workspace's last sync was so long ago that somebody has to look."""
     last = workspace.synced_at or workspace.connected_at
-    return workspace.connected_at is not None and last is not None and now - last > LATE
+    return workspace.connected_at is not None and last is not None and now - last > SYNC_LASTS
 
 
 def coverage_of(channel: Channel, now: datetime) -> Coverage:
@@ -120,7 +119,7 @@ def _why(channel: Channel, gaps: tuple[Gap, ...], behind: int | None) -> tuple[s
         return "new", _("It was not read to the end yet.")
     if channel.walk_began_at is not None:
         return "threads", _("Replies of threads are being read.")
-    if behind > LATE.total_seconds():
+    if behind > SYNC_LASTS.total_seconds():
         return "late", _("The last sync was long ago: is the worker running?")
     return "", ""
 

@@ -4,20 +4,23 @@ from datetime import datetime
 from typing import Any
 
 from django import template
+from django.template import Context
 from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.formats import date_format
+from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memories.models import Memory, MemoryVersion
+from memories.models import Memory, MemoryVersion, User
 from memories.rules.lines import words_of
 from memories.rules.segments import Trigger
 from memories.rules.slacktime import from_micros
 from memories.rules.tokens import estimate
 from memories.views import paths
+from memories.views.keys import KEYS
 from memories.views.messages import topic_words
 from memories.views.shown import shape_of
 from memories.views.texts import line_text, message_text, text_lang
@@ -123,6 +126,7 @@ def reason_words(trigger: dict[str, Any]) -> str:
         Trigger.FIRST: _("%(messages)s: the first look at this channel"),
         Trigger.HISTORY_OFF: _("%(messages)s, history is off"),
         Trigger.BACKFILL: _("%(messages)s from before"),
+        Trigger.ASKED: _("%(messages)s, asked for by hand"),
         Trigger.EDITED: _("a message was edited or deleted"),
         "merge": _("merged from %(texts)s"),
     }.get(trigger.get("reason", ""), "")
@@ -260,3 +264,36 @@ def knot(shape: str) -> SafeString:
 
 
 register.filter(shape_of)
+
+
+# Keys
+
+
+@register.simple_tag(takes_context=True)
+def key(context: Context, name: str) -> SafeString:
+    """The key that a control answers to, for readers who want keys."""
+    assert name in KEYS, name
+    if not _wants_keys(context):
+        return mark_safe("")
+    # "g h" is one key after another, for which ARIA has no words.
+    told = "" if " " in name else format_html(' aria-keyshortcuts="{}"', name)
+    return format_html('data-key="{}"{}', name, told)
+
+
+@register.simple_tag(takes_context=True)
+def steps(context: Context, onwards: str, back: str) -> SafeString:
+    """One of the places between which two keys lead."""
+    assert {onwards, back} <= KEYS.keys(), onwards + back
+    if not _wants_keys(context):
+        return mark_safe("")
+    return format_html('data-steps="{}{}"', onwards, back)
+
+
+@register.simple_tag
+def all_keys() -> list[tuple[str, Promise]]:
+    return list(KEYS.items())
+
+
+def _wants_keys(context: Context) -> bool:
+    user = context["request"].user
+    return isinstance(user, User) and user.shortcuts

@@ -1,7 +1,7 @@
 """Who may open what. Every page starts here, from the signed-in user; the rest answers 404."""
 
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
@@ -19,11 +19,15 @@ from memories.models import (
     Note,
     QuarantinedLine,
     Reader,
+    SlackConnection,
     User,
     Workspace,
 )
 from memories.models.notes import NoteQuerySet
+from memories.rules.health import Signs, ills
 from memories.rules.slacktime import micros
+from memories.rules.waits import Trouble
+from memories.views import health
 from memories.views.marks import NavChannels, followed, nav_channels
 
 
@@ -96,9 +100,41 @@ class Place:
         return sum(memory.news > 0 for memory in self.memories)
 
     @cached_property
+    def trouble(self) -> Trouble | None:
+        """What keeps memories from being made, for the banner: members are told, guests are not."""
+        return health.trouble(self.workspace, self.now, is_told=self.role in Member.READING)
+
+    @cached_property
+    def stopped(self) -> SlackConnection | None:
+        """The connection to Slack that ended, for the banner: members are told, guests are not."""
+        return health.stopped(self.workspace, is_told=self.role in Member.READING)
+
+    @cached_property
+    def signs(self) -> Signs:
+        """How the workspace does, as far as the reader is told."""
+        return health.signs(
+            self.workspace,
+            self.reader,
+            self.channels,
+            self.now,
+            is_told=self.role in Member.READING,
+            has_trouble=self.trouble is not None,
+            is_stopped=self.stopped is not None,
+        )
+
+    @property
+    def is_ill(self) -> bool:
+        """Whether the navigation leads to the jobs with a warning."""
+        return bool(ills(self.signs, self.now))
+
+    @property
+    def now(self) -> datetime:
+        return self.reader.now or timezone.now()
+
+    @cached_property
     def nav(self) -> NavChannels:
         """The channels as the navigation groups them."""
-        return nav_channels(self.channels, self.memories, self.reader.now or timezone.now())
+        return nav_channels(self.channels, self.memories, self.now)
 
     def is_in(self, channel: Channel) -> bool:
         """Whether the reader is a member of it in Slack: an operator's opening is no membership."""

@@ -2,10 +2,9 @@
 its steps; and a person's word on it."""
 
 import hashlib
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count
@@ -19,12 +18,12 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from memories.jobs import remember_later
-from memories.models import Backfill, Channel, Generation, Heartbeat, Member, MemoryVersion
+from memories.models import Backfill, Channel, Generation, Member, MemoryVersion
 from memories.models.turns import GenerationQuerySet
 from memories.pipeline import operate
 from memories.pipeline.backfill import progress_of
 from memories.pipeline.coverage import Coverage
-from memories.rules.health import Signs, ills
+from memories.rules.health import ills
 from memories.rules.slacktime import ts_from_micros
 from memories.views import runs
 from memories.views.access import (
@@ -36,13 +35,8 @@ from memories.views.access import (
 )
 from memories.views.backfill import POLLING_ENDS
 from memories.views.coverage import read_from_slack
-from memories.views.pages import (
-    is_live,
-    render_page_or_part,
-    stopped_for,
-    trouble_for,
-    wants_part,
-)
+from memories.views.health import EVERYDAY
+from memories.views.pages import is_live, render_page_or_part, wants_part
 from memories.views.paths import messages_path
 from memories.views.shown import with_origin
 
@@ -51,9 +45,6 @@ OPEN_SHOWN = 20
 RECENT_SHOWN = 25
 INPUTS_SHOWN = 50
 WHILE_ACTIVE, WHILE_IDLE = 3, 60  # seconds between two looks
-
-# Why a channel is not read further, where that is nobody's fault and goes on by itself, or is meant.
-EVERYDAY = {"", "walking", "threads", "new", "ratelimited", "not_followed", "forgotten", "late"}
 
 ChannelRow = tuple[Channel, Coverage]
 
@@ -90,7 +81,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         toasts.success(request, _change(request, place, request.POST.get("do", ""), [generation]))
         return redirect(request.get_full_path())
     now = timezone.now()
-    [run] = runs.runs([generation], now, _closed(now))
+    [run] = runs.runs([generation], now, runs.closed_at(now))
     mark = _digest(now, run.mark)
     if not run.is_over and _is_known(request, mark):
         return _nothing_new()
@@ -159,7 +150,7 @@ def _change(request: UserRequest, place: Place, verb: str, found: list[Generatio
 
 def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> dict[str, Any]:
     now = timezone.now()
-    closed = _closed(now)
+    closed = runs.closed_at(now)
     before = number_or_none(request.GET.get("before", ""))
     counts = _counts(rows)
     failed = runs.runs(runs.failed(rows)[:FAILED_SHOWN], now, closed)
@@ -167,7 +158,7 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
     recent = runs.runs(runs.over(rows, before)[: RECENT_SHOWN + 1], now, closed)
     channels = _channels(place, now)
     failing = [row for row in channels if row[1].code not in EVERYDAY]
-    health = _health(place, counts.get(Generation.State.DEAD, 0), len(failing), now)
+    health = _health(place, now)
     shown = [*failed, *open_ones, *recent]
     told = [(c.pk, c.walked_at, c.sync_not_before, coverage.code) for c, coverage in channels]
     backfill = _backfill(place, now)
@@ -218,41 +209,23 @@ def _counts(rows: GenerationQuerySet) -> dict[str, int]:
     return {row["state"]: row["n"] for row in found}
 
 
-def _closed(now: datetime) -> runs.Closed:
-    endpoint = operate.endpoint_in_use().first()
-    refusal = endpoint.breaker.refusal(now) if endpoint else None
-    return runs.Closed(refusal is not None, refusal[1] if refusal else None)
-
-
 def _channels(place: Place, now: datetime) -> list[ChannelRow]:
     """Those that are read from Slack, or should be."""
     found = ((channel, read_from_slack(place, channel, now)) for channel in place.channels)
     return [(c, coverage) for c, coverage in found if coverage and coverage.code != "not_followed"]
 
 
-def _health(place: Place, failed: int, failing: int, now: datetime) -> dict[str, Any]:
-    """For the first sentence. The worker and the model are for members to know of, not for guests."""
-    workspace = place.workspace
-    is_told = place.role in Member.READING
-    signs = Signs(
-        worker_at=Heartbeat.objects.last_beat() if is_told else now,
-        worker_lasts=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
-        is_connected=workspace.connected_at is not None,
-        synced_at=workspace.synced_at,
-        is_stopped=stopped_for(place) is not None,
-        has_trouble=trouble_for(place) is not None,
-        failing_channels=failing,
-        failed_jobs=failed,
-    )
-    again_at = workspace.sync_again_at
+def _health(place: Place, now: datetime) -> dict[str, Any]:
+    """For the first sentence."""
+    signs, again_at = place.signs, place.workspace.sync_again_at
     return {
         "ills": [str(ill) for ill in ills(signs, now)],
         "is_connected": signs.is_connected,
-        "synced_at": workspace.synced_at,
+        "synced_at": signs.synced_at,
         "next_at": again_at if again_at and again_at > now else None,
-        "worker_at": signs.worker_at if is_told else None,
-        "failing": failing,
-        "failed": failed,
+        "worker_at": signs.worker_at if place.role in Member.READING else None,
+        "failing": signs.failing_channels,
+        "failed": signs.failed_jobs,
     }
 
 

@@ -10,9 +10,7 @@ from django.template.loader import get_template
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 
-from memories.models import Member, Opening, SlackConnection
-from memories.pipeline.operate import trouble_of
-from memories.rules.waits import Trouble
+from memories.models import Opening
 from memories.views.access import Place, UserRequest
 
 
@@ -58,8 +56,8 @@ def render_page_or_part(
     as_part = bool(part) and wants_part(request)
     place: Place | None = context.get("place")
     zone = place.zone if place else request.user.zone if request.user.is_authenticated else None
-    told = None if as_part or place is None else trouble_for(place)
-    stopped = None if as_part or place is None else stopped_for(place)
+    told = None if as_part or place is None else place.trouble
+    stopped = None if as_part or place is None else place.stopped
     opened = [] if as_part or place is None else opened_by(place)
     with timezone.override(zone):
         return render(
@@ -74,18 +72,6 @@ def render_page_or_part(
             },
             status=status,
         )
-
-
-def trouble_for(place: Place) -> Trouble | None:
-    """What keeps memories from being made, for the banner: members are told, guests are not."""
-    return trouble_of(place.workspace, timezone.now()) if place.role in Member.READING else None
-
-
-def stopped_for(place: Place) -> SlackConnection | None:
-    """The connection to Slack that ended, for the banner: members are told, guests are not."""
-    if place.role not in Member.READING:
-        return None
-    return SlackConnection.objects.stopped().filter(workspace=place.workspace).first()
 
 
 def opened_by(place: Place) -> list[Opening]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from memories.models import Memory, MemoryVersion
 from memories.views.access import Place
-from memories.views.shown import ShownVersion, rail_of, show, versions_of, with_origin
+from memories.views.shown import ShownVersion, last_seen_of, rail_of, show, versions_of, with_origin
 
 HISTORY_SHOWN = 10
 
@@ -22,6 +22,7 @@ def texts_of(place: Place, long_term: Memory | None, short_term: Memory | None) 
         "history": sorted(history, key=_by_period, reverse=True)[:HISTORY_SHOWN],
         "history_total": versions_of(short_term, place).count() if short_term else 0,
         "rail": rail_of(long_term, place),
+        "last_seen": last_seen_of(long_term, place),
     }
 
 

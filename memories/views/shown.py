@@ -195,6 +195,16 @@ def rail_of(memory: Memory | None, place: Place) -> Rail:
     return rail
 
 
+def last_seen_of(memory: Memory | None, place: Place) -> MemoryVersion | None:
+    """The version that this reader marked last, or the newest before it that they may still read;
+    None where nothing is newer, or nothing was marked."""
+    followed = next((one for one in place.memories if memory and one.pk == memory.pk), None)
+    if followed is None or not (followed.news and followed.seen):
+        return None
+    readable = versions_of(followed, place).saying_something()
+    return readable.filter(number__lte=followed.seen).newest_first().first()
+
+
 def card_of(memory: Memory, place: Place) -> dict[str, Any]:
     """What a memory's card and the rail beside it are drawn from."""
     current = with_origin(memory.versions.filter(current_of=memory)).first()
@@ -203,6 +213,7 @@ def card_of(memory: Memory, place: Place) -> dict[str, Any]:
         "memory": memory,
         "shown": show_one(current, place),
         "rail": rail_of(memory, place),
+        "last_seen": last_seen_of(memory, place),
     }
 
 

@@ -1,4 +1,4 @@
-"""One version for good, two versions compared, an old one brought back, a line pinned."""
+"""One version for good, two versions compared, an old one brought back or named, a line pinned."""
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged
-from memories.models.versions import MemoryVersionQuerySet
+from memories.models.versions import LONGEST_NAME, MemoryVersionQuerySet
 from memories.pipeline.costs import Sums, of_generations
 from memories.rules.compare import Kind, changes, kept
 from memories.rules.lines import Origin
@@ -61,6 +61,21 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
         "new": made.number,
     }
     return _answer(request, place, made, news)
+
+
+@login_required
+@require_POST
+def name(request: UserRequest, pk: int) -> HttpResponse:
+    """``name``: what people call this version, empty for nothing. 422 when it is too long."""
+    place, version = open_version(request, pk)
+    must_edit(place)
+    given = " ".join(request.POST.get("name", "").replace("\0", "").split())
+    if len(given) > LONGEST_NAME:
+        error = _("A name has at most %(n)s characters.") % {"n": LONGEST_NAME}
+        return _page(request, place, version, misnamed=(given, error), status=422)
+    version.call(given, by=request.user)
+    news = _("Named “%(name)s”.") % {"name": given} if given else _("It has no name.")
+    return _answer(request, place, version, news)
 
 
 @login_required
@@ -197,6 +212,7 @@ def _page(
     *,
     news: str = "",
     moved_on: str = "",
+    misnamed: tuple[str, str] | None = None,
     takes_focus: bool = True,
     status: int = 200,
 ) -> HttpResponse:
@@ -232,6 +248,8 @@ def _page(
             "newest": visible.aggregate(newest=Max("number"))["newest"] or version.number,
             "news": news,
             "moved_on": _numbered(moved_on, memory),
+            "misnamed": misnamed,
+            "longest_name": LONGEST_NAME,
             "takes_focus": takes_focus,
         },
         status=status,

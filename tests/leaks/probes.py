@@ -356,9 +356,11 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "channels-detail": _of_channel("channels-detail"),
     "channels-opt_in": _of_channel("channels-opt_in", {"on": "1"}, {"on": "0"}),
     "messages-index": _messages,
+    "threads-index": _of_channel("threads-index"),
     "threads-detail": _threads,
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
     "memories-versions": _of_rows("memories-versions", Memory),
+    "updates-detail": _of_rows("updates-detail", Memory, {}),
     "proposals-detail": _of_rows("proposals-detail", Memory),
     "proposals-accept": _proposals("proposals-accept"),
     "proposals-reject": _proposals("proposals-reject"),
@@ -366,6 +368,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "versions-restore": _of_rows(
         "versions-restore", MemoryVersion, {"based_on": "1"}, {"based_on": "2"}, gets=False
     ),
+    "versions-name": _of_rows("versions-name", MemoryVersion, {"name": "mine"}, gets=False),
     "versions-pin": _of_rows(
         "versions-pin",
         MemoryVersion,
@@ -377,8 +380,15 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
 }
 AS_PARTS = {
     "search-index",
-    *("channels-detail", "messages-index", "memories-edit", "notes-index", "versions-detail"),
-    *("versions-restore", "versions-pin", "slack-index", "quarantine-index"),
+    *(
+        "channels-detail",
+        "messages-index",
+        "memories-edit",
+        "updates-detail",
+        "notes-index",
+        "versions-detail",
+    ),
+    *("versions-restore", "versions-name", "versions-pin", "slack-index", "quarantine-index"),
     *("jobs-index", "jobs-detail", "context-index"),
     *("catch_up-index", "catch_up-mark"),
     *("notes-mark", "notes-delete", "trash-undelete", "trash-purge"),

@@ -430,7 +430,7 @@ def connected(workspace: Workspace, synced: timedelta) -> None:
     )
 
 
-@pytest.mark.parametrize(("minutes", "late"), [(2, False), (14, False), (16, True)])
+@pytest.mark.parametrize(("minutes", "late"), [(2, False), (9, False), (11, True)])
 def test_a_stale_sync_is_said(cast: Cast, minutes: int, late: bool) -> None:
     connected(cast.workspace, timedelta(minutes=minutes))
     saw(cast, cast.memory, 2)

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import Call, Channel, Generation, Memory, Workspace
+from memories.models import Call, Channel, Generation, Memory, Seen, Workspace
 from memories.pipeline.coverage import coverage_of
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
@@ -40,6 +40,25 @@ def test_a_line_leads_to_its_message(cast: Cast) -> None:
     address = f"messages/?around={message.ts}&amp;v={version}#msg-{message.ts}"
     assert "We launch on Monday" in page
     assert address in page
+
+
+def test_it_is_compared_with_what_its_reader_saw_last(cast: Cast) -> None:
+    def offered() -> str:
+        found = re.search(r'href="(/diff/[^"]+)">(?:(?!</a>).)*what I last saw', page_of(cast))
+        return found[1] if found else ""
+
+    pks = list(cast.memory.versions.in_order().values_list("pk", flat=True))
+    assert offered() == ""
+    seen = Seen.objects.of(cast.users["member"], cast.memory)
+    seen.mark(1, timezone.now())
+    assert offered() == f"/diff/{pks[0]}..{pks[1]}/"
+    assert "what I last saw" not in page_of(cast, "editor")
+    seen.mark(2, timezone.now())
+    assert offered() == ""
+    made = make_version(memory=cast.memory, text="- New", until=timezone.now())
+    assert offered() == f"/diff/{pks[1]}..{made.pk}/"
+    cast.memory.versions.filter(number=2).update(audience="nobody")
+    assert offered() == f"/diff/{pks[0]}..{made.pk}/"
 
 
 def test_a_topic_names_only_channels_that_its_reader_may_see(cast: Cast) -> None:

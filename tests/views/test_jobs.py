@@ -121,6 +121,19 @@ class TestHealth:
         job(well.private, "dead", fault="timeout")
         assert "All well." in page(well)
         assert "Not all is well." in page(well, name="insider")
+        assert [self.nav_warns(well, name) for name in ("member", "insider")] == [False, True]
+
+    def nav_warns(self, cast: Cast, name: str = "member") -> bool:
+        text = cast.clients[name].get(cast.path("c/C0PUBLIC/")).content.decode()
+        return 'aria-label="something is wrong"' in text.split("</nav>")[0]
+
+    def test_every_page_says_when_there_is_something_to_look_at(self, well: Cast) -> None:
+        assert not self.nav_warns(well)
+        made = job(well.public, "dead", fault="timeout")
+        assert self.nav_warns(well) and self.nav_warns(well, "guest")
+        made.delete()
+        Heartbeat.objects.update(at=timezone.now() - timedelta(days=1))
+        assert self.nav_warns(well) and not self.nav_warns(well, "guest")
 
 
 class TestList:

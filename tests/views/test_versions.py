@@ -295,6 +295,52 @@ def test_restore_is_never_a_link(cast: Cast) -> None:
     assert response.status_code == 405
 
 
+class TestNames:
+    def call(self, cast: Cast, called: str, name: str = "editor", **headers: str) -> HttpResponse:
+        path = f"/v/{version_of(cast, 1).pk}/name/"
+        return cast.clients[name].post(path, {"name": called}, headers=headers)
+
+    def test_it_is_found_by_its_name(self, cast: Cast) -> None:
+        version = version_of(cast, 1)
+        before = (version.content, version.revision, version.updated_at)
+        answer = self.call(cast, "  before\nthe <launch> ")
+        assert answer["Location"] == f"/v/{version.pk}/"
+        version.refresh_from_db()
+        assert (version.content, version.revision, version.updated_at) == before
+        assert version.name == "before the <launch>"
+        short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM).current
+        short.call("the short one", by=None)
+        channel = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
+        assert "the short one" in channel
+        for path in (f"/v/{version.pk}/", f"/m/{cast.memory.pk}/versions/"):
+            page = cast.clients["member"].get(path).content.decode()
+            assert "before the &lt;launch&gt;" in page and 'id="name"' not in page
+        assert "before the &lt;launch&gt;" in channel
+        event = AuditEvent.objects.filter(actor="editor").get()
+        assert (event.action, event.details) == ("version_name", {"version": 1, "named": True})
+
+    def test_none_any_more_and_the_same_again(self, cast: Cast) -> None:
+        self.call(cast, "a name")
+        self.call(cast, "a name")
+        assert AuditEvent.objects.count() == 1
+        part = self.call(cast, "", **HTMX)
+        assert 'id="version"' in part.content.decode() and "<html" not in part.content.decode()
+        assert version_of(cast, 1).name == ""
+
+    def test_what_is_too_long_is_kept_on_the_page(self, cast: Cast) -> None:
+        self.call(cast, "x" * 80)
+        answer = self.call(cast, "y" * 81)
+        assert answer.status_code == 422 and "y" * 81 in answer.content.decode()
+        assert version_of(cast, 1).name == "x" * 80
+
+    @pytest.mark.parametrize(
+        ("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)]
+    )
+    def test_others_name_nothing(self, cast: Cast, name: str, status: int) -> None:
+        assert self.call(cast, "mine", name).status_code == status
+        assert version_of(cast, 1).name == ""
+
+
 def test_a_comparison_shows_and_tells_the_changes(cast: Cast) -> None:
     old, new = version_of(cast, 1), version_of(cast, 2)
     page = cast.clients["member"].get(f"/diff/{old.pk}..{new.pk}/").content.decode()
