@@ -106,6 +106,16 @@ def changes(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.kind is not Kind.SAME]
 
 
+def tally(rows: Sequence[Row]) -> dict[str, int]:
+    """How many lines differ, in which way."""
+    found = Counter(row.kind for row in rows)
+    return {
+        "added": found[Kind.ADDED],
+        "removed": found[Kind.REMOVED],
+        "rewritten": found[Kind.CHANGED],
+    }
+
+
 def kept(old: str, new: str) -> tuple[int, int]:
     """How many lines of the old text stand in the new one as they were, and how many do not."""
     before, after = Counter(_same(split_text(old))), Counter(_same(split_text(new)))

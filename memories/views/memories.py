@@ -9,7 +9,7 @@ from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Memory, MemoryVersion, StaleBase, Unchanged
 from memories.rules import compare
@@ -44,10 +44,7 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
     if request.method != "POST":
         text = memory.current.content if memory.current else ""
         return _editor(request, place, memory, text=text, based_on=_now(memory))
-    text = _clean(request.POST.get("text", ""))
-    based_on = Base(
-        _number(request.POST.get("based_on", "")), _number(request.POST.get("revision", ""))
-    )
+    text, based_on = _typed(request)
     if request.POST.get("do") == "choose":
         return _chosen(request, place, memory)
     error = _fault(text)
@@ -68,6 +65,22 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
         memory.refresh_from_db()
         return _conflict(request, place, memory, yours=text, seen=based_on.number)
     return _saved(request, place, memory, version)
+
+
+@login_required
+@require_POST
+def preview(request: UserRequest, pk: int) -> HttpResponse:
+    """What the typed text changes in the version that the edit began from. Nothing is saved."""
+    place, memory = open_memory(request, pk)
+    must_edit(place)
+    text, based_on = _typed(request)
+    base = versions_of(memory, place).filter(number=based_on.number).first()
+    rows = compare.compare(base.content if base else "", text)
+    seen = {"rows": rows, "changes": compare.changes(rows), **compare.tally(rows)}
+    if wants_part(request):
+        page = "memories/_preview.html"
+        return render_page_or_part(request, page, page, {"place": place, "preview": seen})
+    return _editor(request, place, memory, text=text, based_on=based_on, preview=seen)
 
 
 @login_required
@@ -92,6 +105,7 @@ def _editor(
     text: str,
     based_on: Base,
     error: str = "",
+    preview: dict[str, Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
     settings = place.workspace.memory_settings
@@ -102,6 +116,7 @@ def _editor(
         "text": text,
         "based_on": based_on,
         "error": error,
+        "preview": preview,
         "limit": settings.long_term_max_tokens if is_long else settings.short_term_max_tokens,
         "is_being_made": memory.generations.unfinished().exists(),
     }
@@ -139,9 +154,7 @@ def _chosen(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
         memory,
         yours=_clean(request.POST.get("yours", "")),
         seen=_number(request.POST.get("seen", "")),
-        on=Base(
-            _number(request.POST.get("based_on", "")), _number(request.POST.get("revision", ""))
-        ),
+        on=_typed(request)[1],
     )
     found = context["hunks"]
     context["choices"] = [
@@ -185,6 +198,12 @@ def _resolver(request: UserRequest, context: dict[str, Any], *, status: int) -> 
 def _now(memory: Memory) -> Base:
     current = memory.current
     return Base(current.number, current.revision) if current else Base(0, 0)
+
+
+def _typed(request: UserRequest) -> tuple[str, Base]:
+    """What a form of the editor holds: the text, and over which one it was typed."""
+    number, revision = (_number(request.POST.get(name, "")) for name in ("based_on", "revision"))
+    return _clean(request.POST.get("text", "")), Base(number, revision)
 
 
 def _fault(text: str) -> str:

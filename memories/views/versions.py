@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged
-from memories.rules.compare import Kind, changes, kept
+from memories.rules.compare import changes, kept, tally
 from memories.rules.compare import compare as compare_texts
 from memories.rules.lines import Origin
 from memories.views.access import (
@@ -140,7 +140,6 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
     rows = compare_texts(old.content, new.content)
     newest = versions_of(new.memory, place).newest_first()
     numbered = dict(newest.values_list("number", "pk")[:PAIRS_SHOWN])
-    changed = changes(rows)
     return render_page(
         request,
         "versions/compare.html",
@@ -151,10 +150,8 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
             "new": show_one(new, place),
             "rows": rows,
             "is_split": is_split,
-            "changes": changed,
-            "added": sum(row.kind is Kind.ADDED for row in changed),
-            "removed": sum(row.kind is Kind.REMOVED for row in changed),
-            "rewritten": sum(row.kind is Kind.CHANGED for row in changed),
+            "changes": changes(rows),
+            **tally(rows),
             "pairs": numbered,
             "previous": numbered.get(old.number - 1),
             "next": numbered.get(new.number + 1),

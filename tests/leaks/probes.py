@@ -357,6 +357,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "messages-index": _messages,
     "threads-detail": _threads,
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
+    "memories-preview": _of_rows("memories-preview", Memory, STALE, gets=False),
     "memories-versions": _of_rows("memories-versions", Memory),
     "proposals-detail": _of_rows("proposals-detail", Memory),
     "proposals-accept": _proposals("proposals-accept"),
@@ -377,6 +378,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
 AS_PARTS = {
     "search-index",
     *("channels-detail", "messages-index", "memories-edit", "notes-index", "versions-detail"),
+    "memories-preview",
     *("versions-restore", "versions-pin", "slack-index", "quarantine-index"),
     *("jobs-index", "jobs-detail", "context-index"),
     *("catch_up-index", "catch_up-mark"),

@@ -161,6 +161,42 @@ def test_a_save_is_checked_in_the_write_itself(cast: Cast) -> None:
     assert cast.memory.versions.count() == 3
 
 
+class TestPreview:
+    def preview(self, cast: Cast, name: str = "editor", **given: str) -> HttpResponse:
+        headers = HTMX if given.pop("htmx", "") else {}
+        data = {"text": MINE, "based_on": "2", "revision": "0", **given}
+        return cast.clients[name].post(f"/m/{cast.memory.pk}/preview/", data, headers=headers)
+
+    def test_the_changes_are_shown_beside_the_text_and_nothing_is_saved(self, cast: Cast) -> None:
+        page = self.preview(cast).content.decode()
+        assert "We launch on <del>Monday</del><ins>Tuesday</ins>" in page
+        assert "1 change: 0 added, 0 removed, 1 reworded" in page
+        assert text_in(page) == MINE
+        assert (hidden_in(page, "based_on"), hidden_in(page, "revision")) == ("2", "0")
+        assert cast.memory.versions.count() == 2
+
+    def test_as_a_part_they_come_alone_and_take_the_focus(self, cast: Cast) -> None:
+        part = self.preview(cast, htmx="1").content.decode()
+        assert "<html" not in part and "<textarea" not in part
+        assert "<ins>Tuesday</ins>" in part and 'tabindex="-1" autofocus' in part
+
+    def test_they_are_those_since_the_edit_began(self, cast: Cast) -> None:
+        cast.memory.revise(THEIRS, by=None, based_on=2)
+        page = self.preview(cast).content.decode()
+        assert "<del>Monday</del>" in page and "Tom tests" not in page
+
+    def test_a_text_that_was_not_changed(self, cast: Cast) -> None:
+        assert "Nothing is different." in self.preview(
+            cast, text=cast.memory.current.content
+        ).content.decode()
+
+    @pytest.mark.parametrize(
+        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
+    )
+    def test_for_editors(self, cast: Cast, name: str, status: int) -> None:
+        assert self.preview(cast, name).status_code == status
+
+
 def test_the_editor_says_what_will_happen_to_the_text(cast: Cast) -> None:
     page = cast.clients["editor"].get(f"/m/{cast.memory.pk}/edit/").content.decode()
     assert "the next automatic update starts from this text" in page
