@@ -85,4 +85,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("v/<int:pk>/restore/", versions.restore, name="versions-restore"),
     path("v/<int:pk>/pin/", versions.pin, name="versions-pin"),
     path("diff/<int:older>..<int:newer>/", versions.compare, name="versions-compare"),
+    path("diff/<int:older>..<int:newer>/undo/", versions.undo, name="versions-undo"),
 ]

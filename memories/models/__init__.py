@@ -6,7 +6,7 @@ from memories.models.budgets import SlackBudget
 from memories.models.calls import Call
 from memories.models.channels import Channel, ChannelMember
 from memories.models.connections import SlackConnection
-from memories.models.drafts import Draft, StaleBase, Unchanged
+from memories.models.drafts import ChangedSince, Draft, StaleBase, Unchanged
 from memories.models.endpoints import Endpoint
 from memories.models.events import SlackEvent
 from memories.models.generations import Generation, GenerationInput
@@ -34,6 +34,7 @@ __all__ = [
     "BackfillChannel",
     "Call",
     "Cap",
+    "ChangedSince",
     "Channel",
     "ChannelMember",
     "Draft",

@@ -10,11 +10,19 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
 from memories.models.channels import Channel
-from memories.models.drafts import Draft, StaleBase, Unchanged, columns_of, value_of
+from memories.models.drafts import (
+    ChangedSince,
+    Draft,
+    StaleBase,
+    Unchanged,
+    columns_of,
+    value_of,
+)
 from memories.models.readers import Reader
 from memories.models.users import User
 from memories.models.versions import Audience, Line, MemoryVersion
 from memories.models.workspaces import Workspace
+from memories.rules import compare
 from memories.rules import lines as line_rules
 from memories.rules.lines import Origin
 from memories.rules.memory import (
@@ -300,6 +308,57 @@ class Memory(models.Model):
             expected_head=self.head,
         )
         self._record("memory_restore", by, version=made.number, restored=version.number)
+        return made
+
+    @transaction.atomic
+    def undo(
+        self,
+        older: "MemoryVersion",
+        newer: "MemoryVersion",
+        change: int,
+        *,
+        by: User | None,
+        based_on: int,
+        revision: int | None = None,
+    ) -> "MemoryVersion":
+        """Take one change between two versions (its place among `compare.changes`) back, as a new
+        version of the current text.
+
+        Raises StaleBase like revise, ChangedSince when what the change left is different by now,
+        ValueError when nothing would be left, IndexError when there is no such change.
+        """
+        base = self._as_seen(based_on, revision)
+        if base is None:
+            raise ChangedSince
+        text = compare.taken_back(older.content, newer.content, change, base.content)
+        if text is None:
+            raise ChangedSince
+        text = base.without_masked(text)
+        current = base.line_values()
+        lines = line_rules.brought_back(current, older.line_values(), text)
+        if lines is None:  # what was forgotten does not come back
+            raise ChangedSince
+        if not lines:
+            raise ValueError("Nothing would be left.")
+        stood = {line_rules.words_of(line.text) for line in current}
+        brings = any(line_rules.words_of(line.text) not in stood for line in lines)
+        made = self.add_version(
+            Draft(
+                lines=lines,
+                content=text,
+                origin=Origin.RESTORE,
+                author=by,
+                base=base,
+                segment=base.segment,
+                until_us=base.until_us,
+                source_message_count=base.source_message_count,
+                source_latest_message_ts=base.source_latest_message_ts,
+                trigger={"reason": "undo", "of": newer.number},
+                audience=older.audience if brings else base.audience,  # as in restore
+            ),
+            expected_head=self.head,
+        )
+        self._record("memory_undo", by, version=made.number, of=[older.number, newer.number])
         return made
 
     @transaction.atomic

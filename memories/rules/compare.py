@@ -116,6 +116,33 @@ def tally(rows: Sequence[Row]) -> dict[str, int]:
     }
 
 
+def taken_back(old: str, new: str, number: int, current: str) -> str | None:
+    """The current text without one of the changes that led from ``old`` to ``new`` (its place among
+    `changes`). None when its line, or the one before a line that was removed, is another by now.
+
+    Raises IndexError when there is no such change.
+    """
+    rows = compare(old, new)
+    row = changes(rows)[number]
+    before, lines = split_text(old), current.splitlines()
+    said = [i for i, line in enumerate(lines) if words_of(line)]
+    there = _matches(split_text(new), [lines[i] for i in said])
+    if row.new is not None:
+        if row.new not in there:
+            return None
+        at = said[there[row.new]]
+        lines[at : at + 1] = [] if row.old is None else [before[row.old]]
+        return "\n".join(lines)
+    assert row.old is not None
+    if row.before in _same(lines):  # somebody brought it back
+        return None
+    above = [other.new for other in rows[: rows.index(row)] if other.new is not None]
+    if above and above[-1] not in there:
+        return None
+    lines.insert(said[there[above[-1]]] + 1 if above else 0, before[row.old])
+    return "\n".join(lines)
+
+
 def kept(old: str, new: str) -> tuple[int, int]:
     """How many lines of the old text stand in the new one as they were, and how many do not."""
     before, after = Counter(_same(split_text(old))), Counter(_same(split_text(new)))

@@ -9,7 +9,14 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged
+from memories.models import (
+    ChangedSince,
+    Memory,
+    MemoryVersion,
+    Reader,
+    StaleBase,
+    Unchanged,
+)
 from memories.rules.compare import changes, kept, tally
 from memories.rules.compare import compare as compare_texts
 from memories.rules.lines import Origin
@@ -58,6 +65,38 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
         "new": made.number,
     }
     return _answer(request, place, made, news)
+
+
+@login_required
+@require_POST
+def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
+    """Take back ``change=``, one of those that the comparison lists, counted from 0. 409 when the
+    current text is another than on screen, or what the change left is different by now."""
+    place, old = open_version(request, older)
+    new = open_version(request, newer)[1]
+    if old.memory_id != new.memory_id:
+        raise Http404
+    must_edit(place)
+    given = (number_or_none(request.POST.get(k, "")) for k in ("change", "based_on", "revision"))
+    change, based_on, revision = given
+    if change is None:
+        raise Http404
+    memory, on = new.memory, -1 if based_on is None else based_on
+    try:
+        made = memory.undo(old, new, change, by=request.user, based_on=on, revision=revision)
+    except IndexError as error:
+        raise Http404 from error
+    except StaleBase:
+        refused = _("Nothing was undone: v%(n)s was saved after you opened this page.")
+    except ChangedSince:
+        refused = _("Nothing was undone: in v%(n)s these lines are different by now.")
+    except ValueError:
+        refused = _("Nothing was undone: v%(n)s says nothing else.")
+    else:
+        news = _("The change is undone, in version %(number)s.") % {"number": made.number}
+        return _answer(request, place, made, news)
+    memory.refresh_from_db()
+    return _page(request, place, new, moved_on=refused, status=409)
 
 
 @login_required

@@ -219,6 +219,12 @@ def _compared(world: World) -> Iterator[Ask]:
             yield reverse("versions-compare", args=[keys[-1], foreign.pk]), None
 
 
+def _undone(world: World) -> Iterator[Ask]:
+    for path, _ in _compared(world):
+        if not path.endswith("split"):
+            yield f"{path}undo/", {"change": "0", "based_on": "2", "revision": "0"}
+
+
 def _proposals(name: str) -> Any:
     def asks(world: World) -> Iterator[Ask]:
         for generation in Generation.objects.proposed().select_related("base"):
@@ -374,6 +380,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
         gets=False,
     ),
     "versions-compare": _compared,
+    "versions-undo": _undone,
 }
 AS_PARTS = {
     "search-index",

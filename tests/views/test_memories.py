@@ -186,9 +186,10 @@ class TestPreview:
         assert "<del>Monday</del>" in page and "Tom tests" not in page
 
     def test_a_text_that_was_not_changed(self, cast: Cast) -> None:
-        assert "Nothing is different." in self.preview(
-            cast, text=cast.memory.current.content
-        ).content.decode()
+        assert (
+            "Nothing is different."
+            in self.preview(cast, text=cast.memory.current.content).content.decode()
+        )
 
     @pytest.mark.parametrize(
         ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
