@@ -77,6 +77,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     # A memory and its versions
     path("m/<int:pk>/edit/", memories.edit, name="memories-edit"),
     path("m/<int:pk>/preview/", memories.preview, name="memories-preview"),
+    path("m/<int:pk>/draft/", memories.draft, name="memories-draft"),
     path("m/<int:pk>/versions/", memories.versions, name="memories-versions"),
     path("m/<int:pk>/proposal/", proposals.detail, name="proposals-detail"),
     path("m/<int:pk>/proposal/accept/", proposals.accept, name="proposals-accept"),

@@ -22,6 +22,7 @@ from memories.models.readers import Reader
 from memories.models.search import SearchDocument, SearchPending
 from memories.models.seen import Seen
 from memories.models.segments import Segment
+from memories.models.unsaved import UnsavedText
 from memories.models.users import User
 from memories.models.versions import Line, MemoryVersion
 from memories.models.workspaces import Member, RoleRefused, Workspace
@@ -66,6 +67,7 @@ __all__ = [
     "StaleBase",
     "StaleNote",
     "Unchanged",
+    "UnsavedText",
     "User",
     "Workspace",
 ]

@@ -248,7 +248,7 @@ class MemoryVersion(models.Model):
         elsewhere what quotes ``known``, or in a line of ``short`` that. How many lines it changed.
 
         Unlike `rewrite` it touches texts of people too; their pages then refuse what was based on
-        the text from before. Call `Memory.show_newest` afterwards.
+        the text from before, and what was typed over it and not saved yet is gone. Call `Memory.show_newest` afterwards.
         """
         lines = list(self.lines.order_by("position"))
         texts = [
@@ -277,6 +277,7 @@ class MemoryVersion(models.Model):
         MemoryVersion.objects.filter(pk=self.pk).update(
             revision=F("revision") + 1, updated_at=timezone.now(), **values
         )
+        self.memory.unsaved.all().delete()
         self.refresh_from_db()
         return len(changed)
 

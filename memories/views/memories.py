@@ -8,10 +8,12 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Memory, MemoryVersion, StaleBase, Unchanged
+from memories.models import Memory, MemoryVersion, StaleBase, Unchanged, UnsavedText
 from memories.rules import compare
 from memories.rules.lines import split_text
 from memories.rules.memory import MemoryType
@@ -37,18 +39,19 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
     """Write a new version over the one that was on screen when the editor opened.
 
     422 with the reason when it cannot be saved; 409 when there is a newer version by now: both
-    texts stay, paragraph by paragraph, and are saved again on the newer one.
+    texts stay, paragraph by paragraph, and are saved again on the newer one. What was typed before
+    and not saved is offered; ``?draft=take`` goes on with it.
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
     if request.method != "POST":
-        text = memory.current.content if memory.current else ""
-        return _editor(request, place, memory, text=text, based_on=_now(memory))
+        return _opened(request, place, memory)
     text, based_on = _typed(request)
     if request.POST.get("do") == "choose":
         return _chosen(request, place, memory)
     error = _fault(text)
     if error:
+        _keep(place, memory, text, based_on)
         return _editor(
             request, place, memory, text=text, based_on=based_on, error=error, status=422
         )
@@ -62,18 +65,22 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
             request, place, memory, text=text, based_on=based_on, error=error, status=422
         )
     except StaleBase:
+        _keep(place, memory, text, based_on)
         memory.refresh_from_db()
         return _conflict(request, place, memory, yours=text, seen=based_on.number)
+    UnsavedText.objects.drop(place.reader, memory)
     return _saved(request, place, memory, version)
 
 
 @login_required
 @require_POST
 def preview(request: UserRequest, pk: int) -> HttpResponse:
-    """What the typed text changes in the version that the edit began from. Nothing is saved."""
+    """What the typed text changes in the version that the edit began from. No version is made; the
+    text is kept as a draft."""
     place, memory = open_memory(request, pk)
     must_edit(place)
     text, based_on = _typed(request)
+    _keep(place, memory, text, based_on)
     base = versions_of(memory, place).filter(number=based_on.number).first()
     rows = compare.compare(base.content if base else "", text)
     seen = {"rows": rows, "changes": compare.changes(rows), **compare.tally(rows)}
@@ -81,6 +88,26 @@ def preview(request: UserRequest, pk: int) -> HttpResponse:
         page = "memories/_preview.html"
         return render_page_or_part(request, page, page, {"place": place, "preview": seen})
     return _editor(request, place, memory, text=text, based_on=based_on, preview=seen)
+
+
+@login_required
+@require_POST
+def draft(request: UserRequest, pk: int) -> HttpResponse:
+    """Keep the typed text for a day, for whoever typed it; ``do=discard`` drops it."""
+    place, memory = open_memory(request, pk)
+    must_edit(place)
+    if request.POST.get("do") == "discard":
+        UnsavedText.objects.drop(place.reader, memory)
+        return (
+            _opened(request, place, memory)
+            if wants_part(request)
+            else redirect("memories-edit", pk)
+        )
+    kept = _keep(place, memory, *_typed(request))
+    if not wants_part(request):
+        return redirect(f"{reverse('memories-edit', args=[pk])}?draft=take")
+    page = "memories/_kept.html"
+    return render_page_or_part(request, page, page, {"place": place, "kept": kept})
 
 
 @login_required
@@ -97,6 +124,29 @@ def versions(request: UserRequest, pk: int) -> HttpResponse:
     )
 
 
+def _opened(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
+    """The editor over the current text, or over the draft that was taken up."""
+    text = memory.current.content if memory.current else ""
+    found = UnsavedText.objects.of(place.reader, memory, timezone.now())
+    if found is None or found.text == text:
+        return _editor(request, place, memory, text=text, based_on=_now(memory))
+    if request.GET.get("draft") == "take":
+        based_on = Base(found.based_on, found.revision)
+        return _editor(request, place, memory, text=found.text, based_on=based_on)
+    return _editor(request, place, memory, text=text, based_on=_now(memory), draft=found)
+
+
+def _keep(place: Place, memory: Memory, text: str, based_on: Base) -> UnsavedText | None:
+    return UnsavedText.objects.keep(
+        place.reader,
+        memory,
+        text,
+        based_on=based_on.number,
+        revision=based_on.revision,
+        now=timezone.now(),
+    )
+
+
 def _editor(
     request: UserRequest,
     place: Place,
@@ -106,6 +156,7 @@ def _editor(
     based_on: Base,
     error: str = "",
     preview: dict[str, Any] | None = None,
+    draft: UnsavedText | None = None,
     status: int = 200,
 ) -> HttpResponse:
     settings = place.workspace.memory_settings
@@ -117,6 +168,7 @@ def _editor(
         "based_on": based_on,
         "error": error,
         "preview": preview,
+        "draft": draft,
         "limit": settings.long_term_max_tokens if is_long else settings.short_term_max_tokens,
         "is_being_made": memory.generations.unfinished().exists(),
     }

@@ -364,6 +364,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "threads-detail": _threads,
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
     "memories-preview": _of_rows("memories-preview", Memory, STALE, gets=False),
+    "memories-draft": _of_rows("memories-draft", Memory, STALE, {"do": "discard"}, gets=False),
     "memories-versions": _of_rows("memories-versions", Memory),
     "proposals-detail": _of_rows("proposals-detail", Memory),
     "proposals-accept": _proposals("proposals-accept"),
@@ -385,7 +386,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
 AS_PARTS = {
     "search-index",
     *("channels-detail", "messages-index", "memories-edit", "notes-index", "versions-detail"),
-    "memories-preview",
+    *("memories-preview", "memories-draft"),
     *("versions-restore", "versions-pin", "slack-index", "quarantine-index"),
     *("jobs-index", "jobs-detail", "context-index"),
     *("catch_up-index", "catch_up-mark"),

@@ -6,7 +6,10 @@ from html import unescape
 
 import pytest
 from django.http import HttpResponse
+from django.utils import timezone
 
+from memories import jobs
+from memories.models import UnsavedText
 from memories.rules.lines import Origin
 from tests.factories import MONDAY, make_version
 from tests.views.conftest import Cast
@@ -196,6 +199,98 @@ class TestPreview:
     )
     def test_for_editors(self, cast: Cast, name: str, status: int) -> None:
         assert self.preview(cast, name).status_code == status
+
+
+def open_editor(cast: Cast, name: str = "editor", query: str = "", htmx: str = "") -> str:
+    path = f"/m/{cast.memory.pk}/edit/{query}"
+    response = cast.clients[name].get(path, headers=HTMX if htmx else {})
+    page: str = response.content.decode()
+    return page
+
+
+def keep(cast: Cast, text: str = MINE, name: str = "editor", **given: str) -> HttpResponse:
+    headers = HTMX if given.pop("htmx", "") else {}
+    data = {"text": text, "based_on": "2", "revision": "0", **given}
+    return cast.clients[name].post(f"/m/{cast.memory.pk}/draft/", data, headers=headers)
+
+
+OFFER = "You have an unsaved draft from"
+
+
+class TestDrafts:
+    def test_what_was_typed_is_offered_taken_and_saved(self, cast: Cast) -> None:
+        assert OFFER not in open_editor(cast)
+        response = keep(cast, htmx="1")
+        assert (response.status_code, "Draft kept at" in response.content.decode()) == (200, True)
+        page = open_editor(cast)
+        assert OFFER in page and text_in(page) == cast.memory.current.content
+        taken = open_editor(cast, query="?draft=take")
+        assert OFFER not in taken and text_in(taken) == MINE
+        assert (hidden_in(taken, "based_on"), hidden_in(taken, "revision")) == ("2", "0")
+        edit(cast, MINE)
+        assert not UnsavedText.objects.exists()
+        assert OFFER not in open_editor(cast)
+
+    def test_it_keeps_its_base_and_so_meets_what_came_meanwhile(self, cast: Cast) -> None:
+        keep(cast)
+        cast.memory.revise(THEIRS, by=None, based_on=2)
+        taken = open_editor(cast, query="?draft=take")
+        assert text_in(taken) == MINE and hidden_in(taken, "based_on") == "2"
+
+    @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
+    def test_it_is_discarded(self, cast: Cast, htmx: str) -> None:
+        keep(cast)
+        response = keep(cast, do="discard", htmx=htmx)
+        assert response.status_code == (200 if htmx else 302)
+        assert not UnsavedText.objects.exists()
+        if htmx:
+            assert text_in(response.content.decode()) == cast.memory.current.content
+
+    def test_a_save_that_fails_keeps_it(self, cast: Cast) -> None:
+        edit(cast, "x" * 20_001)
+        assert UnsavedText.objects.get().text == "x" * 20_001
+        cast.memory.revise(THEIRS, by=None, based_on=2)
+        edit(cast, MINE)
+        assert UnsavedText.objects.get().text == MINE
+
+    def test_so_does_a_look_at_the_changes(self, cast: Cast) -> None:
+        TestPreview().preview(cast)
+        assert UnsavedText.objects.get().text == MINE
+
+    def test_there_is_one_and_the_last_one_counts(self, cast: Cast) -> None:
+        keep(cast, "- First")
+        keep(cast)
+        keep(cast, cast.memory.current.content)  # nothing was typed there
+        assert UnsavedText.objects.get().text == MINE
+
+    def test_it_is_its_authors_alone(self, cast: Cast) -> None:
+        keep(cast)
+        assert OFFER not in open_editor(cast, "insider")
+        assert text_in(open_editor(cast, "insider", "?draft=take")) == cast.memory.current.content
+        keep(cast, name="insider", do="discard")
+        assert UnsavedText.objects.get().user == cast.users["editor"]
+
+    def test_it_goes_with_the_text_that_they_may_not_read_any_more(self, cast: Cast) -> None:
+        keep(cast)
+        cast.memory.revise(THEIRS, by=None, based_on=2)
+        cast.memory.versions.filter(number=2).update(audience="nobody")
+        assert OFFER not in open_editor(cast)
+        assert "Tuesday" not in open_editor(cast, query="?draft=take")
+        assert "Draft kept" not in keep(cast, "- Again", htmx="1").content.decode()
+
+    def test_it_is_kept_for_a_day(self, cast: Cast) -> None:
+        keep(cast)
+        UnsavedText.objects.update(at=timezone.now() - timedelta(hours=24))
+        assert OFFER not in open_editor(cast)
+        jobs.retention()
+        assert not UnsavedText.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
+    )
+    def test_others_keep_nothing(self, cast: Cast, name: str, status: int) -> None:
+        assert keep(cast, name=name).status_code == status
+        assert not UnsavedText.objects.exists()
 
 
 def test_the_editor_says_what_will_happen_to_the_text(cast: Cast) -> None:
