@@ -1,5 +1,6 @@
 """Memories: identities whose text stands in numbered versions."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -388,6 +389,26 @@ class Memory(models.Model):
             action = "line_pin" if pinned else "line_unpin"
             self._record(action, by, version=current.number, line=position)
         return bool(changed)
+
+    @transaction.atomic
+    def hold(
+        self,
+        texts: Collection[str],
+        *,
+        by: User | None,
+        based_on: int,
+        revision: int | None = None,
+    ) -> int:
+        """Pin all lines of the current version that say the same as one of these texts, as `pin`
+        does; words that do not stand in it are passed over. How many were not pinned yet."""
+        current = self._as_seen(based_on, revision)
+        words = {line_rules.words_of(text) for text in texts}
+        free = current.lines.filter(masked=False, pinned=False) if current and words else ()
+        found = [line for line in free if line_rules.words_of(line.text) in words]
+        Line.objects.filter(pk__in=[line.pk for line in found]).update(pinned=True)
+        for line in found:
+            self._record("line_pin", by, version=based_on, line=line.position)
+        return len(found)
 
     def _record(self, action: str, by: User | None, **details: Any) -> None:
         AuditEvent.objects.record(

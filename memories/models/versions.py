@@ -218,6 +218,10 @@ class MemoryVersion(models.Model):
         kept = [line for line in text.split("\n") if line_rules.words_of(line) not in masked]
         return "\n".join(kept).strip("\n")
 
+    def free_lines(self) -> "models.QuerySet[Line]":
+        """Those that an update may reword."""
+        return self.lines.filter(masked=False, pinned=False).exclude(origin=Origin.PERSON)
+
     def masked_lines(self) -> "models.QuerySet[Line]":
         return self.lines.filter(masked=True)
 

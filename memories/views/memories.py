@@ -6,6 +6,7 @@ from typing import Any
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -56,9 +57,7 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
             request, place, memory, text=text, based_on=based_on, error=error, status=422
         )
     try:
-        version = memory.revise(
-            text, by=request.user, based_on=based_on.number, revision=based_on.revision
-        )
+        version = _write(request, memory, text, based_on)
     except Unchanged:
         error = _("Nothing is different from version %(number)s.") % {"number": based_on.number}
         return _editor(
@@ -161,10 +160,13 @@ def _editor(
 ) -> HttpResponse:
     settings = place.workspace.memory_settings
     is_long = memory.memory_type == MemoryType.LONG_TERM
+    base = versions_of(memory, place).filter(number=based_on.number).first()
     context = {
         "place": place,
         "memory": memory,
         "text": text,
+        "free_lines": base.free_lines() if base else (),
+        "ticked": request.POST.getlist("keep"),
         "based_on": based_on,
         "error": error,
         "preview": preview,
@@ -175,6 +177,21 @@ def _editor(
     return render_page_or_part(
         request, "memories/edit.html", "memories/_editor.html", context, status=status
     )
+
+
+@transaction.atomic
+def _write(request: UserRequest, memory: Memory, text: str, based_on: Base) -> MemoryVersion:
+    """The edit, and the lines ticked to stay word for word; of a text that is the same these alone."""
+    by, ticked = request.user, request.POST.getlist("keep")
+    number, revision = based_on.number, based_on.revision
+    try:
+        made = memory.revise(text, by=by, based_on=number, revision=revision)
+        memory.hold(ticked, by=by, based_on=made.number)
+    except Unchanged:
+        if not memory.hold(ticked, by=by, based_on=number, revision=revision):
+            raise
+    assert memory.current is not None
+    return memory.current
 
 
 def _saved(
@@ -192,7 +209,7 @@ def _conflict(
     request: UserRequest, place: Place, memory: Memory, *, yours: str, seen: int
 ) -> HttpResponse:
     """409: what you wrote beside what was saved meanwhile."""
-    context = _conflict_context(place, memory, yours=yours, seen=seen, on=_now(memory))
+    context = _conflict_context(request, place, memory, yours=yours, seen=seen, on=_now(memory))
     found = context["hunks"]
     context["choices"] = [hunk.suggestion for hunk in found]
     context["text"] = compare.put_together(found, context["choices"])
@@ -202,6 +219,7 @@ def _conflict(
 def _chosen(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
     """The same conflict again, with the text that the choices make."""
     context = _conflict_context(
+        request,
         place,
         memory,
         yours=_clean(request.POST.get("yours", "")),
@@ -218,7 +236,7 @@ def _chosen(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
 
 
 def _conflict_context(
-    place: Place, memory: Memory, *, yours: str, seen: int, on: Base
+    request: UserRequest, place: Place, memory: Memory, *, yours: str, seen: int, on: Base
 ) -> dict[str, Any]:
     by_number = {
         version.number: version
@@ -233,6 +251,7 @@ def _conflict_context(
         "based_on": on,
         "base": base,
         "theirs": show_one(theirs, place),
+        "ticked": request.POST.getlist("keep"),
         "hunks": compare.hunks(
             base.content if base else "", yours, theirs.content if theirs else ""
         ),

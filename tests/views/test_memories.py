@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.utils import timezone
 
 from memories import jobs
-from memories.models import UnsavedText
+from memories.models import AuditEvent, UnsavedText
 from memories.rules.lines import Origin
 from tests.factories import MONDAY, make_version
 from tests.views.conftest import Cast
@@ -212,6 +212,47 @@ def keep(cast: Cast, text: str = MINE, name: str = "editor", **given: str) -> Ht
     headers = HTMX if given.pop("htmx", "") else {}
     data = {"text": text, "based_on": "2", "revision": "0", **given}
     return cast.clients[name].post(f"/m/{cast.memory.pk}/draft/", data, headers=headers)
+
+
+def pinned(cast: Cast) -> list[str]:
+    cast.memory.refresh_from_db()
+    lines = cast.memory.current.lines.filter(pinned=True)
+    return list(lines.values_list("text", flat=True))
+
+
+class TestKeptWordForWord:
+    AYA = "- Aya owns iOS"
+
+    def test_lines_that_updates_may_reword_are_offered(self, cast: Cast) -> None:
+        page = open_editor(cast)
+        assert page.count('name="keep"') == 2 and f'value="{self.AYA}"' in page
+        edit(cast, MINE)
+        page = open_editor(cast)  # the person's own line is kept anyway
+        assert page.count('name="keep"') == 1
+        cast.memory.hold([self.AYA], by=None, based_on=3)
+        assert 'name="keep"' not in open_editor(cast)
+
+    def test_those_ticked_are_pinned_with_the_edit(self, cast: Cast) -> None:
+        edit(cast, MINE, keep=self.AYA)
+        assert pinned(cast) == [self.AYA] and cast.memory.current.number == 3
+        event = AuditEvent.objects.get(action="line_pin")
+        assert (event.actor, event.details) == ("editor", {"version": 3, "line": 1})
+
+    def test_alone_they_make_no_version(self, cast: Cast) -> None:
+        text = cast.memory.current.content
+        assert edit(cast, text, keep=self.AYA).status_code == 302
+        assert pinned(cast) == [self.AYA] and cast.memory.current.number == 2
+        assert edit(cast, text, keep=self.AYA).status_code == 422  # they are already
+
+    def test_what_is_not_there_is_not_pinned(self, cast: Cast) -> None:
+        edit(cast, MINE, keep="- No such line")
+        assert pinned(cast) == []
+
+    def test_the_ticks_come_along_through_a_conflict(self, cast: Cast) -> None:
+        cast.memory.revise(THEIRS, by=None, based_on=2)
+        page = edit(cast, MINE, keep=self.AYA).content.decode()
+        assert pinned(cast) == []
+        assert hidden_in(page, "keep") == self.AYA
 
 
 OFFER = "You have an unsaved draft from"
