@@ -150,6 +150,13 @@ def kept(old: str, new: str) -> tuple[int, int]:
     return same, before.total() - same
 
 
+def survives(base: str, edit: str, later: str) -> bool:
+    """Whether what an edit did to its base still holds in a later text: what it wrote is there, word
+    for word, and what it took out is not."""
+    was, wrote, now = (set(_same(split_text(text))) for text in (base, edit, later))
+    return wrote - was <= now and now.isdisjoint(was - wrote)
+
+
 def compare_words(old: str, new: str) -> list[Piece]:
     """One changed line, word by word."""
     return [

@@ -163,3 +163,17 @@ def test_a_first_line_comes_back_to_the_top() -> None:
 def test_no_such_change() -> None:
     with pytest.raises(IndexError):
         compare.taken_back(OLD, NEW, 3, NEW)
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        pytest.param("- one\n- mine", True, id="as it was"),
+        pytest.param("* mine\n- uno\n- more", True, id="the rest is the model's"),
+        pytest.param("- one\n- Mine, reworded", False, id="reworded"),
+        pytest.param("- one\n- mine\n- two", False, id="what it took out is back"),
+        pytest.param("", False, id="gone"),
+    ],
+)
+def test_whether_an_edit_survives(later: str, told: bool) -> None:
+    assert compare.survives("- one\n- two", "- one\n- mine", later) is told

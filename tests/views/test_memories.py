@@ -354,6 +354,28 @@ def test_the_card_says_what_was_kept_and_put_back(cast: Cast) -> None:
     assert "Put back: 1 line the model had lost." in card
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (MINE + "\n- And more", "your edit kept"),
+        ("- We launch on Monday\n- Aya owns iOS", "your edit changed: compare"),
+    ],
+)
+def test_the_rail_says_what_the_next_update_did_to_ones_own_edit(
+    cast: Cast, text: str, told: str
+) -> None:
+    edit(cast, MINE)
+    path = cast.path("c/C0PUBLIC/")
+    assert "your edit" not in cast.clients["editor"].get(path).content.decode()
+    made = make_version(memory=cast.memory, text=text, until=MONDAY + timedelta(hours=2))
+    make_version(memory=cast.memory, text="- Much later", until=MONDAY + timedelta(hours=3))
+    page = cast.clients["editor"].get(path).content.decode()
+    assert page.count("your edit") == 1 and told in page
+    own = cast.memory.versions.get(number=3)
+    assert (f"/diff/{own.pk}..{made.pk}/" in page) is ("compare" in told)
+    assert "your edit" not in cast.clients["insider"].get(path).content.decode()
+
+
 def test_all_versions_are_listed_newest_first(cast: Cast) -> None:
     edit(cast, MINE)
     page = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/").content.decode()
