@@ -6,7 +6,7 @@ changed, words are compared: a word of a spaced script, or one character of kana
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -76,7 +76,9 @@ class Hunk:
         return "theirs" if _same(self.yours) == _same(self.base) else "both"
 
     def chosen(self, choice: str) -> tuple[str, ...]:
-        if not self.differs or choice == "theirs":
+        if not self.differs:  # but for bullets and spaces: whoever changed these is right
+            return self.theirs if self.yours == self.base else self.yours
+        if choice == "theirs":
             return self.theirs
         return self.yours if choice == "yours" else self.yours + self.theirs
 
@@ -165,9 +167,11 @@ def compare_words(old: str, new: str) -> list[Piece]:
     ]
 
 
-def hunks(base: str, yours: str, theirs: str) -> list[Hunk]:
+def hunks(
+    base: str, yours: str, theirs: str, split: Callable[[str], list[str]] = split_text
+) -> list[Hunk]:
     """Three texts, cut where all of them agree: what either side changed, and the rest between."""
-    origin, mine, other = split_text(base), split_text(yours), split_text(theirs)
+    origin, mine, other = split(base), split(yours), split(theirs)
     to_mine, to_other = _matches(origin, mine), _matches(origin, other)
     found: list[Hunk] = []
     i = m = o = 0

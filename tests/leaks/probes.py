@@ -340,7 +340,19 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "search-index": _search,
     "notes-index": _of_workspace("notes-index", {"content": " "}, query=f"q={TYPED}"),
     "notes-edit": _rows_of_workspace(
-        "notes-edit", Note, {"content": " "}, {"content": "mine"}, NEWEST
+        "notes-edit",
+        Note,
+        {"content": " "},
+        {"content": "mine"},
+        NEWEST,
+        {
+            "do": "choose",
+            "content": "mine",
+            "yours": "mine",
+            "seen": "1",
+            "based_on": "2",
+            "revision": "1",
+        },
     ),
     "notes-detail": _note_pages,
     "notes-mark": _rows_of_workspace("notes-mark", Note, {"pinned": "1"}, gets=False),
