@@ -111,9 +111,17 @@ def setting_field(key: str) -> forms.Field:
     if KINDS[key] is bool:
         return forms.BooleanField(required=False, **words)
     if KINDS[key] is int:
-        return forms.IntegerField(min_value=rules.least(key), **words)
+        least = rules.least(key)
+        return forms.IntegerField(min_value=least, max_value=rules.LARGEST, **words)
     zones = sorted(available_timezones())
     return forms.ChoiceField(choices=[(zone, zone) for zone in zones], **words)
+
+
+def value_words(key: str, value: Any) -> _Words:
+    """A setting's value as the form names it; also of one that is no setting any more."""
+    if isinstance(value, bool):
+        return _("on") if value else _("off")
+    return CHOICE_WORDS.get(key, {}).get(value, str(value))
 
 
 class SettingsForm(forms.Form):
@@ -129,8 +137,8 @@ class SettingsForm(forms.Form):
         for key, value in list(cleaned.items()):
             try:
                 cleaned[key] = rules.read_setting(key, value)
-            except InvalidSetting as error:
-                self.add_error(key, str(error))
+            except InvalidSetting:  # its reason is the command line's, in English
+                self.add_error(key, _("This value cannot be used here."))
         return cleaned
 
     def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:

@@ -19,7 +19,7 @@ from django_q.brokers import get_broker
 from django_q.models import Schedule
 from django_q.tasks import async_task
 
-from memories.models import Generation, Heartbeat, Workspace
+from memories.models import Generation, Heartbeat, UnsavedText, Workspace
 from memories.pipeline import events as told
 from memories.pipeline import search
 from memories.pipeline.connecting import client_for, may_be_asked
@@ -120,7 +120,9 @@ def beat(asker: str) -> None:
 
 @quietly
 def retention() -> None:
-    """What is older than its workspace keeps it; the rest of very much in the next task."""
+    """What is older than its workspace keeps it, and drafts of yesterday; the rest of very much in
+    the next task."""
+    UnsavedText.objects.expire(timezone.now())
     search.erase()
     for workspace in Workspace.objects.all():
         if not expire(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:

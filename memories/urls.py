@@ -80,6 +80,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     # A memory and its versions
     path("m/<int:pk>/edit/", memories.edit, name="memories-edit"),
+    path("m/<int:pk>/preview/", memories.preview, name="memories-preview"),
+    path("m/<int:pk>/draft/", memories.draft, name="memories-draft"),
     path("m/<int:pk>/versions/", memories.versions, name="memories-versions"),
     path("m/<int:pk>/generate/", updates.detail, name="updates-detail"),
     path("m/<int:pk>/proposal/", proposals.detail, name="proposals-detail"),
@@ -90,4 +92,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("v/<int:pk>/name/", versions.name, name="versions-name"),
     path("v/<int:pk>/pin/", versions.pin, name="versions-pin"),
     path("diff/<int:older>..<int:newer>/", versions.compare, name="versions-compare"),
+    path("diff/<int:older>..<int:newer>/undo/", versions.undo, name="versions-undo"),
 ]

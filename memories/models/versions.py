@@ -231,6 +231,10 @@ class MemoryVersion(models.Model):
         kept = [line for line in text.split("\n") if line_rules.words_of(line) not in masked]
         return "\n".join(kept).strip("\n")
 
+    def free_lines(self) -> "models.QuerySet[Line]":
+        """Those that an update may reword."""
+        return self.lines.filter(masked=False, pinned=False).exclude(origin=Origin.PERSON)
+
     def masked_lines(self) -> "models.QuerySet[Line]":
         return self.lines.filter(masked=True)
 
@@ -261,7 +265,7 @@ class MemoryVersion(models.Model):
         elsewhere what quotes ``known``, or in a line of ``short`` that. How many lines it changed.
 
         Unlike `rewrite` it touches texts of people too; their pages then refuse what was based on
-        the text from before. Call `Memory.show_newest` afterwards.
+        the text from before, and what was typed over it and not saved yet is gone. Call `Memory.show_newest` afterwards.
         """
         lines = list(self.lines.order_by("position"))
         texts = [
@@ -292,6 +296,7 @@ class MemoryVersion(models.Model):
         MemoryVersion.objects.filter(pk=self.pk).update(
             revision=F("revision") + 1, updated_at=timezone.now(), **values
         )
+        self.memory.unsaved.all().delete()
         self.refresh_from_db()
         return len(changed)
 

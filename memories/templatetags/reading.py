@@ -109,6 +109,8 @@ def why(version: MemoryVersion) -> str:
     if version.origin == MemoryVersion.Origin.PERSON:
         return _("edited by hand")
     if version.origin == MemoryVersion.Origin.RESTORE:
+        if version.trigger.get("reason") == "undo":
+            return _("took back a change of v%(number)s") % {"number": version.trigger.get("of")}
         old = version.restored_from
         return _("restored from v%(number)s") % {"number": old.number} if old else _("restored")
     return reason_words(version.trigger)

@@ -179,10 +179,25 @@ def versions_of(memory: Memory, place: Place) -> MemoryVersionQuerySet:
     return found
 
 
+@dataclass(frozen=True)
+class Aftermath:
+    """What the first update after the reader's latest edit did to it."""
+
+    edit: MemoryVersion
+    update: MemoryVersion
+
+    @property
+    def is_kept(self) -> bool:
+        base = self.edit.base.content if self.edit.base else ""
+        return compare.survives(base, self.edit.content, self.update.content)
+
+
 class Rail(list[MemoryVersion]):
-    """The newest versions beside a memory, and how many there are in all."""
+    """The newest versions beside a memory, how many there are in all, and what became of the
+    reader's own edit."""
 
     total = 0
+    aftermath: Aftermath | None = None
 
 
 def rail_of(memory: Memory | None, place: Place) -> Rail:
@@ -192,7 +207,18 @@ def rail_of(memory: Memory | None, place: Place) -> Rail:
     found = versions_of(memory, place)
     rail = Rail(with_origin(found.newest_first())[:VERSIONS_SHOWN])
     rail.total = found.count() if len(rail) == VERSIONS_SHOWN else len(rail)
+    rail.aftermath = _aftermath(rail, found.filter(author=place.reader.user_id))
     return rail
+
+
+def _aftermath(rail: Rail, own: MemoryVersionQuerySet) -> Aftermath | None:
+    edit = own.filter(origin=Origin.PERSON).select_related("base").newest_first().first()
+    if edit is None:
+        return None
+    # A short-term memory's next version is mostly of another conversation.
+    later = [one for one in rail if one.number > edit.number and one.segment_id == edit.segment_id]
+    updates = [one for one in later if one.origin == Origin.MODEL]
+    return Aftermath(edit, updates[-1]) if updates else None
 
 
 def last_seen_of(memory: Memory | None, place: Place) -> MemoryVersion | None:

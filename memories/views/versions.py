@@ -9,10 +9,17 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged
+from memories.models import (
+    ChangedSince,
+    Memory,
+    MemoryVersion,
+    Reader,
+    StaleBase,
+    Unchanged,
+)
 from memories.models.versions import LONGEST_NAME, MemoryVersionQuerySet
 from memories.pipeline.costs import Sums, of_generations
-from memories.rules.compare import Kind, changes, kept
+from memories.rules.compare import changes, kept, tally
 from memories.rules.lines import Origin
 from memories.views.access import (
     Place,
@@ -76,6 +83,38 @@ def name(request: UserRequest, pk: int) -> HttpResponse:
     version.call(given, by=request.user)
     news = _("Named “%(name)s”.") % {"name": given} if given else _("It has no name.")
     return _answer(request, place, version, news)
+
+
+@login_required
+@require_POST
+def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
+    """Take back ``change=``, one of those that the comparison lists, counted from 0. 409 when the
+    current text is another than on screen, or what the change left is different by now."""
+    place, old = open_version(request, older)
+    new = open_version(request, newer)[1]
+    if old.memory_id != new.memory_id:
+        raise Http404
+    must_edit(place)
+    given = (number_or_none(request.POST.get(k, "")) for k in ("change", "based_on", "revision"))
+    change, based_on, revision = given
+    if change is None:
+        raise Http404
+    memory, on = new.memory, -1 if based_on is None else based_on
+    try:
+        made = memory.undo(old, new, change, by=request.user, based_on=on, revision=revision)
+    except IndexError as error:
+        raise Http404 from error
+    except StaleBase:
+        refused = _("Nothing was undone: v%(n)s was saved after you opened this page.")
+    except ChangedSince:
+        refused = _("Nothing was undone: in v%(n)s these lines are different by now.")
+    except ValueError:
+        refused = _("Nothing was undone: v%(n)s says nothing else.")
+    else:
+        news = _("The change is undone, in version %(number)s.") % {"number": made.number}
+        return _answer(request, place, made, news)
+    memory.refresh_from_db()
+    return _page(request, place, new, moved_on=refused, status=409)
 
 
 @login_required
@@ -156,7 +195,6 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
     before, after = show([old, new], place)
     rows = compared(before, after)
     versions = versions_of(new.memory, place)
-    changed = changes(rows)
     page = "versions/compare.html"
     return render_page_or_part(
         request,
@@ -169,10 +207,8 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
             "new": after,
             "rows": rows,
             "is_split": is_split,
-            "changes": changed,
-            "added": sum(row.kind is Kind.ADDED for row in changed),
-            "removed": sum(row.kind is Kind.REMOVED for row in changed),
-            "rewritten": sum(row.kind is Kind.CHANGED for row in changed),
+            "changes": changes(rows),
+            **tally(rows),
             "pairs": _pairs(versions, old, new),
             "previous": versions.filter(number__lt=old.number).order_by("number").last(),
             "next": versions.filter(number__gt=new.number).order_by("number").first(),

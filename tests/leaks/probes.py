@@ -219,6 +219,12 @@ def _compared(world: World) -> Iterator[Ask]:
             yield reverse("versions-compare", args=[keys[-1], foreign.pk]), None
 
 
+def _undone(world: World) -> Iterator[Ask]:
+    for path, _ in _compared(world):
+        if not path.endswith("split"):
+            yield f"{path}undo/", {"change": "0", "based_on": "2", "revision": "0"}
+
+
 def _proposals(name: str) -> Any:
     def asks(world: World) -> Iterator[Ask]:
         for generation in Generation.objects.proposed().select_related("base"):
@@ -335,7 +341,19 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "search-index": _search,
     "notes-index": _of_workspace("notes-index", {"content": " "}, query=f"q={TYPED}"),
     "notes-edit": _rows_of_workspace(
-        "notes-edit", Note, {"content": " "}, {"content": "mine"}, NEWEST
+        "notes-edit",
+        Note,
+        {"content": " "},
+        {"content": "mine"},
+        NEWEST,
+        {
+            "do": "choose",
+            "content": "mine",
+            "yours": "mine",
+            "seen": "1",
+            "based_on": "2",
+            "revision": "1",
+        },
     ),
     "notes-detail": _note_pages,
     "notes-mark": _rows_of_workspace("notes-mark", Note, {"pinned": "1"}, gets=False),
@@ -359,6 +377,8 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "threads-index": _of_channel("threads-index"),
     "threads-detail": _threads,
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
+    "memories-preview": _of_rows("memories-preview", Memory, STALE, gets=False),
+    "memories-draft": _of_rows("memories-draft", Memory, STALE, {"do": "discard"}, gets=False),
     "memories-versions": _of_rows("memories-versions", Memory),
     "updates-detail": _of_rows("updates-detail", Memory, {}),
     "proposals-detail": _of_rows("proposals-detail", Memory),
@@ -377,6 +397,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
         gets=False,
     ),
     "versions-compare": _compared,
+    "versions-undo": _undone,
 }
 AS_PARTS = {
     "search-index",
@@ -388,6 +409,7 @@ AS_PARTS = {
         "notes-index",
         "versions-detail",
     ),
+    *("memories-preview", "memories-draft"),
     *("versions-restore", "versions-name", "versions-pin", "slack-index", "quarantine-index"),
     *("jobs-index", "jobs-detail", "context-index"),
     *("catch_up-index", "catch_up-mark"),

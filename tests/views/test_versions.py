@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from memories.models import AuditEvent, Draft, Generation, Memory, MemoryVersion, Message
 from memories.rules.lines import Line, Origin
 from memories.rules.memory import MemoryType
+from memories.rules.shingles import Known
 from memories.views.versions import PAIRS_SHOWN
 from tests.factories import MONDAY, make_version, make_workspace_memory
 from tests.views.conftest import Cast
@@ -429,3 +430,94 @@ def test_beyond_the_newest_versions_one_walks_on(cast: Cast) -> None:
     offered = [int(n) for n in re.findall(r">v(\d+)</th>", page)]
     assert offered == [*range(last, last - PAIRS_SHOWN, -1), 1]
     assert "← older" not in page and "newer →" not in page
+
+
+def undo(
+    cast: Cast, change: object = 0, name: str = "editor", between: tuple = (1, 2), **given: object
+) -> HttpResponse:
+    older, newer = (version_of(cast, number).pk for number in between)
+    data = {"change": change, "based_on": 2, "revision": 0, **given}
+    return cast.clients[name].post(f"/diff/{older}..{newer}/undo/", data)
+
+
+class TestUndo:
+    def test_one_change_is_taken_back_in_a_new_version(self, cast: Cast) -> None:
+        old, new = version_of(cast, 1), version_of(cast, 2)
+        page = cast.clients["editor"].get(f"/diff/{old.pk}..{new.pk}/").content.decode()
+        assert f'action="/diff/{old.pk}..{new.pk}/undo/"' in page and "Undo this change" in page
+        response = undo(cast)
+        cast.memory.refresh_from_db()
+        made = cast.memory.current
+        assert (response.status_code, response["Location"]) == (302, f"/v/{made.pk}/")
+        assert made.content == "- We launch on Friday\n- Aya owns iOS"
+        assert (made.number, made.base, made.author) == (3, new, cast.users["editor"])
+        came, stood = made.lines.all()
+        assert (came.origin, stood.origin) == (Origin.RESTORE, Origin.MODEL)
+        assert set(came.sources.all()) == set(cast.messages[:2])
+        event = AuditEvent.objects.get(action="memory_undo")
+        assert (event.actor, event.details) == ("editor", {"version": 3, "of": [1, 2]})
+        page = cast.clients["editor"].get(response["Location"]).content.decode()
+        assert "The change is undone, in version 3." in page
+        assert "took back a change of v2" in page
+        assert page.count(f'action="/v/{new.pk}/restore/"') == 2  # toast and page
+
+    def test_the_rest_of_the_current_text_stays(self, cast: Cast) -> None:
+        cast.memory.revise("- We launch on Monday\n- Bo owns iOS\n- New", by=None, based_on=2)
+        assert undo(cast, based_on=3).status_code == 302
+        assert version_of(cast, 4).content == "- We launch on Friday\n- Bo owns iOS\n- New"
+
+    def test_not_where_the_line_is_different_by_now(self, cast: Cast) -> None:
+        cast.memory.revise("- We launch on Monday, at noon\n- Aya owns iOS", by=None, based_on=2)
+        response = undo(cast, based_on=3)
+        assert response.status_code == 409
+        told = "Nothing was undone: in v3 these lines are different by now."
+        assert told in response.content.decode()
+        assert cast.memory.versions.count() == 3
+
+    def test_nor_over_a_text_that_was_not_on_screen(self, cast: Cast) -> None:
+        cast.memory.revise("- We launch on Monday\n- Bo owns iOS", by=None, based_on=2)
+        response = undo(cast)
+        assert response.status_code == 409
+        assert "Nothing was undone: v3 was saved" in response.content.decode()
+        cast.memory.versions.filter(number=3).update(revision=1)
+        assert undo(cast, based_on=3).status_code == 409
+        assert undo(cast, based_on=3, revision=1).status_code == 302
+
+    def test_what_was_forgotten_does_not_come_back(self, cast: Cast) -> None:
+        old = version_of(cast, 1)
+        old.mask(Known(frozenset()), [old.lines.first().pk])
+        assert undo(cast).status_code == 409
+        assert cast.memory.versions.count() == 2
+
+    def test_nor_is_anything_published(self, cast: Cast) -> None:
+        cast.memory.versions.filter(number=1).update(audience="members")
+        assert undo(cast).status_code == 404  # not even in the public channel's own pages
+        cast.memory.undo(version_of(cast, 1), version_of(cast, 2), 0, by=None, based_on=2)
+        assert version_of(cast, 3).audience == "members"
+        cast.memory.refresh_from_db()
+        assert cast.memory.current.number == 2
+
+    def test_not_when_nothing_would_be_left(self, cast: Cast) -> None:
+        make_version(memory=cast.memory, text="- Only this", until=MONDAY + timedelta(hours=2))
+        make_version(
+            memory=cast.memory, text="- Only this\n- And that", until=MONDAY + timedelta(hours=2)
+        )
+        cast.memory.revise("- And that", by=None, based_on=4)
+        response = undo(cast, between=(3, 4), based_on=5)
+        assert response.status_code == 409
+        assert "says nothing else" in response.content.decode()
+
+    @pytest.mark.parametrize("change", [1, "", "x", -1])
+    def test_a_change_that_is_not_there(self, cast: Cast, change: object) -> None:
+        assert undo(cast, change).status_code == 404
+
+    @pytest.mark.parametrize(
+        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
+    )
+    def test_others_undo_nothing(self, cast: Cast, name: str, status: int) -> None:
+        old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
+        assert undo(cast, name=name).status_code == status
+        assert cast.memory.versions.count() == 2
+        if status == 403:
+            page = cast.clients[name].get(f"/diff/{old}..{new}/").content.decode()
+            assert "/undo/" not in page
