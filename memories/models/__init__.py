@@ -22,12 +22,14 @@ from memories.models.readers import Reader
 from memories.models.search import SearchDocument, SearchPending
 from memories.models.seen import Seen
 from memories.models.segments import Segment
+from memories.models.uploads import AnotherUpload, Upload
 from memories.models.users import User
 from memories.models.versions import Line, MemoryVersion
 from memories.models.workspaces import Member, RoleRefused, Workspace
 
 __all__ = [
     "AnotherBackfill",
+    "AnotherUpload",
     "AppendOnly",
     "AuditEvent",
     "Backfill",
@@ -65,6 +67,7 @@ __all__ = [
     "StaleBase",
     "StaleNote",
     "Unchanged",
+    "Upload",
     "User",
     "Workspace",
 ]

@@ -12,6 +12,8 @@ from memories.pipeline.operate import trouble_of
 from memories.rules.waits import Trouble
 from memories.views.access import Place, UserRequest
 
+POLLING_ENDS = 286  # htmx asks no more
+
 
 def wants_part(request: UserRequest) -> bool:
     """htmx asks for a part; when it rebuilds a page from its history it wants the page."""
