@@ -9,9 +9,11 @@ from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
+from django_htmx.http import HttpResponseClientRedirect
 
 from memories.demo.making import SLUG, make_demo
 from memories.models import AuditEvent, Person, Upload, User, Workspace
@@ -81,11 +83,13 @@ def _scopes() -> list[tuple[str, Any, bool]]:
 @login_required
 @require_POST
 def demo(request: UserRequest) -> HttpResponse:
-    """Make the demo, unless it is there, and lead into it."""
+    """Make the demo, unless it is there, and lead into it. As a part, so that the button can show
+    that it is at work and is not pressed twice."""
     must_operate(request)
     if make_demo(timezone.now(), password=None):
         AuditEvent.objects.record("demo", by=request.user)
-    return redirect("catch_up-index", SLUG)
+    path = reverse("catch_up-index", args=[SLUG])
+    return HttpResponseClientRedirect(path) if wants_part(request) else redirect(path)
 
 
 @login_required

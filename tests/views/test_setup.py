@@ -71,6 +71,8 @@ def test_a_demo_that_is_there_is_only_opened(boss: Client) -> None:
     assert "Open the demo" in boss.get("/setup/").content.decode()
     answer = boss.post("/setup/demo/")
     assert answer["Location"] == "/w/demo/catch-up/"
+    part = boss.post("/setup/demo/", headers={"HX-Request": "true"})
+    assert part["HX-Redirect"] == "/w/demo/catch-up/"
     assert not AuditEvent.objects.filter(action="demo").exists()
 
 
