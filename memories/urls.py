@@ -10,6 +10,7 @@ from memories.views import (
     costs,
     events,
     guide,
+    imports,
     jobs,
     memories,
     messages,
@@ -32,6 +33,10 @@ from memories.views import (
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", workspaces.index, name="workspaces-index"),
     path("setup/", setup.index, name="setup-index"),
+    path("setup/demo/", setup.demo, name="setup-demo"),
+    path("setup/model/", setup.model, name="setup-model"),
+    path("setup/import/", imports.index, name="imports-index"),
+    path("setup/import/<int:pk>/", imports.detail, name="imports-detail"),
     path("settings/", preferences.edit, name="preferences-edit"),
     path("help/", guide.index, name="guide-index"),
     path("theme/", preferences.set_theme, name="preferences-set_theme"),

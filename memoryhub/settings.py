@@ -285,6 +285,14 @@ USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"
 
+# Files come to one page alone.
+
+FILE_UPLOAD_HANDLERS = [
+    "memoryhub.uploads.OperatorsExport",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
+
 # Static files: `serve` collects them into var/; with DEBUG they come from where they lie.
 
 STATIC_URL = "static/"

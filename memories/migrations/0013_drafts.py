@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memories', '0008_search'),
+        ('memories', '0012_asked_for'),
     ]
 
     operations = [

@@ -23,12 +23,14 @@ from memories.models.search import SearchDocument, SearchPending
 from memories.models.seen import Seen
 from memories.models.segments import Segment
 from memories.models.unsaved import UnsavedText
+from memories.models.uploads import AnotherUpload, Upload
 from memories.models.users import User
 from memories.models.versions import Line, MemoryVersion
 from memories.models.workspaces import Member, RoleRefused, Workspace
 
 __all__ = [
     "AnotherBackfill",
+    "AnotherUpload",
     "AppendOnly",
     "AuditEvent",
     "Backfill",
@@ -68,6 +70,7 @@ __all__ = [
     "StaleNote",
     "Unchanged",
     "UnsavedText",
+    "Upload",
     "User",
     "Workspace",
 ]

@@ -224,3 +224,8 @@ def must_edit(place: Place) -> None:
 def must_administer(place: Place) -> None:
     if not place.can_administer:
         raise PermissionDenied
+
+
+def must_operate(request: UserRequest) -> None:
+    if not request.user.is_operator:
+        raise PermissionDenied

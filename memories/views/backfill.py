@@ -19,9 +19,14 @@ from memories.pipeline.estimate import quote_backfill
 from memories.rules.orders import Unreadable, read_cap, read_since
 from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, must_administer, open_workspace
-from memories.views.pages import is_live, render_page, render_page_or_part, wants_part
-
-POLLING_ENDS = 286  # htmx asks no more
+from memories.views.pages import (
+    POLLING_ENDS,
+    is_live,
+    render_page,
+    render_page_or_part,
+    trouble_for,
+    wants_part,
+)
 
 
 class OrderForm(forms.Form):
@@ -166,6 +171,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         "quote": backfill.quote.get("total"),
         "is_free": backfill.quote.get("free"),
         "progress": progress_of(backfill, timezone.now()),
+        "trouble": trouble_for(place),  # for the part too: it says why it stands still
         "is_changed": request.GET.get("state", backfill.state) != backfill.state,
         "asks": request.GET.get("ask") == "cancel" and backfill.is_unfinished,
         "error": error,

@@ -13,6 +13,8 @@ from django.utils.cache import patch_vary_headers
 from memories.models import Opening
 from memories.views.access import Place, UserRequest
 
+POLLING_ENDS = 286  # htmx asks no more
+
 
 def varied(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
     """Middleware: no cache gives a part for a page, nor the other way round. Redirects, errors and

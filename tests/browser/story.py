@@ -14,6 +14,7 @@ from memories.models import (
     Message,
     Note,
     Person,
+    Upload,
     User,
     Workspace,
 )
@@ -107,6 +108,12 @@ class Story:
     def version(self, number: int) -> int:
         """The key of that version of the long-term memory."""
         return self.memory.versions.values_list("pk", flat=True).get(number=number)
+
+    def operators_pages(self) -> dict[str, str]:
+        """Those of `setup/`, with an import in each state that waits for somebody."""
+        uploads = Upload.objects.values_list("state", "pk")
+        states = {f"import-{state}": f"/setup/import/{pk}/" for state, pk in uploads}
+        return {"setup": "/setup/", "import": "/setup/import/", **states}
 
     def pages(self) -> dict[str, str]:
         """Every page in its full state."""

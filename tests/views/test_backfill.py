@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.urls import reverse
 
-from memories.models import AuditEvent, Backfill, Channel, Generation, Memory, Segment
+from memories.models import AuditEvent, Backfill, Channel, Endpoint, Generation, Memory, Segment
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
 from tests.factories import MONDAY, MessageFactory
@@ -177,6 +177,16 @@ def test_the_part_is_asked_for_until_it_is_finished(older: Cast) -> None:
     last = client.get(path, headers={"HX-Request": "true"})
     assert last.status_code == 286
     assert "hx-get=" not in last.content.decode()
+
+
+def test_it_says_why_it_stands_still(older: Cast) -> None:
+    """Also to who has the page open: the part is what is asked for then."""
+    backfill = order(older)
+    Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit")
+    client = older.clients["insider"]
+    text = client.get(here(older, backfill), headers={"HX-Request": "true"}).content.decode()
+    assert "It stands still: the account at the model is used up." in text
+    assert "still about" not in text
 
 
 def test_what_was_left_out_is_counted_as_such(older: Cast) -> None:

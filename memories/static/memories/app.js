@@ -138,6 +138,12 @@
     failed(event, "login");
   });
 
+  // How much of a file is sent.
+  on("htmx:xhr:progress", ({ target, detail }) => {
+    const bar = target.querySelector("[data-sent]");
+    if (bar) Object.assign(bar, { hidden: false, max: detail.total || 1, value: detail.loaded });
+  });
+
   // Older messages bring a heading for a day that is on the page already.
   on("htmx:afterSettle", () => {
     let last = "";
