@@ -38,7 +38,7 @@ class UnsavedTextQuerySet(models.QuerySet["UnsavedText"]):
         and where what they typed it over has other words by now: some may have been forgotten."""
         memory.lock()
         base = memory.versions.visible_to(reader).filter(number=based_on, revision=revision).first()
-        if based_on and base is None:
+        if reader.user_id is None or (based_on and base is None):
             return None
         current = memory.current
         if text in (base.content if base else "", current.content if current else ""):

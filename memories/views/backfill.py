@@ -24,7 +24,6 @@ from memories.views.pages import (
     is_live,
     render_page,
     render_page_or_part,
-    trouble_for,
     wants_part,
 )
 
@@ -171,7 +170,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         "quote": backfill.quote.get("total"),
         "is_free": backfill.quote.get("free"),
         "progress": progress_of(backfill, timezone.now()),
-        "trouble": trouble_for(place),  # for the part too: it says why it stands still
+        "trouble": place.trouble,  # for the part too: it says why it stands still
         "is_changed": request.GET.get("state", backfill.state) != backfill.state,
         "asks": request.GET.get("ask") == "cancel" and backfill.is_unfinished,
         "error": error,

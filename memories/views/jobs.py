@@ -33,10 +33,9 @@ from memories.views.access import (
     number_or_none,
     open_workspace,
 )
-from memories.views.backfill import POLLING_ENDS
 from memories.views.coverage import read_from_slack
 from memories.views.health import EVERYDAY
-from memories.views.pages import is_live, render_page_or_part, wants_part
+from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
 from memories.views.paths import messages_path
 from memories.views.shown import with_origin
 

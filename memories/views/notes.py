@@ -380,8 +380,7 @@ def _conflict(
     is_chosen = request.POST.get("do") == "choose" and on == [theirs.number, theirs.revision]
     made: Mapping[str, str] = request.POST if is_chosen else {}
     choices = [made.get(f"choice-{i}", hunk.suggestion) for i, hunk in enumerate(found)]
-    typed = form.data.copy()
-    typed["content"] = put_together(found, choices)
+    typed = {**dict(form.data.items()), "content": put_together(found, choices)}
     context = {
         "place": place,
         "note": theirs,

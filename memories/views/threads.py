@@ -1,5 +1,6 @@
 """The threads of a channel; one of them: its memory, and what was said in it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +61,7 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     )
 
 
-def _threads(place: Place, channel: Channel, rows: list[dict[str, Any]]) -> list[Thread]:
+def _threads(place: Place, channel: Channel, rows: Sequence[Mapping[str, Any]]) -> list[Thread]:
     wanted = [row["thread_ts"] for row in rows]
     readable = Message.objects.visible_to(place.reader).filter(channel=channel)
     words = first_words(readable.filter(ts__in=wanted, state=Message.State.LIVE), place)

@@ -14,8 +14,7 @@ from memories.pipeline.asked import update_now
 from memories.pipeline.estimate import quote_update
 from memories.views import runs
 from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
-from memories.views.backfill import POLLING_ENDS
-from memories.views.pages import render_page_or_part, wants_part
+from memories.views.pages import POLLING_ENDS, render_page_or_part, wants_part
 from memories.views.paths import card_path
 
 PAGE, PART = "updates/detail.html", "updates/_update.html"
