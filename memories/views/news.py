@@ -218,7 +218,7 @@ def _put_back(entries: Sequence[Entry], place: Place, since: Since) -> list[Look
 def _unanswered(place: Place, now: datetime) -> list[Look]:
     """Questions that have stood for long in the texts that hold now: nothing that was said since
     has answered them."""
-    memories = {memory.current_id: memory for memory in place.memories}
+    memories = {memory.current_id: memory for memory in place.memories if memory.current_id}
     asked = MemoryVersion.objects.filter(
         memory=OuterRef("version__memory"), number=OuterRef("since")
     )
