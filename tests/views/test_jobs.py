@@ -257,7 +257,7 @@ class TestActing:
 
     def test_all_that_failed_as_far_as_it_is_seen(self, well: Cast) -> None:
         seen, other = job(well.public, "dead"), job(ChannelFactory(), "dead")
-        assert "Retry all that failed" in page(well, name="insider")
+        assert "Retry the one that failed" in page(well, name="insider")
         response = well.clients["insider"].post(well.path("jobs/"), {"do": "retry_failed"})
         assert response.status_code == 302
         assert states(seen, other) == ["waiting", "dead"]
