@@ -57,7 +57,7 @@ class UploadForm(forms.Form):
 
     def keep(self) -> Upload | None:
         """None, with the reason on the form, when it cannot be."""
-        file: UploadedFile = self.cleaned_data["export"]
+        file: UploadedFile[bytes] = self.cleaned_data["export"]
         try:
             return uploads.keep(
                 self.cleaned_data["slug"], file.name or "", file.chunks(), by=self.request.user

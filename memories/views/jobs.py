@@ -34,9 +34,9 @@ from memories.views.access import (
     number_or_none,
     open_workspace,
 )
-from memories.views.backfill import POLLING_ENDS
 from memories.views.coverage import read_from_slack
 from memories.views.pages import (
+    POLLING_ENDS,
     render_page_or_part,
     stopped_for,
     trouble_for,
