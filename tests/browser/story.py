@@ -121,6 +121,7 @@ class Story:
         current = self.memory.current
         assert current is not None
         ours = Note.objects.filter(workspace=self.workspace)
+        short = Memory.objects.of_channel(self.launch, MemoryType.SHORT_TERM)
         note, binned = ours.live().latest("pk").pk, ours.in_trash()[0].pk
         return {
             "catch-up": "/w/kazoe/catch-up/",
@@ -131,6 +132,9 @@ class Story:
             "channel-empty": "/w/kazoe/c/C0NEW/",
             "messages": f"/w/kazoe/c/C0LAUNCH/messages/?around={ts}&v={current.pk}#msg-{ts}",
             "messages-empty": "/w/kazoe/c/C0NEW/messages/",
+            "threads": "/w/kazoe/c/C0LAUNCH/threads/",
+            "threads-none": "/w/kazoe/c/C0NEW/threads/",
+            "update": f"/m/{short.pk}/generate/",
             "thread": f"/w/kazoe/c/C0LAUNCH/t/{self.thread_ts}/",
             "version": f"/v/{self.version(2)}/",
             "version-restored": f"/v/{current.pk}/",
