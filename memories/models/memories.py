@@ -403,8 +403,8 @@ class Memory(models.Model):
         does; words that do not stand in it are passed over. How many were not pinned yet."""
         current = self._as_seen(based_on, revision)
         words = {line_rules.words_of(text) for text in texts}
-        free = current.lines.filter(masked=False, pinned=False) if current and words else ()
-        found = [line for line in free if line_rules.words_of(line.text) in words]
+        lines = Line.objects.filter(version=current, masked=False, pinned=False)
+        found = [line for line in lines if line_rules.words_of(line.text) in words]
         Line.objects.filter(pk__in=[line.pk for line in found]).update(pinned=True)
         for line in found:
             self.record("line_pin", by, version=based_on, line=line.position)

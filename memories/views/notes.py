@@ -202,11 +202,11 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
             return redirect("notes-detail", slug, pk)
         form = NoteForm(place=place, note=note)
         return render_page(request, "notes/edit.html", {"place": place, "note": note, "form": form})
-    form = NoteForm(request.POST, place=place, note=note)
     if request.POST.get("do") == "choose":
         yours = request.POST.get("yours", "").replace("\r\n", "\n")
         seen = number_or_none(request.POST.get("seen", ""))
-        return _conflict(request, place, form, note, yours=yours, seen=seen or 0)
+        return _conflict(request, place, note, yours=yours, seen=seen or 0)
+    form = NoteForm(request.POST, place=place, note=note)
     if not form.is_valid():
         context = {"place": place, "note": note, "form": form}
         return render_page(request, "notes/edit.html", context, status=422)
@@ -215,7 +215,7 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     except StaleNote as error:
         given = form.cleaned_data
         yours, seen = given["content"], given["based_on"] or 0
-        return _conflict(request, place, form, error.current, yours=yours, seen=seen)
+        return _conflict(request, place, error.current, yours=yours, seen=seen)
     toasts.success(request, _("Note saved."))
     return redirect(_card_path(note))
 
@@ -369,7 +369,7 @@ def _detail(
 
 
 def _conflict(
-    request: UserRequest, place: Place, form: NoteForm, theirs: Note, *, yours: str, seen: int
+    request: UserRequest, place: Place, theirs: Note, *, yours: str, seen: int
 ) -> HttpResponse:
     """409: what you wrote beside what was saved meanwhile; saved again, it goes over that. A note
     that was deleted meanwhile is brought back first. With ``do=choose`` the text that the choices
@@ -380,7 +380,8 @@ def _conflict(
     is_chosen = request.POST.get("do") == "choose" and on == [theirs.number, theirs.revision]
     made: Mapping[str, str] = request.POST if is_chosen else {}
     choices = [made.get(f"choice-{i}", hunk.suggestion) for i, hunk in enumerate(found)]
-    typed = {**dict(form.data.items()), "content": put_together(found, choices)}
+    typed = request.POST.copy()
+    typed["content"] = put_together(found, choices)
     context = {
         "place": place,
         "note": theirs,
