@@ -40,10 +40,10 @@ def test_the_day_of_catch_up(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT00
 
 
 def test_the_moment_of_a_context(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
-    """At six in the morning of the 21st the message was there in Tokyo's time, and not yet in UTC."""
-    evening = page(cast, "context/?channel=launch&at=2026-01-20T19:00")
-    assert "a word at dusk" not in evening
-    morning = page(cast, "context/?channel=launch&at=2026-01-21T06:00")
-    assert "a word at dusk" in morning  # 21:00 UTC of the 20th, or 06:00 UTC of the 21st
-    hour = page(cast, "context/?channel=launch&at=2026-01-20T21:00")
-    assert ("a word at dusk" in hour) is not in_tokyo
+    """It was said at 20:00 in UTC, which is 05:00 of the next day in Tokyo."""
+    before = page(cast, "context/?channel=launch&at=2026-01-20T19:00")
+    assert "a word at dusk" not in before
+    after = page(cast, "context/?channel=launch&at=2026-01-21T06:00")
+    assert "a word at dusk" in after
+    between = page(cast, "context/?channel=launch&at=2026-01-20T21:00")
+    assert ("a word at dusk" in between) is not in_tokyo
