@@ -1,11 +1,10 @@
 """Catch up: what happened while somebody was away. Reading it marks nothing; a button does."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse, QueryDict
@@ -15,12 +14,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Channel, Heartbeat, Member, Message, Seen
+from memories.models import Channel, Message, Seen
 from memories.pipeline.coverage import BY_ITSELF, Coverage, coverage_of, is_late
 from memories.rules.catch_up import PERIODS, SEEN, Since, read_cursor, read_since, write_cursor
-from memories.rules.health import Signs, ills
+from memories.rules.health import Ill, ills
 from memories.rules.orders import Unreadable
-from memories.views import runs
 from memories.views.access import Place, UserRequest, number_or_none, open_workspace
 from memories.views.marks import followed, key_of
 from memories.views.news import Entry, catalogue, entries_of, fill, looks_of, with_place
@@ -184,14 +182,10 @@ def _behind(place: Place, now: datetime) -> list[tuple[Channel, Coverage]]:
 
 
 def _health(place: Place, now: datetime) -> dict[str, Any]:
-    """Why nothing new may have come of what was read: a worker that is gone is for members to know
-    of, and failed jobs for who is shown them."""
-    signs = Signs(
-        worker_at=Heartbeat.objects.last_beat() if place.role in Member.READING else now,
-        worker_lasts=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
-        failed_jobs=runs.failed(runs.rows_of(place)).count(),
-    )
-    return {"ills": ills(signs, now), "worker_at": signs.worker_at, "failed": signs.failed_jobs}
+    """Why nothing new may have come of what was read. The rest is said elsewhere on the page."""
+    signs = place.signs
+    found = [ill for ill in ills(signs, now) if ill in (Ill.WORKER, Ill.JOBS)]
+    return {"ills": found, "worker_at": signs.worker_at, "failed": signs.failed_jobs}
 
 
 def _has_messages(place: Place) -> bool:
