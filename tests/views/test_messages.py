@@ -1,6 +1,7 @@
 """Messages in Slack's shape."""
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -137,7 +138,7 @@ def test_a_part_brings_rows_and_the_next_step_only(cast: Cast) -> None:
 
 
 def shown_in(page: str) -> list[str]:
-    return [piece.split('"')[0] for piece in page.split('<article id="msg-')[1:]]
+    return re.findall(r'<article [^>]*id="msg-([^"]+)"', page)
 
 
 def test_a_version_without_sources_here_says_so(cast: Cast) -> None:

@@ -317,13 +317,13 @@ class TestNames:
             page = cast.clients["member"].get(path).content.decode()
             assert "before the &lt;launch&gt;" in page and 'id="name"' not in page
         assert "before the &lt;launch&gt;" in channel
-        event = AuditEvent.objects.filter(actor="editor").get()
-        assert (event.action, event.details) == ("version_name", {"version": 1, "named": True})
+        event = AuditEvent.objects.get(action="version_name", actor="editor")
+        assert event.details == {"version": 1, "named": True}
 
     def test_none_any_more_and_the_same_again(self, cast: Cast) -> None:
         self.call(cast, "a name")
         self.call(cast, "a name")
-        assert AuditEvent.objects.count() == 1
+        assert AuditEvent.objects.filter(action="version_name").count() == 1
         part = self.call(cast, "", **HTMX)
         assert 'id="version"' in part.content.decode() and "<html" not in part.content.decode()
         assert version_of(cast, 1).name == ""
@@ -352,18 +352,20 @@ def test_a_comparison_shows_and_tells_the_changes(cast: Cast) -> None:
 
 
 def test_each_change_says_who_wrote_the_line(cast: Cast) -> None:
-    cast.memory.revise("- We launch on Tuesday\n- Tom tests", by=None, based_on=2)
-    old, new = version_of(cast, 2).pk, version_of(cast, 3).pk
+    cast.memory.revise("- We launch on Tuesday\n- Aya owns iOS", by=None, based_on=2)
+    cast.memory.revise("- We launch on Thursday\n- Tom tests", by=None, based_on=3)
+    old, new = version_of(cast, 3).pk, version_of(cast, 4).pk
     path = f"/diff/{old}..{new}/"
     page = cast.clients["member"].get(path).content.decode()
     text, words = page[page.index('<ul class="diff">') :].split("</ul>", 1)
-    assert text.count("by hand, v3") == 2  # one reworded, one added
+    assert text.count("by hand, v4") == 2  # one reworded, one added
     assert "<del>Aya owns iOS</del>" in text and text.count("by the model, ") == 1
-    assert f'href="/v/{version_of(cast, 1).pk}/"' in text  # where the removed line came from
-    assert words.count("by hand, v3") == 2 and words.count("by the model, ") == 1
+    assert f'href="/v/{version_of(cast, 2).pk}/"' in text  # where the removed line came from
+    assert words.count("by hand, v4") == 2 and words.count("by the model, ") == 1
     split = cast.clients["member"].get(f"{path}?view=split").content.decode()
     table = split[split.index('<table class="split">') : split.index("</table>")]
-    assert table.count("by the model, ") == 2 and table.count("by hand, v3") == 2
+    assert table.count("by the model, ") == 1
+    assert table.count("by hand, v3") == 1 and table.count("by hand, v4") == 2
 
 
 def test_a_changed_japanese_word_is_marked_and_no_more(cast: Cast) -> None:
@@ -380,7 +382,7 @@ def test_both_texts_side_by_side(cast: Cast) -> None:
     old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
     page = cast.clients["member"].get(f"/diff/{old}..{new}/?view=split").content.decode()
     assert page.count('<table class="split">') == 1
-    assert "<del>Friday</del></td>" in page and "<ins>Monday</ins></td>" in page
+    assert "<del>Friday</del>" in page and "<ins>Monday</ins>" in page
     assert 'class="unsplit"' in page  # where there is no room
     plain = cast.clients["member"].get(f"/diff/{old}..{new}/").content.decode()
     assert 'class="split"' not in plain and '?view=split"' in plain
@@ -396,8 +398,10 @@ def test_by_htmx_the_comparison_comes_alone_with_its_title(cast: Cast) -> None:
     picked = client.get(f"/diff/{new}..{new}/?from={old}&to={new}", headers=HTMX)
     part = client.get(picked["Location"], headers=HTMX).content.decode()
     assert "<html" not in part and part.startswith("<title>v1 to v2, #launch")
-    assert 'id="diff"' in part and "autofocus" in part and "<ins>Monday</ins>" in part
-    assert "autofocus" not in page
+    assert (
+        'id="diff"' in part and 'tabindex="-1" autofocus>v1' in part and "<ins>Monday</ins>" in part
+    )
+    assert 'tabindex="-1" autofocus>v1' not in page
 
 
 def test_the_same_text_says_so(cast: Cast) -> None:
@@ -423,7 +427,7 @@ def test_beyond_the_newest_versions_one_walks_on(cast: Cast) -> None:
         assert f'href="/diff/{numbers[older]}..{numbers[newer]}/"' in page
     choice = page[page.index('class="pair-form"') :]
     checked = re.findall(r'name="(\w+)" value="(\d+)"[^>]* checked', choice)
-    assert checked == [("from", str(numbers[3])), ("to", str(numbers[4]))]
+    assert sorted(checked) == [("from", str(numbers[3])), ("to", str(numbers[4]))]
     offered = [int(n) for n in re.findall(r">v(\d+)</th>", choice)]
     assert offered == [last, *range(4 + PAIRS_SHOWN // 2, 0, -1)]
     page = cast.clients["member"].get(f"/diff/{numbers[1]}..{numbers[last]}/").content.decode()
