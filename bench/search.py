@@ -61,9 +61,13 @@ def measure(folder: Path, rows: int, times: int) -> dict[str, Any]:
         began = time.perf_counter()
         filled = fill(rows)
         seconds = time.perf_counter() - began
-        kinds = {name: compare(filled, typed, times) for name, typed in kinds_of(filled).items()}
+        kinds = {}
         most = MOST_MS[connection.vendor]
-        show(f"{connection.vendor}, {rows:,} messages", kinds, most)
+        print(f"{connection.vendor}, {rows:,} messages: milliseconds, at most {most:g} at p95")
+        print(f"{'':32}{'hits':>12}{'p50':>9}{'p95':>9}{'LIKE p50':>10}{'LIKE p95':>10}")
+        for name, typed in kinds_of(filled).items():
+            kinds[name] = compare(filled, typed, times)
+            show(name, kinds[name], most)
         return {
             "bench": "search",
             "database": connection.vendor,
@@ -126,14 +130,11 @@ def at(values: Sequence[float], share: float) -> float:
     return round(sorted(values)[min(len(values) - 1, int(len(values) * share))], 2)
 
 
-def show(title: str, kinds: dict[str, Any], most: float) -> None:
-    print(f"{title}: milliseconds, at most {most:g} at the 95th percentile")
-    print(f"{'':32}{'hits':>12}{'p50':>9}{'p95':>9}{'LIKE p50':>10}{'LIKE p95':>10}")
-    for name, kind in kinds.items():
-        hits = "–".join(str(n) for n in dict.fromkeys(kind["hits"]))
-        p50, p95, like50, like95 = (kind[column] for column in COLUMNS)
-        late = " *" if p95 > most else ""
-        print(f"{name:32}{hits:>12}{p50:9.2f}{p95:9.2f}{like50:10.1f}{like95:10.1f}{late}")
+def show(name: str, kind: dict[str, Any], most: float) -> None:
+    hits = "–".join(str(n) for n in dict.fromkeys(kind["hits"]))
+    p50, p95, like50, like95 = (kind[column] for column in COLUMNS)
+    late = " *" if p95 > most else ""
+    print(f"{name:32}{hits:>12}{p50:9.2f}{p95:9.2f}{like50:10.1f}{like95:10.1f}{late}", flush=True)
 
 
 if __name__ == "__main__":
