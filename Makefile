@@ -10,6 +10,7 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 RUN_TIME := $(VENV)/.run-time
 TESTS := $(VENV)/.tests
 BENCH ?=
+ROWS ?=
 BAR ?=
 
 .PHONY: help install init serve worker demo demo-slack test hard check lint format lock messages landed bench
@@ -65,8 +66,8 @@ messages: $(TESTS) ## collect the interface texts for translation and compile th
 landed: $(TESTS) ## note the migrations that landed: from now on they are never edited
 	$(PY) -m tests.landed
 
-bench: $(TESTS) ## measure against BENCH=FOLDER, a folder with a fake model server
-	$(PY) -m bench $(if $(BENCH),--bench "$(BENCH)")
+bench: $(TESTS) ## measure: searches (ROWS=1000000), pages; BENCH=FOLDER with a fake model server
+	$(PY) -m bench $(if $(ROWS),--rows "$(ROWS)") $(if $(BENCH),--bench "$(BENCH)")
 
 $(VENV)/bin/pip:
 	@sh .ci/venv $(VENV)

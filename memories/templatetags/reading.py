@@ -1,6 +1,8 @@
 """What templates say in one word: times, reasons, names, and texts that people or models wrote."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django import template
@@ -42,17 +44,7 @@ def moment(value: datetime | int, style: str = "near") -> SafeString:
     """
     at = timezone.localtime(from_micros(value) if isinstance(value, int) else value)
     absolute = _absolute(at)
-    words = (
-        {
-            "full": absolute,
-            "time": date_format(at, "H:i"),
-            "day": date_format(at, _("l, j M Y")),
-            "date": date_format(at, _("j M Y")),
-            "weekday": _weekday(at) if style == "weekday" else "",
-        }.get(style)
-        or _near(at)
-        or absolute
-    )
+    words = _STYLES[style](at) or absolute
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), absolute, words)
 
 
@@ -99,6 +91,15 @@ def _weekday(at: datetime) -> str:
     days = (timezone.localtime().date() - at.date()).days
     return date_format(at, _("l H:i")) if 0 <= days < 7 else _absolute(at)
 
+
+_STYLES: dict[str, Callable[[datetime], str]] = {
+    "near": _near,
+    "full": lambda at: "",
+    "time": lambda at: date_format(at, "H:i"),
+    "day": lambda at: date_format(at, _("l, j M Y")),
+    "date": lambda at: date_format(at, _("j M Y")),
+    "weekday": _weekday,
+}
 
 # Why and by whom
 
@@ -240,6 +241,7 @@ def in_its_language(text: str) -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=500)  # a page shows some hundreds of a few dozens
 def icon(name: str, label: str = "") -> SafeString:
     """A symbol of icons.svg; without a label it is decoration."""
     hidden = (
@@ -256,6 +258,7 @@ def icon(name: str, label: str = "") -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=50)
 def knot(shape: str) -> SafeString:
     """The knot of a version on the thread: who wrote it, by its shape."""
     return format_html(

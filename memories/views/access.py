@@ -87,7 +87,10 @@ class Place:
     def channels(self) -> list[Channel]:
         """The channels the reader may read, live ones first, by name."""
         found = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
-        return list(found.order_by("is_archived", "name", "slack_id"))
+        channels = list(found.order_by("is_archived", "name", "slack_id"))
+        for channel in channels:
+            channel.workspace = self.workspace
+        return channels
 
     @cached_property
     def memories(self) -> list[Memory]:

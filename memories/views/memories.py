@@ -21,7 +21,7 @@ from memories.rules.memory import MemoryType
 from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
-from memories.views.shown import card_of, show_one, versions_of, with_origin
+from memories.views.shown import as_listed, card_of, show_one, versions_of, with_origin
 
 LONGEST_TEXT = 20_000  # characters; memories have a few hundred words
 VERSIONS_AT_ONCE = 50
@@ -115,7 +115,7 @@ def versions(request: UserRequest, pk: int) -> HttpResponse:
     """As a part: in the place of the newest ones, beside the memory."""
     place, memory = open_memory(request, pk)
     versions = versions_of(memory, place).newest_first()
-    found = Paginator(with_origin(versions), VERSIONS_AT_ONCE)
+    found = Paginator(as_listed(versions), VERSIONS_AT_ONCE)
     page = found.get_page(request.GET.get("page"))
     context = {"place": place, "memory": memory, "page": page, "rail": page.object_list}
     return render_page_or_part(request, "memories/versions.html", "memories/_rail.html", context)

@@ -134,6 +134,13 @@ def with_origin(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
     )
 
 
+def as_listed(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
+    """Versions with what a list tells of each: why and when, not its text."""
+    texts = ("content", "put_back", "kept")
+    old = (f"restored_from__{name}" for name in (*texts, "trigger"))
+    return versions.select_related("restored_from").defer(*texts, *old)
+
+
 def show(versions: Iterable[MemoryVersion], place: Place) -> list[ShownVersion]:
     """The versions with their lines; a source is numbered where the text first rests on it."""
     found = list(versions)
@@ -205,7 +212,7 @@ def rail_of(memory: Memory | None, place: Place) -> Rail:
     if memory is None:
         return Rail()
     found = versions_of(memory, place)
-    rail = Rail(with_origin(found.newest_first())[:VERSIONS_SHOWN])
+    rail = Rail(as_listed(found.newest_first())[:VERSIONS_SHOWN])
     rail.total = found.count() if len(rail) == VERSIONS_SHOWN else len(rail)
     rail.aftermath = _aftermath(rail, found.filter(author=place.reader.user_id))
     return rail
