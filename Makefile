@@ -11,11 +11,12 @@ RUN_TIME := $(VENV)/.run-time
 TESTS := $(VENV)/.tests
 BENCH ?=
 BAR ?=
+LOOK ?=
 
-.PHONY: help install init serve worker demo demo-slack test hard check lint format lock messages landed bench
+.PHONY: help install init serve worker demo demo-slack test hard check lint format lock messages landed bench screenshots
 
 help: ## say what each word does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RUN_TIME) ## make .venv with the run time only
 
@@ -67,6 +68,9 @@ landed: $(TESTS) ## note the migrations that landed: from now on they are never 
 
 bench: $(TESTS) ## measure against BENCH=FOLDER, a folder with a fake model server
 	$(PY) -m bench $(if $(BENCH),--bench "$(BENCH)")
+
+screenshots: $(TESTS) ## pictures of all pages in var/screenshots (LOOK=dark for one look)
+	@exec $(PY) -m pytest -q tests/browser/pictures.py $(if $(LOOK),-k "$(LOOK)")
 
 $(VENV)/bin/pip:
 	@sh .ci/venv $(VENV)

@@ -206,7 +206,7 @@ class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type
     form = AccountForm
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     date_hierarchy = "date_joined"
-    readonly_fields = ("linked_people",)
+    readonly_fields = ("last_login", "date_joined", "linked_people")
     inlines = (MemberInline,)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -233,7 +233,7 @@ class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = list(super().get_fieldsets(request, obj))
-        return fieldsets + [(_("People in Slack"), {"fields": self.readonly_fields})] * bool(obj)
+        return fieldsets + [(_("People in Slack"), {"fields": ("linked_people",)})] * bool(obj)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
         super().save_model(request, obj, form, change)
