@@ -206,6 +206,7 @@ class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type
     form = AccountForm
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     date_hierarchy = "date_joined"
+    filter_horizontal = ()  # two boxes made by a script, which leaves them without names
     readonly_fields = ("last_login", "date_joined", "linked_people")
     inlines = (MemberInline,)
 
@@ -264,6 +265,8 @@ admin.site.unregister(Group)
 @admin.register(Group)
 class GroupAdmin(Recorded, DjangoGroupAdmin):
     """Django's own, with its changes in the record, and for operators: it gives rights to many."""
+
+    filter_horizontal = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return _runs_all(request)

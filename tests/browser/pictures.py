@@ -1,17 +1,12 @@
-"""A picture of every page, to be looked at: `make screenshots` leaves them in var/screenshots.
+"""A picture of every page, to be looked at: `make screenshots` leaves them in var/screenshots."""
 
-Those that begin with `readme-` show the demo; docs/pictures holds them as the README shows them.
-"""
-
-import base64
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from memories.models import Memory, SlackConnection, User, Workspace
-from memories.rules.memory import MemoryType
+from memories.models import SlackConnection, User, Workspace
 from tests.browser.conftest import sign_in
 from tests.browser.story import Story
 from tests.browser.test_pages import AT_WORK, LOOKS, PICTURES, states
@@ -33,30 +28,6 @@ def test_pictures(
         expect(page.locator(AT_WORK)).to_have_count(0)
         page.screenshot(path=PICTURES / f"{name}-{look}.png", full_page=True)
     context.close()
-
-
-@pytest.mark.timeout(300)
-def test_readme(browser: Browser, browser_context_args: dict[str, Any], demo: Story) -> None:
-    """The first screen of four pages; as WebP, which Playwright leaves to the browser itself."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    slug = demo.workspace.slug
-    minato = Memory.objects.get(channel__name="minato", memory_type=MemoryType.LONG_TERM)
-    older, newer = minato.versions.in_order().values_list("pk", flat=True)[:2]
-    for name, path, look in (
-        ("catch-up", f"/w/{slug}/catch-up/", {"color_scheme": "light"}),
-        ("channel", f"/w/{slug}/c/{demo.launch.slack_id}/", {"color_scheme": "dark"}),
-        ("compare", f"/diff/{min(older, newer)}..{max(older, newer)}/", LOOKS["ja"]),
-        ("search", f"/w/{slug}/search/?q=freeze", {"color_scheme": "light"}),
-    ):
-        context = browser.new_context(**{**browser_context_args, **look})
-        page = context.new_page()
-        sign_in(page, demo)
-        page.goto(demo.at(path))
-        tools = context.new_cdp_session(page)
-        taken = tools.send("Page.captureScreenshot", {"format": "webp", "quality": 80})
-        (PICTURES / f"readme-{name}.webp").write_bytes(base64.b64decode(taken["data"]))
-        page.screenshot(path=PICTURES / f"readme-{name}.png")
-        context.close()
 
 
 def seen(page: Page, story: Story) -> Iterator[str]:
