@@ -12,11 +12,12 @@ TESTS := $(VENV)/.tests
 BENCH ?=
 ROWS ?=
 BAR ?=
+LOOK ?=
 
-.PHONY: help install init serve worker demo demo-slack test hard check lint format lock messages landed bench
+.PHONY: help install init serve worker demo demo-slack test hard check lint format lock messages landed bench screenshots
 
 help: ## say what each word does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RUN_TIME) ## make .venv with the run time only
 
@@ -68,6 +69,9 @@ landed: $(TESTS) ## note the migrations that landed: from now on they are never 
 
 bench: $(TESTS) ## measure: searches (ROWS=1000000), pages; BENCH=FOLDER with a fake model server
 	$(PY) -m bench $(if $(ROWS),--rows "$(ROWS)") $(if $(BENCH),--bench "$(BENCH)")
+
+screenshots: $(TESTS) ## pictures of all pages in var/screenshots (LOOK=dark for one look)
+	@exec $(PY) -m pytest -q tests/browser/pictures.py $(if $(LOOK),-k "$(LOOK)")
 
 $(VENV)/bin/pip:
 	@sh .ci/venv $(VENV)

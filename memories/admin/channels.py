@@ -23,13 +23,12 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
     list_display = (
         "name",
         "workspace",
-        "slack_id",
         "kind",
         "is_archived",
+        "is_followed",
         "remember_bots",
         "remembered_from",
         "members_known_at",
-        "is_followed",
         "walked_at",
         "read_from_slack",
     )

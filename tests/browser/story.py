@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from memories.models import (
     Backfill,
+    Call,
     Channel,
     Draft,
     Generation,
@@ -18,11 +19,13 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.pipeline import search
 from memories.pipeline.estimate import quote_backfill
 from memories.rules.lines import Line, Origin, merged
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
 from memories.rules.summary import Reply
+from tests.browser.operated import operate
 from tests.factories import (
     PASSWORD,
     ChannelFactory,
@@ -148,15 +151,40 @@ class Story:
             "notes-trash": "/w/kazoe/notes/trash/",
             "note-purge": f"/w/kazoe/notes/{binned}/purge/",
             "settings": "/w/kazoe/settings/",
+            "people": "/w/kazoe/people/",
+            "slack": "/w/kazoe/slack/",
+            "opt-in": "/w/kazoe/c/C0PRICING/opt-in/",
+            "quarantine": "/w/kazoe/quarantine/",
+            "search": "/w/kazoe/search/?q=freeze",
+            "search-none": "/w/kazoe/search/?q=nowhere&in=notes",
+            "preferences": "/settings/",
+            "factors": "/factors/",
             "jobs": "/w/kazoe/jobs/",
             "job": f"/w/kazoe/jobs/{Generation.objects.proposed().get().pk}/",
             "cost": "/w/kazoe/jobs/cost/",
             "context": "/w/kazoe/context/?channel=C0LAUNCH&budget=4000",
+            "context-empty": "/w/kazoe/context/?channel=C0NEW",
             "backfill": "/w/kazoe/backfill/",
             "backfill-quote": "/w/kazoe/backfill/?quote=1&since=&cap=200000",
             "backfill-cancelled": f"/w/kazoe/backfill/{self.workspace.backfills.get().pk}/",
             "proposal": f"/m/{Generation.objects.proposed().get().memory_id}/proposal/",
             "not-found": "/nowhere/",
+        }
+
+    def admin_pages(self) -> dict[str, str]:
+        """The index, lists, forms and rows of history, for an operator."""
+        lists = ("auditevent", "generation", "memory", "memoryversion", "user", "note", "price")
+        call = Call.objects.latest("pk")
+        return {
+            "index": "/admin/",
+            **{name: f"/admin/memories/{name}/" for name in lists},
+            "workspace-change": f"/admin/memories/workspace/{self.workspace.pk}/change/",
+            "memory-change": f"/admin/memories/memory/{self.memory.pk}/change/",
+            "user-change": f"/admin/memories/user/{self.user.pk}/change/",
+            "note-add": "/admin/memories/note/add/",
+            "call-change": f"/admin/memories/call/{call.pk}/change/",
+            "version-change": f"/admin/memories/memoryversion/{self.version(3)}/change/",
+            "generation-change": f"/admin/memories/generation/{call.generation_id}/change/",
         }
 
 
@@ -209,7 +237,9 @@ def tell(url: str) -> Story:
     stock = write(workspace, "在庫数は整数。", title="整数", kind="architecture", author=mika)
     stock.rewrite("在庫数は必ず整数。", title="整数", kind="architecture", by=mika)
     stock.mark(is_pinned=True, review_on=now.date())
+    operate(workspace, memory, mika)
     memory.refresh_from_db()
+    search.catch_up()
     return Story(url, workspace, launch, memory, thread_ts, mika)
 
 
