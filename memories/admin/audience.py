@@ -146,9 +146,10 @@ class ValueFilter(admin.AllValuesFieldListFilter):
 
     words: Mapping[str, Any] = {"": "–"}
 
-    def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
+    def choices(self, changelist: Any) -> Iterator[Any]:
         for choice in super().choices(changelist):
-            yield {**choice, "display": self.words.get(choice["display"], choice["display"])}
+            shown = str(choice["display"])
+            yield {**choice, "display": self.words.get(shown, shown)}
 
 
 class VisibleFilter(admin.RelatedFieldListFilter):

@@ -40,7 +40,8 @@ def name_fields() -> None:
     """For the eye alone: migrations know what the models say themselves."""
     for model in apps.get_app_config("memories").get_models():
         for field in model._meta.local_fields:
-            if field._verbose_name is None and field.name in WORDS:
+            named = getattr(field, "_verbose_name", None)  # by the model itself
+            if named is None and field.name in WORDS:
                 field.verbose_name = WORDS[field.name]
     Heartbeat._meta.verbose_name = _("heartbeat")
     Heartbeat._meta.verbose_name_plural = _("heartbeats")
