@@ -87,7 +87,7 @@ class TestAllOfAChannel:
         counts = []
         for many in (2, 50):
             for i in range(many):
-                self.begin(cast, f"thread {many} {i}", 1, i)
+                self.begin(cast, f"thread {many} {i}", 1, many + i)
             with CaptureQueriesContext(connection) as asked:
                 self.page(cast)
             counts.append(len(asked))
