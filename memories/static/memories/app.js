@@ -104,6 +104,7 @@
     band.querySelector("[data-again]").addEventListener("click", () => {
       band.remove();
       if (source.requestSubmit) source.requestSubmit();
+      else if (source.type === "search") changed({ target: source });
       else source.click();
     });
     event.detail.target.before(band);
