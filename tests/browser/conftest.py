@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 from pytest_django import DjangoDbBlocker
 from pytest_django.live_server_helper import LiveServer
 
@@ -19,6 +19,9 @@ from tests.browser.team import Team, grow
 
 # Playwright's own loop runs in this thread; Django would refuse the ORM beside it.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+# A bound for a broken test: how fast a busy machine is says nothing about the pages.
+expect.set_options(timeout=20_000)
 
 # What Chromium says of answers that are meant: a conflict, a form to be corrected, a refusal.
 MEANT = ("status of 409", "status of 422", "status of 403", "status of 404")

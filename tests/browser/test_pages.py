@@ -61,13 +61,14 @@ def test_15_18_19_22_every_page(
     page = open_page(browser, browser_context_args, language, {"en": 1280, "ja": 320}[language])
     said = errors_of(page)
     page.add_init_script(WATCH)
-    pages = {"login": "/login/", **story.pages()}
-    faults: dict[str, list[str]] = {}
-    for name in list(pages)[part::PARTS]:
-        if name != "login":
-            enter(page.context, story.url, story.user)
-        page.goto(story.at(pages[name].partition("#")[0]))
-        faults[name] = shifts(page) + in_all_looks(page) + too_narrow(page) + too_small(page)
+
+    def look(path: str) -> list[str]:
+        page.goto(story.at(path.partition("#")[0]))
+        return shifts(page) + in_all_looks(page) + too_narrow(page) + too_small(page)
+
+    faults = {"login": look("/login/")} if part == 0 else {}
+    enter(page.context, story.url, story.user)
+    faults |= {name: look(path) for name, path in list(story.pages().items())[part::PARTS]}
     page.context.close()
     assert {name: found for name, found in faults.items() if found} == {}
     assert said == []
