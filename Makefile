@@ -14,10 +14,10 @@ ROWS ?=
 BAR ?=
 LOOK ?=
 
-.PHONY: help install init serve worker demo demo-slack test hard check lint format lock messages landed bench screenshots
+.PHONY: help install init serve worker demo demo-slack test test-browser hard check lint format lock messages landed bench screenshots
 
 help: ## say what each word does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RUN_TIME) ## make .venv with the run time only
 
@@ -38,6 +38,9 @@ demo-slack: $(RUN_TIME) ## the demo's team in a fake Slack, talking as you watch
 
 test: $(TESTS) ## everything: SQLite, PostgreSQL, qclusters, browser; installs what is missing
 	@exec $(PY) -m tests.run
+
+test-browser: $(TESTS) ## the pages in Chromium (AXE=all: every state in every look)
+	@exec $(PY) -m tests.run --browser
 
 hard: $(TESTS) ## kill, freeze, poison it: what must hold (FULL=1, SEED=1, BAR="kill redis", BENCH=FOLDER)
 	@exec env BENCH="$(if $(BENCH),$(abspath $(BENCH)))" $(PY) -m tests.hard $(BAR)

@@ -27,7 +27,6 @@ from memories.rules.slacktime import to_micros
 from memories.rules.summary import Reply
 from tests.browser.operated import operate
 from tests.factories import (
-    PASSWORD,
     ChannelFactory,
     MemberFactory,
     MessageFactory,
@@ -85,7 +84,6 @@ class Story:
     memory: Memory
     thread_ts: str
     user: User
-    password: str = PASSWORD
 
     def at(self, path: str) -> str:
         return f"{self.url}{path}"
@@ -188,7 +186,7 @@ class Story:
         }
 
 
-def tell(url: str) -> Story:
+def tell() -> Story:
     workspace = WorkspaceFactory(
         slug="kazoe", name="Kazoe", domain="kazoe", settings={"time_zone": "Asia/Tokyo"}
     )
@@ -240,7 +238,7 @@ def tell(url: str) -> Story:
     operate(workspace, memory, mika)
     memory.refresh_from_db()
     search.catch_up()
-    return Story(url, workspace, launch, memory, thread_ts, mika)
+    return Story("", workspace, launch, memory, thread_ts, mika)
 
 
 def talk(
@@ -371,3 +369,17 @@ def remember_thread(channel: Channel, people: list[Person]) -> str:
     lines = "\n".join(LINES[1:3])
     make_thread_memory(channel=channel, thread_ts=root.ts, texts=[lines])
     return str(root.ts)
+
+
+def fail_a_job(memory: Memory) -> Generation:
+    """A job that was given up ten minutes ago."""
+    failed: Generation = Generation.objects.create(
+        memory=memory,
+        as_of_us=0,
+        input_key="failed",
+        state="dead",
+        fault="timeout",
+        attempts=5,
+        finished_at=timezone.now() - timedelta(minutes=10),
+    )
+    return failed

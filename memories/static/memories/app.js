@@ -124,6 +124,7 @@
     band.querySelector("[data-again]")?.addEventListener("click", () => {
       band.remove();
       if (source.requestSubmit) source.requestSubmit();
+      else if (source.type === "search") changed({ target: source });
       else source.click();
     });
     const { target } = event.detail;
