@@ -40,6 +40,8 @@ def judged(*, full: bool, seed: int) -> dict[str, Any]:
         counts["prompts"] = _prompts(world, leaks)
         for change in World.CHANGES:
             world.change(change)
+            for client in eyes.clients.values():  # news of before waits for its reader's next page
+                client.cookies.pop("messages", None)
             at_most = FULL_AFTER if full else SMALL[1]
             _ask(world, eyes, chance, at_most, change, counts, leaks)
     kept = {found[0] for found in WORD.finditer(records())}

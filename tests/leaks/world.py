@@ -269,7 +269,9 @@ class World:
 
     def published(self, what: str) -> set[str]:
         """To whom opting in opened what is remembered in the long term, and the channel's name."""
-        if not self.opted_in or what not in ("channel", *self.flowed):
+        opened = ("channel", *self.flowed)
+        # A text that is cut to its budget may end within a word.
+        if not self.opted_in or not any(one.startswith(what) for one in opened):
             return set()
         return self.audiences[NOTICE]
 
