@@ -10,15 +10,15 @@ at least 0.5) and how far the memory rose above the start of the first import (t
 
 import argparse
 import json
-import os
 import random
 import sys
-import tempfile
 import time
 import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.database import empty_database
 
 RATIO = 0.5
 RISE_MIB = 64
@@ -87,34 +87,12 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
-    with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as folder:
-        os.environ["MEMORYHUB_VAR"] = folder
-        result = measure(Path(folder), options.rows, options.rounds)
+    with empty_database() as folder:
+        path = folder / "export.zip"
+        write_export(path, options.rows, chance=random.Random(1))
+        result = rates(path, options.rows, options.rounds)
     print(json.dumps(result))
     return 0 if result["holds"] else 1
-
-
-def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:
-    import django
-
-    django.setup()
-    from django.db import connection
-
-    connection.settings_dict["TEST"] |= {"MIGRATE": False}
-    connection.settings_dict["TEST"]["NAME"] = (
-        str(folder / "bench.sqlite3")
-        if connection.vendor == "sqlite"
-        else f"test_memoryhub_bench_{os.getpid()}"
-    )
-    before = connection.settings_dict["NAME"]
-    connection.creation.create_test_db(verbosity=0, autoclobber=True)
-    try:
-        path = folder / "export.zip"
-        write_export(path, rows, chance=random.Random(1))
-        return rates(path, rows, rounds)
-    finally:
-        connection.creation.destroy_test_db(before, verbosity=0)
 
 
 def rates(path: Path, rows: int, rounds: int) -> dict[str, object]:

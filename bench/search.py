@@ -16,13 +16,14 @@ import json
 import os
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.database import empty_database
 
 CHANNELS = 20
 WORDS = (
@@ -52,40 +53,24 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=rows)
     parser.add_argument("--times", type=int, default=15)
     options = parser.parse_args()
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
-    with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as folder:
-        os.environ["MEMORYHUB_VAR"] = folder
-        result = measure(Path(folder), options.rows, options.times)
+    with empty_database():
+        result = measure(options.rows, options.times)
     print(json.dumps(result, ensure_ascii=False))
     return 0 if result["holds"] else 1
 
 
-def measure(folder: Path, rows: int, times: int) -> dict[str, Any]:
-    import django
-
-    django.setup()
+def measure(rows: int, times: int) -> dict[str, Any]:
     from django.db import connection
 
-    connection.settings_dict["TEST"] |= {"MIGRATE": False}
-    connection.settings_dict["TEST"]["NAME"] = (
-        str(folder / "bench.sqlite3")
-        if connection.vendor == "sqlite"
-        else f"test_memoryhub_bench_{os.getpid()}"
-    )
-    before = connection.settings_dict["NAME"]
-    connection.creation.create_test_db(verbosity=0, autoclobber=True)
-    try:
-        indexed = fill(rows, random.Random(1))
-        kinds = {name: compare(typed, times) for name, typed in QUERIES.items()}
-        return {
-            "database": connection.vendor,
-            "rows": rows,
-            "indexed_per_second": round(rows / indexed),
-            "queries": kinds,
-            "holds": all(map(holds, kinds.values())),
-        }
-    finally:
-        connection.creation.destroy_test_db(before, verbosity=0)
+    indexed = fill(rows, random.Random(1))
+    kinds = {name: compare(typed, times) for name, typed in QUERIES.items()}
+    return {
+        "database": connection.vendor,
+        "rows": rows,
+        "indexed_per_second": round(rows / indexed),
+        "queries": kinds,
+        "holds": all(map(holds, kinds.values())),
+    }
 
 
 def holds(one: dict[str, Any]) -> bool:

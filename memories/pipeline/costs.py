@@ -54,6 +54,10 @@ class Sums:
     promised_micros: int | None = None
     lost_micros: int | None = None
 
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in + self.tokens_out
+
     def __add__(self, other: "Sums") -> "Sums":
         pairs = ((getattr(self, name), getattr(other, name)) for name in NAMES)
         return Sums(*(b if a is None else a if b is None else a + b for a, b in pairs))
@@ -110,7 +114,7 @@ def costs_of(calls: CallQuerySet, reader: Reader, first: date, last: date, by: B
     if by is By.DAY:
         return [Row(day.isoformat(), day.isoformat(), one) for day, one in sums]
     rows = _of_channels(reader, sums) if by is By.CHANNEL else (Row(k, k, s) for k, s in sums)
-    return sorted(rows, key=lambda row: -(row.sums.tokens_in + row.sums.tokens_out))
+    return sorted(rows, key=lambda row: -row.sums.tokens)
 
 
 def by_day_and_model(calls: CallQuerySet, first: date, last: date) -> dict[tuple[date, str], Sums]:
@@ -129,7 +133,7 @@ def of_channel(reader: Reader, channel: Channel, now: datetime) -> Sums:
     first = now.astimezone(UTC).date().replace(day=1)
     calls = Call.objects.visible_to(reader).filter(generation__memory__channel=channel)
     found: Any = calls.filter(day__gte=first).aggregate(**_sums())
-    return Sums(**{name: _sum(name, found[f"sum_{name}"]) for name in NAMES})
+    return _sums_of(found)
 
 
 def total(rows: Iterable[Row]) -> Sums:

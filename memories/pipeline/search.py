@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from django.db import DatabaseError, connection, transaction
@@ -17,6 +17,8 @@ from memories.rules.search import label, stored
 from memories.rules.slacktime import to_micros
 
 logger = logging.getLogger(__name__)
+
+_Read = Callable[[Collection[int]], tuple[set[int], list[SearchDocument]]]
 
 AT_ONCE = 500
 MOST_US = 2**52  # a moment whose key still fits into a column
@@ -95,14 +97,18 @@ def _some(below: int | None, most: int) -> tuple[int, int | None]:
         return 0, None
     documents: list[SearchDocument] = []
     done: list[int] = []
-    for kind, read in ((MESSAGE, _messages), (VERSION, _versions), (NOTE, _notes)):
+    read_by: tuple[tuple[str, type[Model], _Read], ...] = (
+        (MESSAGE, Message, _messages),
+        (VERSION, MemoryVersion, _versions),
+        (NOTE, Note, _notes),
+    )
+    for kind, model, read in read_by:
         keys = {row.text_id: row.pk for row in rows if row.kind == kind}
         if not keys:
             continue
         read_now, made = read(keys)
         SearchDocument.objects.filter(**{f"{kind}__in": keys.keys() & read_now}).delete()
         documents += made
-        model = {MESSAGE: Message, VERSION: MemoryVersion, NOTE: Note}[kind]
         there = set(model._default_manager.filter(pk__in=keys).values_list("pk", flat=True))
         done += [keys[key] for key in keys if key in read_now or key not in there]
     _hand_out_keys(documents)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from memories.rules.shingles import folded
+from memories.rules.shingles import as_written, folded
 
 WIDE = "\u1100-\u11ff\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 WIDE += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -88,16 +88,8 @@ def term(
 def spans(text: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
     """Where the terms stand in the text as it was written: in order, apart from each other."""
     flat, places = folded(text)
-    found: list[tuple[int, int]] = []
     matches = (m.span() for one in terms if not one.excluded for m in _finditer(one, flat))
-    for begin, end in sorted(matches):
-        if places is not None:
-            begin, end = places[begin][0], places[end - 1][1]
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((begin, end))
-    return found
+    return as_written(matches, places)
 
 
 def holds(tokens: str, terms: Iterable[Term]) -> bool:

@@ -79,21 +79,13 @@ class Known:
         words = [match[0] for match in matches]
         if self._anchors.isdisjoint(words):
             return []
-        found: list[tuple[int, int]] = []
         mentions = [
             (i, j)
             for i, j in _places(self.mentions, words)
             if flat[: matches[i].start()].endswith("@")
         ]
-        for i, j in sorted([*self._quotations(words), *_places(self.short, words), *mentions]):
-            begin, end = matches[i].start(), matches[j - 1].end()
-            if places is not None:
-                begin, end = places[begin][0], places[end - 1][1]
-            if found and begin <= found[-1][1]:
-                found[-1] = (found[-1][0], max(end, found[-1][1]))
-            else:
-                found.append((begin, end))
-        return found
+        quoted = [*self._quotations(words), *_places(self.short, words), *mentions]
+        return as_written(((matches[i].start(), matches[j - 1].end()) for i, j in quoted), places)
 
     def _quotations(self, words: Sequence[str]) -> Iterator[tuple[int, int]]:
         for i, j in _windows(words):
@@ -164,3 +156,19 @@ def folded(text: str) -> tuple[str, list[tuple[int, int]] | None]:
         places += [(begin, end)] * len(part)
         begin = end
     return "".join(parts), places
+
+
+def as_written(
+    spans: Iterable[tuple[int, int]], places: Sequence[tuple[int, int]] | None
+) -> list[tuple[int, int]]:
+    """Spans of a folded text as those of the text that it came from: in order, apart from each
+    other. ``places`` are those that `folded` told."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if places is not None:
+            begin, end = places[begin][0], places[end - 1][1]
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((begin, end))
+    return found

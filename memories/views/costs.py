@@ -1,9 +1,10 @@
 """What models cost this month, and the last thirty days: of the calls whose texts the reader may
 read; an operator is told of all."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
@@ -26,6 +27,8 @@ from memories.pipeline.costs import (
 )
 from memories.views.access import Place, UserRequest, open_workspace
 from memories.views.pages import render_page
+
+Key = TypeVar("Key")
 
 DAYS = 30
 SERIES = 6  # colours; what is over them is one series
@@ -109,38 +112,34 @@ def _caps(place: Place, calls: CallQuerySet) -> list[ShownCap]:
 
 def _models(days: dict[tuple[date, str], Sums]) -> list[ModelRow]:
     """By tokens, most first."""
-    sums: dict[str, Sums] = {}
-    for (_day, model), one in days.items():
-        sums[model] = sums.get(model, Sums()) + one
-    ordered = sorted(sums.items(), key=lambda item: (-tokens_of(item[1]), item[0]))
+    sums = _summed((model, one) for (_day, model), one in days.items())
+    ordered = sorted(sums.items(), key=lambda item: (-item[1].tokens, item[0]))
     return [ModelRow(min(n, SERIES), model, one) for n, (model, one) in enumerate(ordered, 1)]
-
-
-def tokens_of(sums: Sums) -> int:
-    return sums.tokens_in + sums.tokens_out
 
 
 def _by_day(days: dict[tuple[date, str], Sums]) -> list[tuple[date, Sums]]:
     """The newest first; days without a call are left out."""
-    sums: dict[date, Sums] = {}
-    for (day, _model), one in days.items():
-        sums[day] = sums.get(day, Sums()) + one
-    return sorted(sums.items(), reverse=True)
+    return sorted(_summed((day, one) for (day, _model), one in days.items()).items(), reverse=True)
+
+
+def _summed(pairs: Iterable[tuple[Key, Sums]]) -> dict[Key, Sums]:
+    sums: dict[Key, Sums] = {}
+    for key, one in pairs:
+        sums[key] = sums.get(key, Sums()) + one
+    return sums
 
 
 def _bars(days: dict[tuple[date, str], Sums], series: dict[str, int], first: date) -> list[Bar]:
     """Each day's models upon each other, the tallest day as high as the picture."""
-    most = max((tokens_of(one) for _day, one in _by_day(days)), default=0)
+    most = max((one.tokens for _day, one in _by_day(days)), default=0)
     if not most:
         return []
     bars, filled = [], dict.fromkeys((day for day, _model in days), 0.0)
     for (day, model), one in sorted(days.items(), key=lambda it: (it[0][0], series[it[0][1]])):
-        height = HEIGHT * tokens_of(one) / most
+        height = HEIGHT * one.tokens / most
         filled[day] += height
         x, y = (day - first).days * STEP, HEIGHT - filled[day]
-        bars.append(
-            Bar(day, model, series[model], tokens_of(one), x, round(y, 1), round(height, 1))
-        )
+        bars.append(Bar(day, model, series[model], one.tokens, x, round(y, 1), round(height, 1)))
     return bars
 
 

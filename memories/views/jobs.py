@@ -11,9 +11,9 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
@@ -37,6 +37,7 @@ from memories.views.access import (
 from memories.views.backfill import POLLING_ENDS
 from memories.views.coverage import read_from_slack
 from memories.views.pages import (
+    next_of,
     render_page_or_part,
     stopped_for,
     trouble_for,
@@ -109,12 +110,7 @@ def resume(request: UserRequest, slug: str) -> HttpResponse:
         toasts.success(request, _("The model is called again; what waited goes on by itself."))
     else:
         toasts.info(request, _("Nothing held the calls back any more."))
-    target = request.POST.get("next", "")
-    if url_has_allowed_host_and_scheme(
-        target, {request.get_host()}, require_https=request.is_secure()
-    ):
-        return redirect(target)
-    return redirect("workspaces-detail", slug)
+    return redirect(next_of(request) or reverse("workspaces-detail", args=[slug]))
 
 
 # -- a person's word

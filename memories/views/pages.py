@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from memories.models import Member, Opening, SlackConnection
 from memories.pipeline.operate import trouble_of
@@ -16,6 +17,15 @@ from memories.views.access import Place, UserRequest
 def wants_part(request: UserRequest) -> bool:
     """htmx asks for a part; when it rebuilds a page from its history it wants the page."""
     return bool(request.htmx) and not request.htmx.history_restore_request
+
+
+def next_of(request: HttpRequest) -> str:
+    """The page that a form came from, as its ``next`` says; "" for an address that is not ours."""
+    target = request.POST.get("next", "")
+    is_ours = url_has_allowed_host_and_scheme(
+        target, {request.get_host()}, require_https=request.is_secure()
+    )
+    return target if is_ours else ""
 
 
 def render_page_or_part(

@@ -9,7 +9,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone, translation
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views import i18n
 from django.views.decorators.http import require_POST
@@ -17,7 +16,7 @@ from django.views.decorators.http import require_POST
 from memories.forms import PreferencesForm
 from memories.models import User
 from memories.views.access import UserRequest
-from memories.views.pages import render_page
+from memories.views.pages import next_of, render_page
 
 THEMES = ("light", "dark")
 A_YEAR = 365 * 24 * 3600
@@ -67,11 +66,7 @@ def edit(request: UserRequest) -> HttpResponse:
 @require_POST
 def set_theme(request: HttpRequest) -> HttpResponse:
     """Anything but light or dark follows the system again."""
-    target = request.POST.get("next", "")
-    allowed = url_has_allowed_host_and_scheme(
-        target, {request.get_host()}, require_https=request.is_secure()
-    )
-    response = redirect(target if allowed else "/")
+    response = redirect(next_of(request) or "/")
     theme = request.POST.get("theme", "")
     _keep_theme(response, theme)
     if isinstance(request.user, User):

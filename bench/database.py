@@ -1,0 +1,33 @@
+"""An empty database for one measurement: on the server of DATABASE_URL, a SQLite file by default."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def empty_database() -> Iterator[Path]:
+    """Django is set up on a test database of its own, which is gone afterwards like the folder that
+    is given."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
+    with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as name:
+        os.environ["MEMORYHUB_VAR"] = name
+        import django
+
+        django.setup()
+        from django.db import connection
+
+        connection.settings_dict["TEST"] |= {"MIGRATE": False}
+        connection.settings_dict["TEST"]["NAME"] = (
+            str(Path(name) / "bench.sqlite3")
+            if connection.vendor == "sqlite"
+            else f"test_memoryhub_bench_{os.getpid()}"
+        )
+        before = connection.settings_dict["NAME"]
+        connection.creation.create_test_db(verbosity=0, autoclobber=True)
+        try:
+            yield Path(name)
+        finally:
+            connection.creation.destroy_test_db(before, verbosity=0)
