@@ -10,12 +10,14 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 RUN_TIME := $(VENV)/.run-time
 TESTS := $(VENV)/.tests
 BENCH ?=
+ROWS ?=
 BAR ?=
+LOOK ?=
 
-.PHONY: help install init serve worker demo demo-slack test hard check lint format lock messages landed bench
+.PHONY: help install init serve worker demo demo-slack test test-browser hard check lint format lock messages landed bench screenshots
 
 help: ## say what each word does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RUN_TIME) ## make .venv with the run time only
 
@@ -36,6 +38,9 @@ demo-slack: $(RUN_TIME) ## the demo's team in a fake Slack, talking as you watch
 
 test: $(TESTS) ## everything: SQLite, PostgreSQL, qclusters, browser; installs what is missing
 	@exec $(PY) -m tests.run
+
+test-browser: $(TESTS) ## the pages in Chromium (AXE=all: every state in every look)
+	@exec $(PY) -m tests.run --browser
 
 hard: $(TESTS) ## kill, freeze, poison it: what must hold (FULL=1, SEED=1, BAR="kill redis", BENCH=FOLDER)
 	@exec env BENCH="$(if $(BENCH),$(abspath $(BENCH)))" $(PY) -m tests.hard $(BAR)
@@ -65,8 +70,11 @@ messages: $(TESTS) ## collect the interface texts for translation and compile th
 landed: $(TESTS) ## note the migrations that landed: from now on they are never edited
 	$(PY) -m tests.landed
 
-bench: $(TESTS) ## measure against BENCH=FOLDER, a folder with a fake model server
-	$(PY) -m bench $(if $(BENCH),--bench "$(BENCH)")
+bench: $(TESTS) ## measure: searches (ROWS=1000000), pages; BENCH=FOLDER with a fake model server
+	$(PY) -m bench $(if $(ROWS),--rows "$(ROWS)") $(if $(BENCH),--bench "$(BENCH)")
+
+screenshots: $(TESTS) ## pictures of all pages in var/screenshots (LOOK=dark for one look)
+	@exec $(PY) -m pytest -q tests/browser/pictures.py $(if $(LOOK),-k "$(LOOK)")
 
 $(VENV)/bin/pip:
 	@sh .ci/venv $(VENV)

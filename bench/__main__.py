@@ -1,8 +1,8 @@
-"""Every measurement by one command: `python -m bench [--bench FOLDER]`, one JSON line each.
+"""Every measurement by one command: `python -m bench [--rows N] [--bench FOLDER]`, one JSON line each.
 
-FOLDER is the yardstick with a fake model server (see yardstick.py); what cannot be measured
-without it is said. Rows are imported and searched (SEARCH_ROWS of them, 20,000 by default) on SQLite,
-and on PostgreSQL too when TEST_DATABASE_URL names one.
+Rows are imported and N messages searched (a million by default; 20,000 for a quick try) on SQLite, and
+on PostgreSQL too when TEST_DATABASE_URL names one; pages are asked for on SQLite. FOLDER is the
+yardstick with a fake model server (see yardstick.py); what cannot be measured without it is said.
 """
 
 import argparse
@@ -12,13 +12,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bench", metavar="FOLDER", type=Path, help="the yardstick's folder")
-    folder = parser.parse_args().bench
+    parser.add_argument("--rows", metavar="N", type=int, default=1_000_000, help="to search in")
+    options = parser.parse_args()
+    folder = options.bench
     failed = 0
     with tempfile.TemporaryDirectory() as scratch:
         databases = [f"sqlite:///{scratch}/rows.sqlite3", os.environ.get("TEST_DATABASE_URL")]
@@ -28,16 +30,20 @@ def main() -> int:
                     "not measured: rows/s and searches on PostgreSQL (TEST_DATABASE_URL names no server)"
                 )
                 continue
-            for name in ("import_rows", "search"):
-                command = [sys.executable, str(HERE / f"{name}.py")]
-                failed |= subprocess.run(command, env=os.environ | {"DATABASE_URL": url}).returncode
+            failed |= run("import_rows", DATABASE_URL=url)
+            failed |= run("search", f"--rows={options.rows}", DATABASE_URL=url)
+    failed |= run("pages")
     if folder is None:
         say("not measured: calls, tokens and seconds beside the floor (give BENCH=FOLDER)")
     else:
         for name in ("model_cost", "model_faults", "backfill_cost"):
-            command = [sys.executable, "-m", f"bench.{name}", str(folder.resolve())]
-            failed |= subprocess.run(command, cwd=HERE.parent).returncode
+            failed |= run(name, str(folder.resolve()))
     return 1 if failed else 0
+
+
+def run(name: str, *arguments: str, **environment: str) -> int:
+    command = [sys.executable, "-m", f"bench.{name}", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | environment).returncode
 
 
 def say(line: str) -> None:

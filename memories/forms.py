@@ -111,9 +111,17 @@ def setting_field(key: str) -> forms.Field:
     if KINDS[key] is bool:
         return forms.BooleanField(required=False, **words)
     if KINDS[key] is int:
-        return forms.IntegerField(min_value=rules.least(key), **words)
+        least = rules.least(key)
+        return forms.IntegerField(min_value=least, max_value=rules.LARGEST, **words)
     zones = sorted(available_timezones())
     return forms.ChoiceField(choices=[(zone, zone) for zone in zones], **words)
+
+
+def value_words(key: str, value: Any) -> _Words:
+    """A setting's value as the form names it; also of one that is no setting any more."""
+    if isinstance(value, bool):
+        return _("on") if value else _("off")
+    return CHOICE_WORDS.get(key, {}).get(value, str(value))
 
 
 class SettingsForm(forms.Form):
@@ -129,8 +137,8 @@ class SettingsForm(forms.Form):
         for key, value in list(cleaned.items()):
             try:
                 cleaned[key] = rules.read_setting(key, value)
-            except InvalidSetting as error:
-                self.add_error(key, str(error))
+            except InvalidSetting:  # its reason is the command line's, in English
+                self.add_error(key, _("This value cannot be used here."))
         return cleaned
 
     def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:
@@ -150,12 +158,28 @@ class PreferencesForm(forms.Form):
         label=_("Time zone"), required=False, help_text=_("In which times are shown to you.")
     )
     theme = forms.ChoiceField(label=_("Theme"), choices=User.Theme.choices)
+    density = forms.ChoiceField(
+        label=_("Density"),
+        choices=User.Density.choices,
+        help_text=_("How close rows and buttons stand; where one taps, never too close for that."),
+    )
+    shortcuts = forms.BooleanField(
+        label=_("Single keys"),
+        required=False,
+        help_text=_("As j for the next item; ? lists them. Switch them off if you dictate."),
+    )
 
     def __init__(self, data: Any = None, *, user: User, theme: str = "") -> None:
         kept = user.theme or (theme if theme in User.Theme.values else User.Theme.SYSTEM)
         super().__init__(
             data,
-            initial={"language": user.language, "time_zone": user.time_zone, "theme": kept},
+            initial={
+                "language": user.language,
+                "time_zone": user.time_zone,
+                "theme": kept,
+                "density": user.density,
+                "shortcuts": user.shortcuts,
+            },
         )
         self.user = user
         languages: list[tuple[str, _Words]] = [("", _("as the browser asks for"))]

@@ -19,9 +19,9 @@ from django_q.brokers import get_broker
 from django_q.models import Schedule
 from django_q.tasks import async_task
 
-from memories.models import Generation, Heartbeat, Workspace
+from memories.models import Generation, Heartbeat, UnsavedText, Upload, Workspace
 from memories.pipeline import events as told
-from memories.pipeline import search
+from memories.pipeline import search, uploads
 from memories.pipeline.connecting import client_for, may_be_asked
 from memories.pipeline.locks import Busy
 from memories.pipeline.passes import run_pass
@@ -43,6 +43,7 @@ TIMETABLE = {
 INDEXING = "search-indexing"  # in the cache while a task reads texts in
 SOON = 200  # texts that the task which brought them reads in itself
 WORK_SECONDS = settings.MEMORYHUB_TASK_WORKS  # then a task hands over to the next one
+IMPORT_SECONDS = 6 * 3600  # a gigabyte takes minutes: only what hangs for ever is ended
 HEARTBEAT = timedelta(seconds=settings.MEMORYHUB_HEARTBEAT)
 OFFER_AGAIN = 2 * HEARTBEAT  # a queued pass that has not begun by then may be lost
 GONE_AFTER = max(timedelta(hours=1), 10 * HEARTBEAT)  # a worker's row is kept so long
@@ -91,6 +92,8 @@ def tick() -> None:
         events_later(workspace_id)
     for workspace in Workspace.objects.all():
         remember_later(workspace.pk)
+    for upload in Upload.objects.left_alone(now):
+        import_later(upload.pk)
     told.prune(now)
 
 
@@ -120,8 +123,11 @@ def beat(asker: str) -> None:
 
 @quietly
 def retention() -> None:
-    """What is older than its workspace keeps it; the rest of very much in the next task."""
+    """What is older than its workspace keeps it, and drafts of yesterday; the rest of very much in
+    the next task."""
+    UnsavedText.objects.expire(timezone.now())
     search.erase()
+    uploads.tidy(timezone.now())
     for workspace in Workspace.objects.all():
         if not expire(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
             async_task("memories.jobs.retention")
@@ -150,6 +156,24 @@ def sync(workspace_id: int) -> None:
     if report.of(State.UNFINISHED):
         sync_later(workspace_id)
     remember_later(workspace_id)
+
+
+def import_later(upload_id: int) -> None:
+    """An export that somebody uploaded is read whole, which takes as long as it takes: who works on
+    it gives signs of life, and the tick offers it again when they stop."""
+    transaction.on_commit(
+        lambda: async_task("memories.jobs.import_upload", upload_id, timeout=IMPORT_SECONDS)
+    )
+
+
+@quietly
+def import_upload(upload_id: int) -> None:
+    """Look into it, or store it: its row says which."""
+    upload = Upload.objects.filter(pk=upload_id).first()
+    workspace = uploads.work_on(upload, timezone.now()) if upload else None
+    if workspace is not None:
+        search.catch_up_or_wait(most=SOON)
+        remember_later(workspace.pk)
 
 
 def events_later(workspace_id: int) -> None:

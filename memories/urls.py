@@ -9,6 +9,8 @@ from memories.views import (
     context,
     costs,
     events,
+    guide,
+    imports,
     jobs,
     memories,
     messages,
@@ -23,6 +25,7 @@ from memories.views import (
     slack,
     threads,
     trash,
+    updates,
     versions,
     workspaces,
 )
@@ -30,7 +33,12 @@ from memories.views import (
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", workspaces.index, name="workspaces-index"),
     path("setup/", setup.index, name="setup-index"),
+    path("setup/demo/", setup.demo, name="setup-demo"),
+    path("setup/model/", setup.model, name="setup-model"),
+    path("setup/import/", imports.index, name="imports-index"),
+    path("setup/import/<int:pk>/", imports.detail, name="imports-detail"),
     path("settings/", preferences.edit, name="preferences-edit"),
+    path("help/", guide.index, name="guide-index"),
     path("theme/", preferences.set_theme, name="preferences-set_theme"),
     path("slack/events/", events.receive, name="events-receive"),
     # A workspace and what is in it
@@ -71,17 +79,23 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/c/<str:slack_id>/", channels.detail, name="channels-detail"),
     path("w/<slug:slug>/c/<str:slack_id>/opt-in/", channels.opt_in, name="channels-opt_in"),
     path("w/<slug:slug>/c/<str:slack_id>/messages/", messages.index, name="messages-index"),
+    path("w/<slug:slug>/c/<str:slack_id>/threads/", threads.index, name="threads-index"),
     path(
         "w/<slug:slug>/c/<str:slack_id>/t/<str:thread_ts>/", threads.detail, name="threads-detail"
     ),
     # A memory and its versions
     path("m/<int:pk>/edit/", memories.edit, name="memories-edit"),
+    path("m/<int:pk>/preview/", memories.preview, name="memories-preview"),
+    path("m/<int:pk>/draft/", memories.draft, name="memories-draft"),
     path("m/<int:pk>/versions/", memories.versions, name="memories-versions"),
+    path("m/<int:pk>/generate/", updates.detail, name="updates-detail"),
     path("m/<int:pk>/proposal/", proposals.detail, name="proposals-detail"),
     path("m/<int:pk>/proposal/accept/", proposals.accept, name="proposals-accept"),
     path("m/<int:pk>/proposal/reject/", proposals.reject, name="proposals-reject"),
     path("v/<int:pk>/", versions.detail, name="versions-detail"),
     path("v/<int:pk>/restore/", versions.restore, name="versions-restore"),
+    path("v/<int:pk>/name/", versions.name, name="versions-name"),
     path("v/<int:pk>/pin/", versions.pin, name="versions-pin"),
     path("diff/<int:older>..<int:newer>/", versions.compare, name="versions-compare"),
+    path("diff/<int:older>..<int:newer>/undo/", versions.undo, name="versions-undo"),
 ]

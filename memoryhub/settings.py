@@ -74,6 +74,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "memories.views.pages.varied",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -283,6 +284,14 @@ LOCALE_PATHS = [BASE_DIR / "memories" / "locale"]
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"
+
+# Files come to one page alone.
+
+FILE_UPLOAD_HANDLERS = [
+    "memoryhub.uploads.OperatorsExport",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 
 # Static files: `serve` collects them into var/; with DEBUG they come from where they lie.
 

@@ -16,6 +16,7 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 leave = require_POST(account.logout)  # a link must not log anybody out
 sign_in = setup.first(account.login)
 
+handler500 = "memories.views.pages.broken"
 urlpatterns = [
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),

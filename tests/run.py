@@ -1,9 +1,10 @@
-"""Run the tests and say what could not run: `python -m tests.run [--fast] [pytest arguments]`.
+"""Run the tests and say what could not run: `python -m tests.run [--fast | --browser] [pytest
+arguments]`.
 
 Whole: everything on SQLite, then everything but the browser on PostgreSQL (TEST_DATABASE_URL, or a
 server of its own), then `make hard` at its small size. Fast: on SQLite what is short and needs
-neither a browser nor processes. Both begin with Django's checks. With CI=true whatever did not run
-is a failure.
+neither a browser nor processes. Both begin with Django's checks. Browser: what drives Chromium.
+With CI=true whatever did not run is a failure.
 """
 
 import os
@@ -96,6 +97,13 @@ def fast(report: Report, arguments: list[str]) -> None:
     report.pytest("sqlite", marks, arguments)
 
 
+def browser(report: Report, arguments: list[str]) -> None:
+    if reason := chromium.install():
+        report.not_run.append(f"browser tests: {reason}")
+    else:
+        report.pytest("sqlite", "browser", ["tests/browser", *arguments])
+
+
 def whole(report: Report, arguments: list[str]) -> None:
     checks(report)
     marks = ""
@@ -128,9 +136,10 @@ def must_answer(url: str) -> None:
 def main() -> int:
     arguments = sys.argv[1:]
     part = whole
-    if "--fast" in arguments:
-        arguments.remove("--fast")
-        part = fast
+    for name, other in (("--fast", fast), ("--browser", browser)):
+        if name in arguments:
+            arguments.remove(name)
+            part = other
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     report = Report()
     started = time.monotonic()

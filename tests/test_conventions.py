@@ -155,6 +155,18 @@ def test_templates_named_in_views_exist() -> None:
     assert not [one for one in named if not (ROOT / "templates" / one.split()[1]).is_file()]
 
 
+def test_nothing_is_sent_twice() -> None:
+    """htmx would keep a second click and send it when the first is answered."""
+    tags = re.compile(r"<\w+ (?:[^<>]|<[^>]*>)*?hx-post=[^>]*>")
+    found = [
+        f"{path.name}: {tag[:80]}"
+        for path in (ROOT / "templates").rglob("*.html")
+        for tag in tags.findall(path.read_text())
+        if "hx-disabled-elt" not in tag and 'hx-sync="this:drop"' not in tag
+    ]
+    assert found == []
+
+
 def test_templates_included_in_templates_exist() -> None:
     ours = {str(path.relative_to(ROOT / "templates")) for path in (ROOT / "templates").rglob("*")}
     rooms = {name.split("/")[0] for name in ours}

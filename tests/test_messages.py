@@ -7,6 +7,7 @@ import ast
 import gettext
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from django.utils.translation.template import templatize
@@ -18,9 +19,16 @@ CALLS |= {"pgettext", "pgettext_lazy", "npgettext", "npgettext_lazy"}
 SPACES = re.compile(r"%\(\w+\)[sd]|\{\w*\}")
 
 
-def read_catalogue(text: str) -> dict[str, list[str]]:
-    """msgid → its translations (several for a plural); the header is left out."""
-    entries: dict[str, list[str]] = {}
+class Entry(NamedTuple):
+    """``many`` is what the text says of more than one; Japanese has the same words for one."""
+
+    many: str
+    translations: list[str]
+
+
+def read_catalogue(text: str) -> dict[str, Entry]:
+    """By msgid; the header is left out."""
+    entries: dict[str, Entry] = {}
     for block in re.split(r"\n\s*\n", text):
         if re.search(r"^#,.*\bfuzzy\b", block, re.MULTILINE) and 'msgid ""\nmsgstr' not in block:
             raise AssertionError(f"fuzzy: {block}")
@@ -33,9 +41,10 @@ def read_catalogue(text: str) -> dict[str, list[str]]:
             elif line.startswith('"'):
                 parts[name] += ast.literal_eval(line)
         if parts.get("msgid"):
-            entries[parts["msgid"]] = [
-                value for key, value in parts.items() if key.startswith("msgstr")
-            ]
+            entries[parts["msgid"]] = Entry(
+                parts.get("msgid_plural", parts["msgid"]),
+                [value for key, value in parts.items() if key.startswith("msgstr")],
+            )
     return entries
 
 
@@ -68,11 +77,11 @@ def template_texts(source: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def catalogue() -> dict[str, list[str]]:
+def catalogue() -> dict[str, Entry]:
     return read_catalogue(CATALOGUE.read_text())
 
 
-def test_every_text_is_in_the_catalogue(catalogue: dict[str, list[str]]) -> None:
+def test_every_text_is_in_the_catalogue(catalogue: dict[str, Entry]) -> None:
     missing = {}
     for path in sorted((ROOT / "memories").rglob("*.py")) + [ROOT / "memoryhub" / "settings.py"]:
         if "migrations" not in path.parts and (
@@ -85,28 +94,28 @@ def test_every_text_is_in_the_catalogue(catalogue: dict[str, list[str]]) -> None
     assert not missing, "run `make messages` and translate"
 
 
-def test_every_text_is_translated(catalogue: dict[str, list[str]]) -> None:
-    assert not [text for text, translations in catalogue.items() if not all(translations)]
+def test_every_text_is_translated(catalogue: dict[str, Entry]) -> None:
+    assert not [text for text, entry in catalogue.items() if not all(entry.translations)]
 
 
-def test_translations_keep_what_is_filled_in(catalogue: dict[str, list[str]]) -> None:
+def test_translations_keep_what_is_filled_in(catalogue: dict[str, Entry]) -> None:
     different = [
         text
-        for text, translations in catalogue.items()
+        for text, (many, translations) in catalogue.items()
         if any(
-            set(SPACES.findall(translation)) != set(SPACES.findall(text))
+            set(SPACES.findall(translation)) != set(SPACES.findall(many))
             for translation in translations
         )
     ]
     assert not different
 
 
-def test_the_compiled_catalogue_is_current(catalogue: dict[str, list[str]]) -> None:
+def test_the_compiled_catalogue_is_current(catalogue: dict[str, Entry]) -> None:
     with CATALOGUE.with_suffix(".mo").open("rb") as file:
         compiled = gettext.GNUTranslations(file)
     stale = [
         text
-        for text, translations in catalogue.items()
+        for text, (_, translations) in catalogue.items()
         if translations[0] not in (compiled.gettext(text), compiled.ngettext(text, text, 1))
     ]
     assert not stale, "run `make messages`"

@@ -56,3 +56,13 @@ def test_nothing_is_loaded_from_elsewhere_and_nothing_is_inline(client: Client, 
     assert "default-src 'self'" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/login/", "/nowhere/", "/settings/", "/factors/", "/admin/", "/setup/"]
+)
+def test_every_answer_may_differ_for_htmx(client: Client, alice: AbstractUser, path: str) -> None:
+    """Redirects, errors and the pages of others, too: a cache must not mix page and part."""
+    assert "HX-Request" in client.get(path)["Vary"]
+    client.force_login(alice)
+    assert "HX-Request" in client.get(path)["Vary"]

@@ -1,6 +1,13 @@
 """The rows as an operator sees them, by subject."""
 
-from memories.admin import (
+from django.contrib import admin
+
+from memories.admin.words import name_fields
+
+name_fields()  # before forms are made of them
+admin.site.enable_nav_sidebar = False  # lists need the room
+
+from memories.admin import (  # noqa: E402
     accounts,
     audit,
     backfills,

@@ -5,7 +5,7 @@ asks `get_queryset` for its rows (lists, searches, single pages, histories, auto
 rule stands there; choices of related rows and the admin's own log are the rest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin
@@ -141,6 +141,17 @@ class Kept(_Mixin):
         return False
 
 
+class ValueFilter(admin.AllValuesFieldListFilter):
+    """The values that there are, as `words` say them; none is a dash, so that there is a link."""
+
+    words: Mapping[str, Any] = {"": "–"}
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        for choice in super().choices(changelist):
+            shown = str(choice["display"])
+            yield {**choice, "display": self.words.get(shown, shown)}
+
+
 class VisibleFilter(admin.RelatedFieldListFilter):
     """A filter by a related row, among those that the user may read; named after what it is of."""
 
@@ -158,6 +169,7 @@ class VisibleFilter(admin.RelatedFieldListFilter):
 class ReadOnlyInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]
     """Rows that belong to the one shown."""
 
+    template = "admin/memories/rows.html"
     extra = 0
     can_delete = False
     verbose_name_plural: Any = _("lines")

@@ -1,18 +1,98 @@
 """The record of who did what: to be read, by operators and by workspace admins."""
 
-from django.contrib import admin
+from typing import Any
 
-from memories.admin.audience import AudienceAdmin, ReadOnly
+from django.contrib import admin
+from django.utils.translation import gettext_lazy as _
+
+from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter
 from memories.models import AuditEvent
+
+WORDS = {
+    "account": _("changed an account's rights"),
+    "account_made": _("account made at a login with Slack"),
+    "admin_add": _("added in the admin"),
+    "admin_change": _("changed in the admin"),
+    "admin_delete": _("deleted in the admin"),
+    "backfill_cancel": _("cancelled a backfill"),
+    "backfill_pause": _("paused a backfill"),
+    "backfill_resume": _("resumed a backfill"),
+    "backfill_start": _("started a backfill"),
+    "backup": _("made a backup"),
+    "cap": _("changed a cap"),
+    "channel_follow": _("let a channel be read"),
+    "channel_forget": _("forgot a channel"),
+    "channel_open": _("opened a private channel"),
+    "channel_opt_in": _("let a private channel into the workspace's memory"),
+    "channel_opt_out": _("took a private channel out of the workspace's memory"),
+    "channel_unfollow": _("let a channel be read no more"),
+    "endpoint_resume": _("allowed calls to an endpoint again"),
+    "event_retry": _("retried an event"),
+    "export": _("wrote a bundle"),
+    "factor_added": _("added a second factor"),
+    "factor_failed": _("second factor refused"),
+    "factor_removed": _("removed a second factor"),
+    "factor_renewed": _("renewed a second factor"),
+    "factors_reset": _("took away second factors"),
+    "import": _("read a bundle"),
+    "job_cancel": _("cancelled a job"),
+    "job_retry": _("retried a job"),
+    "line_pin": _("pinned a line"),
+    "line_unpin": _("unpinned a line"),
+    "login": _("signed in"),
+    "login_failed": _("login failed"),
+    "login_refused": _("login with Slack refused"),
+    "logout": _("signed out"),
+    "memory_edit": _("edited a memory"),
+    "memory_restore": _("restored a version"),
+    "message_forget": _("forgot a message"),
+    "note_purge": _("deleted a note for good"),
+    "person_forget": _("forgot a person"),
+    "person_link": _("linked a person to an account"),
+    "price": _("changed a price"),
+    "proposal_accept": _("accepted a proposal"),
+    "proposal_reject": _("rejected a proposal"),
+    "quarantine_accept": _("accepted a line that was held back"),
+    "quarantine_reject": _("rejected a line that was held back"),
+    "restore": _("restored a backup"),
+    "role": _("gave a role"),
+    "settings": _("changed settings"),
+    "slack_stopped": _("Slack stopped taking the token"),
+    "slack_token_removed": _("forgot the Slack token"),
+    "slack_token_set": _("set a Slack token"),
+    "source_restore": _("made a source again"),
+    "source_revoke": _("revoked a source"),
+    "workspace": _("changed a workspace"),
+}
+
+
+class ActionFilter(ValueFilter):
+    words = WORDS
 
 
 @admin.register(AuditEvent)
 class AuditAdmin(ReadOnly, AudienceAdmin):
     """Nobody adds, changes or deletes anything here, superusers neither: the rows refuse it too."""
 
-    list_display = ("at", "actor", "action", "workspace", "subject", "details")
-    list_filter = ("action",)
+    list_display = ("at", "actor", "what", "workspace", "subject", "told")
+    list_filter = (("action", ActionFilter),)
     search_fields = ("actor", "action", "workspace", "subject")
     date_hierarchy = "at"
     ordering = ("-pk",)
-    fields = ("at", "actor", "action", "workspace", "subject", "details")
+    fields = ("at", "actor", "what", "action", "workspace", "subject", "details")
+
+    @admin.display(description=_("what"), ordering="action")
+    def what(self, event: AuditEvent) -> Any:
+        return WORDS.get(event.action, event.action)
+
+    @admin.display(description=_("details"))
+    def told(self, event: AuditEvent) -> str:
+        return ", ".join(f"{name}: {_short(value)}" for name, value in event.details.items())
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name} {_short(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return " ".join(map(_short, value))
+    return "–" if value is None else str(value)

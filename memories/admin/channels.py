@@ -23,13 +23,12 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
     list_display = (
         "name",
         "workspace",
-        "slack_id",
         "kind",
         "is_archived",
+        "is_followed",
         "remember_bots",
         "remembered_from",
         "members_known_at",
-        "is_followed",
         "walked_at",
         "read_from_slack",
     )
@@ -70,10 +69,11 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
 
     @admin.display(description=_("read from Slack"))
     def read_from_slack(self, channel: Channel) -> str:
-        """Why it is not read further; nothing where all is well, or it only was imported."""
+        """Why it is not read further, with Slack's own words; nothing where all is well, or it only
+        was imported."""
         if channel.workspace.connected_at is None:
             return ""
-        return str(coverage_of(channel, timezone.now()).why)
+        return f"{coverage_of(channel, timezone.now()).why} {channel.sync_text}".strip()
 
 
 @admin.register(ChannelMember)

@@ -8,7 +8,13 @@ from django.http import HttpRequest
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, ReadOnlyInline, VisibleFilter
+from memories.admin.audience import (
+    AudienceAdmin,
+    ReadOnly,
+    ReadOnlyInline,
+    ValueFilter,
+    VisibleFilter,
+)
 from memories.models import (
     Call,
     Generation,
@@ -62,11 +68,6 @@ class GenerationAdmin(ReadOnly, AudienceAdmin):
         "not_before",
         "sizes",
         "model",
-        "prompt_version",
-        "prompt_tokens",
-        "completion_tokens",
-        "calls",
-        "seconds",
         "created_at",
         "finished_at",
     )
@@ -75,8 +76,8 @@ class GenerationAdmin(ReadOnly, AudienceAdmin):
         "memory__scope",
         "memory__memory_type",
         ("memory__workspace", VisibleFilter),
-        "fault",
-        "model",
+        ("fault", ValueFilter),
+        ("model", ValueFilter),
     )
     list_select_related = ("memory__workspace", "memory__channel", "base")
     search_fields = ("=id", "fault", "model", "prompt_version", "input_key")

@@ -24,6 +24,9 @@ from memories.admin.audience import (
 )
 from memories.admin.memory_form import MemoryForm
 from memories.models import Line, Memory, MemoryVersion, StaleBase, Unchanged
+from memories.rules.lines import Origin
+
+BY = {Origin.MODEL: _("model"), Origin.PERSON: _("person"), Origin.RESTORE: _("restore")}
 
 
 @admin.register(Memory)
@@ -122,10 +125,14 @@ class MemoryAdmin(Kept, AudienceAdmin):
 
 class LineInline(ReadOnlyInline):
     model = Line
-    fields = readonly_fields = ("text", "origin", "pinned", "since", "source_count")
+    fields = readonly_fields = ("text", "written_by", "pinned", "since", "source_count")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return Line.objects.annotate(source_count=Count("sources"))
+
+    @admin.display(description=_("written by"))
+    def written_by(self, line: Line) -> Any:
+        return BY[Origin(line.origin)]
 
     @admin.display(description=_("messages it rests on"))
     def source_count(self, line: Any) -> int:
@@ -182,6 +189,7 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
     fields = (
         "memory",
         "number",
+        "name",
         "content",
         "origin",
         "author",

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter
+from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter, VisibleFilter
 from memories.models import Call, Cap, Price, Reader, User, Workspace
 from memories.models.calls import CallQuerySet
 from memories.rules.money import MICROS
@@ -48,7 +48,6 @@ class CapForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Cap
         fields = ("workspace", "period", "tokens", "money")
-        labels = {"workspace": _("workspace")}
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
@@ -116,9 +115,7 @@ class CallAdmin(ReadOnly, AudienceAdmin):
         "id",
         "workspace",
         "generation_key",
-        "fence",
         "model",
-        "day",
         "began_at",
         "ended_at",
         "tokens",
@@ -126,7 +123,7 @@ class CallAdmin(ReadOnly, AudienceAdmin):
         "requests",
         "fault",
     )
-    list_filter = (("workspace", VisibleFilter), "model", "fault")
+    list_filter = (("workspace", VisibleFilter), ("model", ValueFilter), ("fault", ValueFilter))
     list_select_related = ("workspace",)
     search_fields = ("=id", "=generation__id", "model", "fault")
     date_hierarchy = "day"

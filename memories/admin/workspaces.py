@@ -206,7 +206,8 @@ class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type
     form = AccountForm
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     date_hierarchy = "date_joined"
-    readonly_fields = ("linked_people",)
+    filter_horizontal = ()  # two boxes made by a script, which leaves them without names
+    readonly_fields = ("last_login", "date_joined", "linked_people")
     inlines = (MemberInline,)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -233,7 +234,7 @@ class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = list(super().get_fieldsets(request, obj))
-        return fieldsets + [(_("People in Slack"), {"fields": self.readonly_fields})] * bool(obj)
+        return fieldsets + [(_("People in Slack"), {"fields": ("linked_people",)})] * bool(obj)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
         super().save_model(request, obj, form, change)
@@ -264,6 +265,8 @@ admin.site.unregister(Group)
 @admin.register(Group)
 class GroupAdmin(Recorded, DjangoGroupAdmin):
     """Django's own, with its changes in the record, and for operators: it gives rights to many."""
+
+    filter_horizontal = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return _runs_all(request)

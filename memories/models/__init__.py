@@ -6,7 +6,7 @@ from memories.models.budgets import SlackBudget
 from memories.models.calls import Call
 from memories.models.channels import Channel, ChannelMember
 from memories.models.connections import SlackConnection
-from memories.models.drafts import Draft, StaleBase, Unchanged
+from memories.models.drafts import ChangedSince, Draft, StaleBase, Unchanged
 from memories.models.endpoints import Endpoint
 from memories.models.events import SlackEvent
 from memories.models.generations import Generation, GenerationInput
@@ -22,18 +22,22 @@ from memories.models.readers import Reader
 from memories.models.search import SearchDocument, SearchPending
 from memories.models.seen import Seen
 from memories.models.segments import Segment
+from memories.models.unsaved import UnsavedText
+from memories.models.uploads import AnotherUpload, Upload
 from memories.models.users import User
 from memories.models.versions import Line, MemoryVersion
 from memories.models.workspaces import Member, RoleRefused, Workspace
 
 __all__ = [
     "AnotherBackfill",
+    "AnotherUpload",
     "AppendOnly",
     "AuditEvent",
     "Backfill",
     "BackfillChannel",
     "Call",
     "Cap",
+    "ChangedSince",
     "Channel",
     "ChannelMember",
     "Draft",
@@ -65,6 +69,8 @@ __all__ = [
     "StaleBase",
     "StaleNote",
     "Unchanged",
+    "UnsavedText",
+    "Upload",
     "User",
     "Workspace",
 ]

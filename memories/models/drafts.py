@@ -29,6 +29,10 @@ class Unchanged(Exception):
     """The text is the one that is there already."""
 
 
+class ChangedSince(Exception):
+    """What is to be taken back is not there any more as it was left."""
+
+
 @dataclass(frozen=True)
 class Draft:
     """A version to be written. ``until_us`` is the end of what it covers."""

@@ -1,5 +1,6 @@
 """Memories: identities whose text stands in numbered versions."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -10,11 +11,19 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
 from memories.models.channels import Channel
-from memories.models.drafts import Draft, StaleBase, Unchanged, columns_of, value_of
+from memories.models.drafts import (
+    ChangedSince,
+    Draft,
+    StaleBase,
+    Unchanged,
+    columns_of,
+    value_of,
+)
 from memories.models.readers import Reader
 from memories.models.users import User
 from memories.models.versions import Audience, Line, MemoryVersion
 from memories.models.workspaces import Workspace
+from memories.rules import compare
 from memories.rules import lines as line_rules
 from memories.rules.lines import Origin
 from memories.rules.memory import (
@@ -263,7 +272,7 @@ class Memory(models.Model):
             ),
             expected_head=self.head,
         )
-        self._record("memory_edit", by, version=version.number, based_on=based_on)
+        self.record("memory_edit", by, version=version.number, based_on=based_on)
         return version
 
     @transaction.atomic
@@ -299,7 +308,58 @@ class Memory(models.Model):
             ),
             expected_head=self.head,
         )
-        self._record("memory_restore", by, version=made.number, restored=version.number)
+        self.record("memory_restore", by, version=made.number, restored=version.number)
+        return made
+
+    @transaction.atomic
+    def undo(
+        self,
+        older: "MemoryVersion",
+        newer: "MemoryVersion",
+        change: int,
+        *,
+        by: User | None,
+        based_on: int,
+        revision: int | None = None,
+    ) -> "MemoryVersion":
+        """Take one change between two versions (its place among `compare.changes`) back, as a new
+        version of the current text.
+
+        Raises StaleBase like revise, ChangedSince when what the change left is different by now,
+        ValueError when nothing would be left, IndexError when there is no such change.
+        """
+        base = self._as_seen(based_on, revision)
+        if base is None:
+            raise ChangedSince
+        text = compare.taken_back(older.content, newer.content, change, base.content)
+        if text is None:
+            raise ChangedSince
+        text = base.without_masked(text)
+        current = base.line_values()
+        lines = line_rules.brought_back(current, older.line_values(), text)
+        if lines is None:  # what was forgotten does not come back
+            raise ChangedSince
+        if not lines:
+            raise ValueError("Nothing would be left.")
+        stood = {line_rules.words_of(line.text) for line in current}
+        brings = any(line_rules.words_of(line.text) not in stood for line in lines)
+        made = self.add_version(
+            Draft(
+                lines=lines,
+                content=text,
+                origin=Origin.RESTORE,
+                author=by,
+                base=base,
+                segment=base.segment,
+                until_us=base.until_us,
+                source_message_count=base.source_message_count,
+                source_latest_message_ts=base.source_latest_message_ts,
+                trigger={"reason": "undo", "of": newer.number},
+                audience=older.audience if brings else base.audience,  # as in restore
+            ),
+            expected_head=self.head,
+        )
+        self.record("memory_undo", by, version=made.number, of=[older.number, newer.number])
         return made
 
     @transaction.atomic
@@ -327,10 +387,30 @@ class Memory(models.Model):
         changed = Line.objects.filter(pk__in=equal, pinned=not pinned).update(pinned=pinned)
         if changed and current:
             action = "line_pin" if pinned else "line_unpin"
-            self._record(action, by, version=current.number, line=position)
+            self.record(action, by, version=current.number, line=position)
         return bool(changed)
 
-    def _record(self, action: str, by: User | None, **details: Any) -> None:
+    @transaction.atomic
+    def hold(
+        self,
+        texts: Collection[str],
+        *,
+        by: User | None,
+        based_on: int,
+        revision: int | None = None,
+    ) -> int:
+        """Pin all lines of the current version that say the same as one of these texts, as `pin`
+        does; words that do not stand in it are passed over. How many were not pinned yet."""
+        current = self._as_seen(based_on, revision)
+        words = {line_rules.words_of(text) for text in texts}
+        lines = Line.objects.filter(version=current, masked=False, pinned=False)
+        found = [line for line in lines if line_rules.words_of(line.text) in words]
+        Line.objects.filter(pk__in=[line.pk for line in found]).update(pinned=True)
+        for line in found:
+            self.record("line_pin", by, version=based_on, line=line.position)
+        return len(found)
+
+    def record(self, action: str, by: User | None, **details: Any) -> None:
         AuditEvent.objects.record(
             action, by=by, workspace=self.workspace, subject=f"memory {self.pk}", **details
         )

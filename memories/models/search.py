@@ -73,8 +73,8 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         """Those that hold all terms, newest first; each row then has ``found_at``, its key in the
         index. ``below`` such a key go those that come after it.
 
-        The index says where the tokens are, the stored text whether they stand there as asked: so
-        SQLite and PostgreSQL find the same.
+        The index says where the tokens are; of several, the stored text says whether they stand there
+        as asked. So SQLite and PostgreSQL find the same.
         """
         terms = list(terms)
         document = SearchDocument._meta.db_table
@@ -100,6 +100,8 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
             found_in = "strpos({}, %s)"
         params: list[Any] = [all_of]
         for one in terms:
+            if one.is_one_token and not one.excluded:
+                continue
             has = found_in.format(f"{document}.tokens")
             where.append(f"{has} = 0" if one.excluded else f"{has} > 0")
             params.append(one.needle)

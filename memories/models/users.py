@@ -20,11 +20,19 @@ class User(AbstractUser):
         LIGHT = "light", _("light")
         DARK = "dark", _("dark")
 
+    class Density(models.TextChoices):
+        COMFORTABLE = "comfortable", _("comfortable")
+        COMPACT = "compact", _("compact")
+
     language = models.CharField(_("language"), max_length=10, blank=True, editable=False)
     time_zone = models.CharField(_("time zone"), max_length=64, blank=True, editable=False)
     theme = models.CharField(
         _("theme"), max_length=6, choices=Theme, blank=True, default="", editable=False
     )
+    density = models.CharField(
+        _("density"), max_length=11, choices=Density, default=Density.COMFORTABLE, editable=False
+    )
+    shortcuts = models.BooleanField(_("single keys"), default=True, editable=False)
 
     @property
     def zone(self) -> ZoneInfo | None:
@@ -35,8 +43,8 @@ class User(AbstractUser):
         except (KeyError, ValueError, OSError):
             return None
 
-    def prefer(self, **wishes: str) -> None:
-        """``language``, ``time_zone``, ``theme``: from now on so, in every browser."""
+    def prefer(self, **wishes: str | bool) -> None:
+        """``language``, ``time_zone``, ``theme``, ``density``, ``shortcuts``: from now on so, in every browser."""
         for name, value in wishes.items():
             setattr(self, name, value)
         self.save(update_fields=list(wishes))

@@ -21,6 +21,7 @@ from memories.rules.memory import Memory as MemoryValue
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.shingles import MARK, Known
 
+LONGEST_NAME = 80  # characters
 _HAS_WORDS = re.compile(r"\w")
 
 
@@ -91,7 +92,8 @@ class Audience(models.TextChoices):
 
 
 class MemoryVersion(models.Model):
-    """A numbered text of a memory. It changes only in place by `rewrite` (rules 2, 4, 5 and 7).
+    """A numbered text of a memory. It changes only in place by `rewrite` (rules 2, 4, 5 and 7);
+    a name that somebody gives it is beside the text, and stays through that.
 
     ``trigger`` says why it was made, in numbers: ``{"reason": "idle", "new": 12, "quiet_s": 7200}``.
     ``put_back`` lists held lines (a person wrote or pinned them) that the model had lost and code
@@ -103,6 +105,8 @@ class MemoryVersion(models.Model):
 
     memory = models.ForeignKey("Memory", on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField(_("version"))
+    # What people call it, to find it again among many.
+    name = models.CharField(_("name"), max_length=LONGEST_NAME, blank=True, default="")
     content = models.TextField(_("text"))
     revision = models.PositiveIntegerField(_("times rewritten"), default=0)
     origin = models.CharField(
@@ -204,6 +208,15 @@ class MemoryVersion(models.Model):
             for line in lines
         ]
 
+    @transaction.atomic
+    def call(self, name: str, *, by: User | None) -> bool:
+        """A person's name for this version, "" for none any more; False when it had that already."""
+        done = MemoryVersion.objects.filter(pk=self.pk).exclude(name=name).update(name=name)
+        if done:
+            self.name = name
+            self.memory.record("version_name", by, version=self.number, named=bool(name))
+        return bool(done)
+
     def held_lines(self) -> list[line_rules.Line]:
         """What a person wrote or pinned: no job loses it."""
         return [line for line in self.line_values() if line.is_held]
@@ -217,6 +230,10 @@ class MemoryVersion(models.Model):
             return text
         kept = [line for line in text.split("\n") if line_rules.words_of(line) not in masked]
         return "\n".join(kept).strip("\n")
+
+    def free_lines(self) -> "models.QuerySet[Line]":
+        """Those that an update may reword."""
+        return self.lines.filter(masked=False, pinned=False).exclude(origin=Origin.PERSON)
 
     def masked_lines(self) -> "models.QuerySet[Line]":
         return self.lines.filter(masked=True)
@@ -248,7 +265,7 @@ class MemoryVersion(models.Model):
         elsewhere what quotes ``known``, or in a line of ``short`` that. How many lines it changed.
 
         Unlike `rewrite` it touches texts of people too; their pages then refuse what was based on
-        the text from before. Call `Memory.show_newest` afterwards.
+        the text from before, and what was typed over it and not saved yet is gone. Call `Memory.show_newest` afterwards.
         """
         lines = list(self.lines.order_by("position"))
         texts = [
@@ -264,8 +281,10 @@ class MemoryVersion(models.Model):
         changed = [line for line, text in zip(lines, texts, strict=True) if text != line.text]
         content = "\n".join(told.get(part.rstrip(), part) for part in self.content.split("\n"))
         content = known.masked(content)
+        says_something = bool(_HAS_WORDS.search(content.replace(MARK, "")))
         values = {
-            "content": content if _HAS_WORDS.search(content.replace(MARK, "")) else MARK,
+            "name": known.masked(self.name)[:LONGEST_NAME] if says_something else "",
+            "content": content if says_something else MARK,
             "put_back": [known.masked(told.get(text, text)) for text in self.put_back],
             "kept": [known.masked(told.get(text, text)) for text in self.kept],
         }
@@ -277,6 +296,7 @@ class MemoryVersion(models.Model):
         MemoryVersion.objects.filter(pk=self.pk).update(
             revision=F("revision") + 1, updated_at=timezone.now(), **values
         )
+        self.memory.unsaved.all().delete()
         self.refresh_from_db()
         return len(changed)
 

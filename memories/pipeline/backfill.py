@@ -165,7 +165,7 @@ def _is_priced(backfill: Backfill) -> bool:
 def _left(backfill: Backfill, now: datetime) -> Range | None:
     if backfill.state != Backfill.State.RUNNING:
         return None
-    ended = backfill.calls.exclude(ended_at=None)
+    ended = backfill.calls.exclude(ended_at=None).filter(fault="")  # what failed is no progress
     lately = ended.filter(ended_at__gte=now - RATE_OVER).aggregate(
         n=Count("pk"), first=Min("began_at")
     )

@@ -2,6 +2,7 @@
 
 import logging
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -14,7 +15,7 @@ from memories.models.names import Names
 from memories.rules import context as rules
 from memories.rules import context_text
 from memories.rules.context import Context
-from memories.rules.context_text import ChannelTexts, Material, Version
+from memories.rules.context_text import ChannelTexts, Material, Part, Version
 from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType, parse_thread_scope_id
 from memories.rules.notes import NoteText
@@ -34,18 +35,20 @@ def build_context(
     budget: int | None = None,
     persona: str = "",
     with_notes: bool = False,
+    without: Collection[Part] = (),
     now: datetime,
 ) -> Context:
     """What the reader may know of the workspace at ``now`` (S2's build_context_with_memory).
 
     ``channel`` is an id or a name: with it come its conversation and its threads, or the one of
-    ``thread_ts``. ``budget`` is in tokens. Raises NoSuchChannel for a channel that the reader may
+    ``thread_ts``. ``budget`` is in tokens, ``without`` names sections that are not
+    wanted. Raises NoSuchChannel for a channel that the reader may
     not see just as for an unknown one, and NoThread for a thread that is no ts or has no channel.
     """
     if thread_ts is not None:
         _check_thread(thread_ts, channel)
     rows = _Rows(workspace, reader, channel, thread_ts, to_micros(now))
-    return rules.assemble(rows.material(persona, with_notes=with_notes), budget)
+    return rules.assemble(rows.material(persona, with_notes=with_notes), budget, without)
 
 
 def _check_thread(thread_ts: str, channel: str | None) -> None:

@@ -128,10 +128,9 @@ def of_generations(keys: Collection[int]) -> dict[int, Sums]:
     return {one["generation"]: _sums_of(one) for one in groups.annotate(**_sums())}
 
 
-def of_channel(reader: Reader, channel: Channel, now: datetime) -> Sums:
-    """What remembering a channel took this month, of days as they are counted everywhere: UTC's."""
+def this_month(calls: CallQuerySet, now: datetime) -> Sums:
+    """What these calls took, of days as they are counted everywhere: UTC's."""
     first = now.astimezone(UTC).date().replace(day=1)
-    calls = Call.objects.visible_to(reader).filter(generation__memory__channel=channel)
     found: Any = calls.filter(day__gte=first).aggregate(**_sums())
     return _sums_of(found)
 

@@ -5,14 +5,29 @@ from datetime import datetime
 from typing import Any
 
 from django.utils.functional import Promise
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import Channel, Workspace
-from memories.rules import rings
+from memories.rules.health import SYNC_LASTS
 from memories.rules.slacktime import from_micros, micros
 
-LATE = 3 * rings.SYNC_EVERY
 BY_ITSELF = ("", "new", "walking", "threads", "ratelimited")  # codes that nobody has to act on
+
+_TOKEN = _("Slack refuses the token of the app.")
+_SLACKS_OWN = _("Slack had an error of its own; the next sync tries again.")
+# What the last sync met, by its code: said when it is read, in its reader's language.
+_MET: dict[str, str | Promise] = {
+    "ratelimited": _("Slack gives no more for now; it goes on by itself."),
+    "failed": _("Some threads were not read; the next sync tries again."),
+    "unreachable": _("Slack cannot be reached; the next sync tries again."),
+    "channel_not_found": _("Slack shows it to the bot no more: invite the bot again."),
+    "missing_scope": _("The app lacks a scope that this needs."),
+    **dict.fromkeys(("internal_error", "fatal_error", "service_unavailable"), _SLACKS_OWN),
+    **dict.fromkeys(("request_timeout", "invalid_cursor", "malformed"), _SLACKS_OWN),
+    **dict.fromkeys(("invalid_auth", "not_authed", "account_inactive"), _TOKEN),
+    **dict.fromkeys(("token_revoked", "token_expired", "no_permission"), _TOKEN),
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,7 @@ class Coverage:
 def is_late(workspace: Workspace, now: datetime) -> bool:
     """Whether a connected workspace's last sync was so long ago that somebody has to look."""
     last = workspace.synced_at or workspace.connected_at
-    return workspace.connected_at is not None and last is not None and now - last > LATE
+    return workspace.connected_at is not None and last is not None and now - last > SYNC_LASTS
 
 
 def coverage_of(channel: Channel, now: datetime) -> Coverage:
@@ -96,17 +111,15 @@ def _why(channel: Channel, gaps: tuple[Gap, ...], behind: int | None) -> tuple[s
         return "not_followed", _("Nobody chose it: its messages are not read from Slack.")
     if not channel.bot_is_in:
         return "not_in_channel", _("The bot is not in it: invite it in Slack.")
-    if channel.sync_code == "ratelimited":
-        return "ratelimited", _("Slack gives no more for now; it goes on by itself.")
-    if channel.sync_code:
-        return channel.sync_code, channel.sync_text or channel.sync_code
+    if code := channel.sync_code:
+        return code, _MET.get(code) or format_lazy(_("Slack refuses it: {code}."), code=code)
     if gaps:
         return "walking", _("Older messages are being read.")
     if behind is None:
         return "new", _("It was not read to the end yet.")
     if channel.walk_began_at is not None:
         return "threads", _("Replies of threads are being read.")
-    if behind > LATE.total_seconds():
+    if behind > SYNC_LASTS.total_seconds():
         return "late", _("The last sync was long ago: is the worker running?")
     return "", ""
 

@@ -56,20 +56,36 @@ def quote_backfill(
     workspace: Workspace, channels: Iterable[Channel], since_us: int, now: datetime
 ) -> Quote:
     """What remembering these channels from ``since_us`` on would cost now. Writes nothing."""
+    reader = _Reader(workspace, since_us, to_micros(now))
+    in_order = sorted(channels, key=lambda channel: channel.pk)  # as passes plan them
+    return _quote(reader, (reader.load(channel) for channel in in_order))
+
+
+def _quote(reader: "_Reader", loads: Iterable[Load]) -> Quote:
     model = settings.MEMORYHUB_MODEL
     price = Price.objects.of_model(model) if model else None
     side_by_side = settings.MEMORYHUB_LLM_CONCURRENCY if model else 1
-    reader = _Reader(workspace, since_us, to_micros(now))
-    in_order = sorted(channels, key=lambda channel: channel.pk)  # as passes plan them
     return quote_of(
-        (reader.load(channel) for channel in in_order),
-        workspace.memory_settings,
+        loads,
+        reader.settings,
         Limits(INPUT_LIMIT, MOST_INPUT_TOKENS, side_by_side),
         rates_of(model) if model else OFFLINE_RATES,
         price.micros if price else None,
         workspace_memory=reader.background,
         is_free=not model,
     )
+
+
+def quote_update(memory: Memory, now: datetime) -> Quote:
+    """What it costs to remember at once what waits in the memory's channel, or in its thread."""
+    assert memory.channel is not None
+    channel, thread_ts = memory.channel, memory.thread_ts
+    workspace = memory.workspace
+    as_of_us = to_micros(workspace.known_until(now) or now)
+    reader = _Reader(workspace, as_of_us, as_of_us, asked=thread_ts)
+    load = reader.load(channel)
+    wanted = replace(load, segments=()) if thread_ts else replace(load, threads=())
+    return _quote(reader, [wanted])
 
 
 def rates_of(model: str) -> Rates:
@@ -154,9 +170,12 @@ class _Row:
 
 
 class _Reader:
-    """Reads channel after channel; of each only numbers are kept."""
+    """Reads channel after channel; of each only numbers are kept. ``asked``: as `plan_channel`."""
 
-    def __init__(self, workspace: Workspace, since_us: int, now_us: int) -> None:
+    def __init__(
+        self, workspace: Workspace, since_us: int, now_us: int, *, asked: str | None = None
+    ) -> None:
+        self.asked = asked
         self.settings = workspace.memory_settings
         self.since_us = since_us
         self.now_us = now_us
@@ -209,7 +228,15 @@ class _Reader:
         due = should_update_short_term_memory(
             max(times[-1], frontier or 0), len(times), self.now_us, self.settings, has_memory=True
         )
-        cuts = windows(times, channel.cut_from_us, frontier, due, self.now_us, self.settings)
+        cuts = windows(
+            times,
+            channel.cut_from_us,
+            frontier,
+            due,
+            self.now_us,
+            self.settings,
+            asked=self.asked == thread_ts,
+        )
         if thread_ts and cuts:
             cuts = [replace(cuts[-1], begin=cuts[0].begin)]
         return list(waiting.texts(cuts))

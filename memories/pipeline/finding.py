@@ -6,6 +6,7 @@ The number of questions to the database is the same for ten hits and for a milli
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from typing import Any
 
 from django.db.models import F, Q
@@ -69,9 +70,11 @@ def find(
     reader: Reader,
     channels: Sequence[Channel],
     *,
+    zone: tzinfo = UTC,
     below: int | None = None,
 ) -> Found:
-    """What matches, newest first or best first; ``channels`` are all that the reader may read."""
+    """What matches, newest first or best first; ``channels`` are all that the reader may read; a
+    day is one of ``zone``."""
     if query.is_empty:
         return Found()
     channel = None
@@ -79,7 +82,7 @@ def find(
         channel = _channel(query.channel, channels)
         if channel is None:
             return Found(unknown=query.channel)
-    since, before = query.bounds(workspace.memory_settings.zone)
+    since, before = query.bounds(zone)
     who = _Who.named(query.person, workspace, reader) if query.person else None
     groups = []
     for kind in _kinds(query):
@@ -151,7 +154,7 @@ def _group(kind: Kind, matching: Any, query: Query) -> Group:
     rows = list(matching[: most + 1])
     count = len(rows)
     if count > most:
-        count = matching[: COUNTED + 1].count()
+        count = matching.order_by()[: COUNTED + 1].count()  # in any order: none has to be sorted
     below = rows[most - 1].found_at if len(rows) > most else None
     return Group(kind, rows[:most], count, below)
 

@@ -2,7 +2,7 @@
 
 A message that was deleted, edited, forgotten by command or revoked as a source leaves its row in the
 same transaction in which its words leave all other places: each version, old and withheld ones too,
-replies of the model that are kept, notes, quarantined lines, events that wait. A line that cites such
+replies of the model that are kept, notes, drafts, quarantined lines, events that wait. A line that cites such
 a message is masked whole; so is one of a model of which nobody knows what it rests on, where it may be
 this. Elsewhere runs of its words are masked (`rules.shingles`) unless another message holds them as
 well, among those that the texts in question rest on. What was asked with its words is asked anew; the
@@ -31,6 +31,7 @@ from memories.models import (
     QuarantinedLine,
     Segment,
     SlackEvent,
+    UnsavedText,
     Workspace,
 )
 from memories.models.names import Names
@@ -119,6 +120,7 @@ class _Masking:
         self._mask_replies(replies)
         self._mask_quarantined()
         self._mask_notes()
+        UnsavedText.objects.filter(memory__workspace=self.workspace).drop_quoting(self.known)
         self._mask_topics()
         self._drop_events()
         self._mask_copies()
@@ -161,9 +163,9 @@ class _Masking:
         found = set(self._citing(lines, self.cited | self.short.keys()).values())
         if self.known.runs or self.called:
             rows = MemoryVersion.objects.filter(memory__in=memories).exclude(pk__in=found)
-            texts = rows.values_list("pk", "content", "put_back", "kept")
-            for pk, content, put_back, kept in texts.iterator(AT_ONCE):
-                if any(map(self.known.in_text, (content, *put_back, *kept))):
+            texts = rows.values_list("pk", "name", "content", "put_back", "kept")
+            for pk, name, content, put_back, kept in texts.iterator(AT_ONCE):
+                if any(map(self.known.in_text, (name, content, *put_back, *kept))):
                     found.add(pk)
         return sorted(found)
 
@@ -239,11 +241,8 @@ class _Masking:
         of_workspace = Q(memory__workspace=self.workspace, memory__scope=MemoryScope.WORKSPACE)
         if MemoryVersion.objects.filter(of_workspace, pk__in=versions).exists():
             return True
-        masked = Line.objects.filter(
-            masked=True,
-            version__memory__workspace=self.workspace,
-            version__memory__scope=MemoryScope.WORKSPACE,
-        )
+        masked = Line.objects.filter(masked=True, version__memory__workspace=self.workspace)
+        masked = masked.filter(version__memory__scope=MemoryScope.WORKSPACE)
         return masked.filter(sources__channel__in=self.channels).exists()
 
     def _spare_what_others_say(self, versions: Collection[int]) -> None:

@@ -80,11 +80,13 @@ def import_export(
     *,
     backfill: Backfill = None,
     direct_messages: bool = False,
+    wanted: Callable[[ExportFolder], bool] = lambda folder: True,
     progress: Progress = lambda where, seen: None,
 ) -> ImportReport:
     """Store all that the export holds; ``progress`` is told where it is and how much it has seen.
 
     Direct and group messages only with ``direct_messages``: as channels of their members alone.
+    Of a folder that is not ``wanted`` the messages are counted and left out.
 
     Stopped anywhere and run again it comes to the same end. Raises `Busy` when another import or
     sync of the workspace is at work, and `WrongTeam`.
@@ -110,6 +112,8 @@ def import_export(
                 _leave_out(folder, raws, report, skipped("direct messages"))
             elif channel is None:
                 _leave_out(folder, raws, report, UNLISTED)
+            elif not wanted(folder):
+                _leave_out(folder, raws, report, skipped("not chosen"))
             else:
                 store = store_messages if folder.is_public else _store_in_private
                 report.tally.add(store(channel, raws, now))

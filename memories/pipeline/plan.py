@@ -84,9 +84,10 @@ def _threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set
 
 
 @transaction.atomic
-def plan_channel(channel_id: int, now: datetime) -> Planned | None:
+def plan_channel(channel_id: int, now: datetime, *, asked: str | None = None) -> Planned | None:
     """Fix the start mark, close what is due as of ``now``, and owe its generations.
 
+    ``asked``: a person wants this thread, or "" for the channel itself, to be closed as it is now.
     None when the channel is gone. The row lock makes two passes take turns.
     """
     channel = (
@@ -104,7 +105,7 @@ def plan_channel(channel_id: int, now: datetime) -> Planned | None:
     waiting = _read(Message.objects.waiting().filter(channel=channel).until(now_us))
     frontier = channel.segments.of_channel().aggregate(last=Max("last_us"))["last"]
     due = _due(waiting, frontier, memory, now_us, settings)
-    closed = _windows(waiting, channel, frontier, due, now_us, settings)
+    closed = _windows(waiting, channel, frontier, due, now_us, settings, asked=asked == "")
     segments = _make_segments(channel, "", closed)
     if closed:  # from here on the answer is about what stays open
         taken = {m.pk for window in closed for m in window.messages}
@@ -118,7 +119,7 @@ def plan_channel(channel_id: int, now: datetime) -> Planned | None:
     if not segments and due.reason is Trigger.FIRST and memory.head == 0:
         _owe_provisional(memory, waiting, due, now_us)
     if settings.thread_memories:
-        _plan_threads(channel, now_us, settings)
+        _plan_threads(channel, now_us, settings, asked)
     if channel.cut_from_us != channel.start_us:
         channel.cut_reaches_start()
     return Planned(channel, segments, due)
@@ -154,10 +155,11 @@ def _windows(
     due: Due,
     now_us: int,
     settings: MemorySettings,
+    *,
+    asked: bool,
 ) -> list[Window]:
-    cuts = windows(
-        [m.micros for m in waiting], channel.cut_from_us, frontier, due, now_us, settings
-    )
+    times = [m.micros for m in waiting]
+    cuts = windows(times, channel.cut_from_us, frontier, due, now_us, settings, asked=asked)
     return [Window(waiting[c.begin : c.end], c.reason, c.closed_us) for c in cuts]
 
 
@@ -285,7 +287,9 @@ def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:
     owe.thread(memory, now_us)
 
 
-def _plan_threads(channel: Channel, now_us: int, settings: MemorySettings) -> None:
+def _plan_threads(
+    channel: Channel, now_us: int, settings: MemorySettings, asked: str | None
+) -> None:
     """The same rule over each thread's own messages, from ``thread_min_messages`` on (rule 7)."""
     waiting: dict[str, list[Waiting]] = defaultdict(list)
     threads = _threads_to_plan(channel.workspace, now_us, channel=channel)
@@ -310,6 +314,8 @@ def _plan_threads(channel: Channel, now_us: int, settings: MemorySettings) -> No
             settings,
             has_memory=True,
         )
-        closed = _windows(replies, channel, frontier, due, now_us, settings)
+        closed = _windows(
+            replies, channel, frontier, due, now_us, settings, asked=asked == thread_ts
+        )
         if _make_segments(channel, thread_ts, closed):
             owe.thread(Memory.objects.of_thread(channel, thread_ts), now_us)

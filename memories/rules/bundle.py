@@ -35,8 +35,8 @@ from memories.rules.shapes import (
 from memories.rules.summary import Way
 
 FORMAT = "memory-hub-workspace"
-VERSION = 3
-READABLE = (1, 2, 3)
+VERSION = 4
+READABLE = (1, 2, 3, 4)
 
 MANIFEST = "manifest.json"
 WORKSPACE = "workspace.json"
@@ -276,6 +276,7 @@ FACTS: dict[str, Check] = {
 VERSION_SHAPE = Shape(
     {
         "number": whole(1),
+        "name": text(80),
         "origin": one_of(Origin),
         "author": _USER,
         **_TIMES,
@@ -297,7 +298,7 @@ VERSION_SHAPE = Shape(
         "made_by": maybe(Shape(FACTS)),
         "lines": many(LINE),
     },
-    {"audience": "scope"},
+    {"audience": "scope", "name": ""},
 )
 
 GENERATION = Shape(

@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import datetime, timedelta, tzinfo
 
 from memories.rules import orders
 from memories.rules.compare import Kind, Row, changes, compare
@@ -15,6 +14,7 @@ SEEN = "seen"
 PERIODS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
 QUIET_AFTER = timedelta(days=14)
 MOST_LOST = 30  # percent of the lines of a text
+OPEN_FOR = timedelta(days=7)  # so long a question may wait for its answer
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Since:
         return self.us is None
 
 
-def read_since(choice: str, now: datetime, zone: ZoneInfo) -> Since:
+def read_since(choice: str, now: datetime, zone: tzinfo) -> Since:
     """Nothing means ``seen``; a day begins in ``zone``. Raises orders.Unreadable, for a day that is
     yet to come as well."""
     choice = choice.strip()

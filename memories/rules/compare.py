@@ -6,7 +6,7 @@ changed, words are compared: a word of a spaced script, or one character of kana
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -76,7 +76,9 @@ class Hunk:
         return "theirs" if _same(self.yours) == _same(self.base) else "both"
 
     def chosen(self, choice: str) -> tuple[str, ...]:
-        if not self.differs or choice == "theirs":
+        if not self.differs:  # but for bullets and spaces: whoever changed these is right
+            return self.theirs if self.yours == self.base else self.yours
+        if choice == "theirs":
             return self.theirs
         return self.yours if choice == "yours" else self.yours + self.theirs
 
@@ -106,11 +108,55 @@ def changes(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.kind is not Kind.SAME]
 
 
+def tally(rows: Sequence[Row]) -> dict[str, int]:
+    """How many lines differ, in which way."""
+    found = Counter(row.kind for row in rows)
+    return {
+        "added": found[Kind.ADDED],
+        "removed": found[Kind.REMOVED],
+        "rewritten": found[Kind.CHANGED],
+    }
+
+
+def taken_back(old: str, new: str, number: int, current: str) -> str | None:
+    """The current text without one of the changes that led from ``old`` to ``new`` (its place among
+    `changes`). None when its line, or the one before a line that was removed, is another by now.
+
+    Raises IndexError when there is no such change.
+    """
+    rows = compare(old, new)
+    row = changes(rows)[number]
+    before, lines = split_text(old), current.splitlines()
+    said = [i for i, line in enumerate(lines) if words_of(line)]
+    there = _matches(split_text(new), [lines[i] for i in said])
+    if row.new is not None:
+        if row.new not in there:
+            return None
+        at = said[there[row.new]]
+        lines[at : at + 1] = [] if row.old is None else [before[row.old]]
+        return "\n".join(lines)
+    assert row.old is not None
+    if row.before in _same(lines):  # somebody brought it back
+        return None
+    above = [other.new for other in rows[: rows.index(row)] if other.new is not None]
+    if above and above[-1] not in there:
+        return None
+    lines.insert(said[there[above[-1]]] + 1 if above else 0, before[row.old])
+    return "\n".join(lines)
+
+
 def kept(old: str, new: str) -> tuple[int, int]:
     """How many lines of the old text stand in the new one as they were, and how many do not."""
     before, after = Counter(_same(split_text(old))), Counter(_same(split_text(new)))
     same = (before & after).total()
     return same, before.total() - same
+
+
+def survives(base: str, edit: str, later: str) -> bool:
+    """Whether what an edit did to its base still holds in a later text: what it wrote is there, word
+    for word, and what it took out is not."""
+    was, wrote, now = (set(_same(split_text(text))) for text in (base, edit, later))
+    return wrote - was <= now and now.isdisjoint(was - wrote)
 
 
 def compare_words(old: str, new: str) -> list[Piece]:
@@ -121,9 +167,11 @@ def compare_words(old: str, new: str) -> list[Piece]:
     ]
 
 
-def hunks(base: str, yours: str, theirs: str) -> list[Hunk]:
+def hunks(
+    base: str, yours: str, theirs: str, split: Callable[[str], list[str]] = split_text
+) -> list[Hunk]:
     """Three texts, cut where all of them agree: what either side changed, and the rest between."""
-    origin, mine, other = split_text(base), split_text(yours), split_text(theirs)
+    origin, mine, other = split(base), split(yours), split(theirs)
     to_mine, to_other = _matches(origin, mine), _matches(origin, other)
     found: list[Hunk] = []
     i = m = o = 0

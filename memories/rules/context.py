@@ -1,14 +1,26 @@
 """What a reader (bot, agent) is given (S2, rule 10): its parts, their order, what gives way."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from memories.rules.context_text import Block, ChannelTexts, Material, Version, blocks_of, joined
+from memories.rules.context_text import (
+    Block,
+    ChannelTexts,
+    Material,
+    Part,
+    Version,
+    blocks_of,
+    joined,
+)
 from memories.rules.notes import NoteText
 from memories.rules.settings import Inject, MemorySettings
 from memories.rules.tokens import estimate
+
+# Sections that whoever asks may do without, and the reason that stands beside them then.
+LEAVABLE = (Part.NOTES, Part.LONG_TERM, Part.SHORT_TERM, Part.THREADS, Part.CONVERSATION)
+AS_ASKED = "as asked"
 
 
 class NoSuchChannel(LookupError):
@@ -37,7 +49,7 @@ class ChannelMemory:
 @dataclass(frozen=True)
 class LeftOut:
     """``count`` pieces of one kind that the budget had no room for. ``id`` is that of the channel,
-    of the note, or the ts of the thread."""
+    of the note, or the ts of the thread; "" for a whole section that was not wanted."""
 
     what: str
     id: str
@@ -106,13 +118,16 @@ def find_channel(channels: Mapping[str, str], wanted: str) -> str:
     return named[0]
 
 
-def assemble(material: Material, budget: int | None = None) -> Context:
-    """The context, within ``budget`` tokens where that can be.
+def assemble(
+    material: Material, budget: int | None = None, without: Collection[Part] = ()
+) -> Context:
+    """The context, within ``budget`` tokens where that can be, and ``without`` these sections.
 
     Pieces give way one after the other in the fixed order of `giving_way`, no more of them than
     needed; the persona, the own channel's long-term memory and the workspace's stay in any case.
     """
-    whole = _without(material, frozenset())
+    material, unwanted = _leave(material, without)
+    whole = _without(material, frozenset(), unwanted)
     if budget is None or whole.tokens <= budget:
         return whole
     order = giving_way(material)
@@ -127,7 +142,29 @@ def assemble(material: Material, budget: int | None = None) -> Context:
     counts = Counter((what, place) for what, place, _ in order[:enough])
     reason = f"over the budget of {budget} tokens"
     left_out = [LeftOut(what, place, n, reason) for (what, place), n in counts.items()]
-    return _without(material, frozenset(order[:enough]), left_out)
+    return _without(material, frozenset(order[:enough]), [*unwanted, *left_out])
+
+
+def _leave(material: Material, parts: Collection[Part]) -> tuple[Material, list[LeftOut]]:
+    """The material as if there were nothing for these sections, and how much that leaves out."""
+    m, counts = material, dict[Part, int]()
+    if Part.NOTES in parts:
+        counts[Part.NOTES], m = len(m.notes), replace(m, notes=())
+    if Part.LONG_TERM in parts:
+        texts = [m.workspace_long_term, *(channel.long_term for channel in m.channels)]
+        counts[Part.LONG_TERM] = sum(text is not None for text in texts)
+        channels = [replace(channel, long_term=None) for channel in m.channels]
+        m = replace(m, workspace_long_term=None, workspace_includes=(), channels=channels)
+    if Part.SHORT_TERM in parts:
+        history = sum(len(channel.history) for channel in m.channels)
+        counts[Part.SHORT_TERM] = history + (m.workspace_short_term is not None)
+        channels = [replace(channel, history=()) for channel in m.channels]
+        m = replace(m, workspace_short_term=None, channels=channels)
+    if Part.THREADS in parts:
+        counts[Part.THREADS], m = len(m.threads), replace(m, threads={})
+    if Part.CONVERSATION in parts:
+        counts[Part.CONVERSATION], m = len(m.messages), replace(m, messages=())
+    return m, [LeftOut(part, "", n, AS_ASKED) for part, n in counts.items() if n]
 
 
 def giving_way(material: Material) -> list[Piece]:

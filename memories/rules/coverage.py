@@ -27,6 +27,12 @@ class Waiting:
     reason: Trigger
     look_again_us: int | None = None
 
+    @property
+    def seconds(self) -> tuple[int, int]:
+        """``quiet`` and ``idle``, both in seconds."""
+        unit = 1 if self.in_seconds else MINUTE
+        return self.quiet * unit, self.idle * unit
+
 
 def waiting(due: Due, settings: MemorySettings) -> Waiting | None:
     """The numbers behind an answer of `should_update_short_term_memory`; None: nothing waits."""

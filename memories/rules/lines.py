@@ -139,6 +139,16 @@ def restored(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:
     ]
 
 
+def brought_back(current: Sequence[Line], old: Sequence[Line], text: str) -> list[Line] | None:
+    """The lines of a text of which some stand now and the rest stood in an older version; None when
+    one of them stood in neither."""
+    known = {**_known(old), **_known(current)}
+    texts = split_text(text)
+    if not all(words_of(one) in known for one in texts):
+        return None
+    return restored(current, [replace(known[words_of(one)], text=one) for one in texts])
+
+
 def _known(lines: Iterable[Line]) -> dict[str, Line]:
     """Lines by their words, in their order. Of equal ones the held one, pinned if any of them is."""
     known: dict[str, Line] = {}

@@ -1,8 +1,7 @@
 """What a person types to order a backfill: from when on, and how much it may cost."""
 
 import re
-from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import datetime, timedelta, tzinfo
 
 from memories.rules.money import MICROS
 from memories.rules.slacktime import to_micros
@@ -19,7 +18,7 @@ class Unreadable(ValueError):
     """Neither a moment nor an amount."""
 
 
-def read_since(text: str, now: datetime, zone: ZoneInfo) -> int:
+def read_since(text: str, now: datetime, zone: tzinfo) -> int:
     """``all`` (or nothing) as 0, a number as so many days before ``now``, a date as the beginning
     of that day in ``zone``; in microseconds. Raises Unreadable."""
     text = text.strip()

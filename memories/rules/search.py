@@ -37,6 +37,11 @@ class Term:
     pattern: str
     excluded: bool = False
 
+    @property
+    def is_one_token(self) -> bool:
+        """Whether an index that has it for a text needs no second look at the text."""
+        return len(self.words) + len(self.beginnings) == 1
+
 
 def label(kind: str, key: int | str = "") -> str:
     """A token that says what a text is or where it stands, beside its words."""

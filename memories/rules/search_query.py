@@ -126,6 +126,23 @@ def with_fields(query: Query, fields: Mapping[str, str]) -> Query:
     return replace(query, sort=Sort.BEST) if given.get("sort") == Sort.BEST else query
 
 
+def as_fields(query: Query) -> dict[str, str]:
+    """The same query as the form has it: what `parse` and `with_fields` make it of again. What was
+    not understood is not in it."""
+    has = [f"has:{one}" for one in sorted(query.has)]
+    person = [f'from:"{query.person}"'] if query.person else []
+    given = {
+        "q": " ".join([*query.words, *person, *has]),
+        "in": query.kind or "",
+        "channel": query.channel,
+        "by": query.writer,
+        "from": query.since.isoformat() if query.since else "",
+        "to": query.until.isoformat() if query.until else "",
+        "sort": "" if query.sort is Sort.NEWEST else query.sort,
+    }
+    return {key: value for key, value in given.items() if value}
+
+
 def _narrowed(query: Query, key: str, value: str, typed: str) -> Query:
     """The query with one operator more."""
     lower = value.lower()

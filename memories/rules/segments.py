@@ -20,6 +20,7 @@ class Trigger(StrEnum):
     FIRST = "first"  # the channel has no short-term memory yet
     HISTORY_OFF = "history_off"  # history is disabled: always anew
     BACKFILL = "backfill"  # the rest of a period before the first segment
+    ASKED = "asked"  # a person did not want to wait
     EDITED = "edited"  # a message of the segment was edited or deleted
     WAITING = "waiting"
     NOTHING_NEW = "nothing_new"

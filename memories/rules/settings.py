@@ -48,7 +48,7 @@ KINDS: dict[str, Any] = get_type_hints(MemorySettings)
 KEYS = tuple(field.name for field in fields(MemorySettings))
 _BOOLEANS = {"true": True, "on": True, "yes": True, "1": True}
 _BOOLEANS |= {"false": False, "off": False, "no": False, "0": False}
-_LARGEST = 10_000_000
+LARGEST = 10_000_000
 _FROM_NOUGHT = ("retention_days",)
 
 
@@ -87,10 +87,8 @@ def read_setting(key: str, value: object) -> int | bool | str:
         digits = str(value).strip()
         if isinstance(value, bool) or not (digits.isascii() and digits.isdigit()):
             raise InvalidSetting(f"{key} must be a whole number, not {value!r}.")
-        if not least(key) <= (number := int(digits[:12])) <= _LARGEST:
-            raise InvalidSetting(
-                f"{key} must be between {least(key)} and {_LARGEST}, not {digits}."
-            )
+        if not least(key) <= (number := int(digits[:12])) <= LARGEST:
+            raise InvalidSetting(f"{key} must be between {least(key)} and {LARGEST}, not {digits}.")
         return number
     if not isinstance(value, str) or value not in _zones():
         raise InvalidSetting(f"{key} must be a time zone such as Asia/Tokyo, not {value!r}.")

@@ -15,13 +15,32 @@ def windows(
     due: Due,
     now_us: int,
     settings: MemorySettings,
+    *,
+    asked: bool = False,
 ) -> list[Cut]:
     """Segments of the waiting messages at ``times`` (in order), as ranges of them.
 
     Three kinds: before everything that was cut (a wider backfill), after it, and late ones in
     between, which are read with the next segment that closes, or alone after the idle time. Cut was
     from ``cut_from_us`` to ``frontier_us``, the last message of any segment (None: nothing yet).
+
+    ``asked``: a person does not want to wait; what would stay open is cut as well, as it is now.
     """
+    found = _windows(times, cut_from_us, frontier_us, due, now_us, settings)
+    end = found[-1].end if found else 0
+    if asked and end < len(times):
+        found.append(Cut(end, len(times), Trigger.ASKED, now_us))
+    return found
+
+
+def _windows(
+    times: Sequence[int],
+    cut_from_us: int | None,
+    frontier_us: int | None,
+    due: Due,
+    now_us: int,
+    settings: MemorySettings,
+) -> list[Cut]:
     if not times:
         return []
     if not settings.history_enabled:

@@ -76,6 +76,7 @@ class Export:
         self._source = Folder(path) if path.is_dir() else Zip(path)
         self.junk: Counter[str] = Counter()
         self.broken: list[tuple[str, str]] = []  # files by name, with the reason
+        self.broken_at: dict[str, int] = {}  # and the line, where one is known
         self._listed: dict[str, tuple[str, set[str]]] = {}
         try:
             self._look_over(path.name)
@@ -170,6 +171,7 @@ class Export:
                 yield one
         except Unreadable as error:
             self.broken.append((member.name, str(error)))
+            self.broken_at[member.name] = error.line
 
     def _note(self, raw: object, kind: str) -> None:
         """Remember whose the folders are. Of two lists with one channel the later decides."""

@@ -28,12 +28,23 @@ class Readable(Protocol):
 
 
 class Unreadable(Exception):
-    """A file that is no JSON list, or stops being one; the text says how."""
+    """A file that is no JSON list, or stops being one; the text says how. ``line`` is where what
+    breaks begins, 0 where nobody can say."""
+
+    line = 0
 
 
 def objects(file: Readable) -> Iterator[object]:
     """Yield what the list holds. What was read before a break has been yielded already."""
     text = _Window(file)
+    try:
+        yield from _list(text)
+    except Unreadable as error:
+        error.line = text.line
+        raise
+
+
+def _list(text: "_Window") -> Iterator[object]:
     if text.peek() != "[":
         raise Unreadable("not a list" if text.peek() else text.fault or "empty")
     text.position += 1
@@ -61,8 +72,13 @@ class _Window:
         self._json = json.JSONDecoder()
         self._held = ""
         self._ended = False
+        self._lines = 1  # that end before what is held, and the one that begins it
         self.position = 0
         self.fault = ""  # why the end came too early, when the file's end is not the reason
+
+    @property
+    def line(self) -> int:
+        return self._lines + self._held.count("\n", 0, self.position)
 
     def peek(self) -> str:
         """The next character that is not space, "" at the end."""
@@ -148,6 +164,7 @@ class _Window:
                 parts.append(error.object[: error.start].decode())
                 self._ended, self.fault = True, "not UTF-8"
         text = "".join(parts)
+        self._lines = self.line
         self._held = self._held[self.position :] + text
         self.position = 0
         return bool(text)

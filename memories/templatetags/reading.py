@@ -1,23 +1,28 @@
 """What templates say in one word: times, reasons, names, and texts that people or models wrote."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django import template
+from django.template import Context
 from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.formats import date_format
+from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memories.models import Memory, MemoryVersion
+from memories.models import Memory, MemoryVersion, User
 from memories.rules.lines import words_of
 from memories.rules.segments import Trigger
 from memories.rules.slacktime import from_micros
 from memories.rules.tokens import estimate
 from memories.views import paths
+from memories.views.keys import KEYS
 from memories.views.messages import topic_words
 from memories.views.shown import shape_of
 from memories.views.texts import line_text, message_text, text_lang
@@ -39,17 +44,7 @@ def moment(value: datetime | int, style: str = "near") -> SafeString:
     """
     at = timezone.localtime(from_micros(value) if isinstance(value, int) else value)
     absolute = _absolute(at)
-    words = (
-        {
-            "full": absolute,
-            "time": date_format(at, "H:i"),
-            "day": date_format(at, _("l, j M Y")),
-            "date": date_format(at, _("j M Y")),
-            "weekday": _weekday(at) if style == "weekday" else "",
-        }.get(style)
-        or _near(at)
-        or absolute
-    )
+    words = _STYLES[style](at) or absolute
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), absolute, words)
 
 
@@ -97,6 +92,15 @@ def _weekday(at: datetime) -> str:
     return date_format(at, _("l H:i")) if 0 <= days < 7 else _absolute(at)
 
 
+_STYLES: dict[str, Callable[[datetime], str]] = {
+    "near": _near,
+    "full": lambda at: "",
+    "time": lambda at: date_format(at, "H:i"),
+    "day": lambda at: date_format(at, _("l, j M Y")),
+    "date": lambda at: date_format(at, _("j M Y")),
+    "weekday": _weekday,
+}
+
 # Why and by whom
 
 
@@ -106,6 +110,8 @@ def why(version: MemoryVersion) -> str:
     if version.origin == MemoryVersion.Origin.PERSON:
         return _("edited by hand")
     if version.origin == MemoryVersion.Origin.RESTORE:
+        if version.trigger.get("reason") == "undo":
+            return _("took back a change of v%(number)s") % {"number": version.trigger.get("of")}
         old = version.restored_from
         return _("restored from v%(number)s") % {"number": old.number} if old else _("restored")
     return reason_words(version.trigger)
@@ -123,6 +129,7 @@ def reason_words(trigger: dict[str, Any]) -> str:
         Trigger.FIRST: _("%(messages)s: the first look at this channel"),
         Trigger.HISTORY_OFF: _("%(messages)s, history is off"),
         Trigger.BACKFILL: _("%(messages)s from before"),
+        Trigger.ASKED: _("%(messages)s, asked for by hand"),
         Trigger.EDITED: _("a message was edited or deleted"),
         "merge": _("merged from %(texts)s"),
     }.get(trigger.get("reason", ""), "")
@@ -224,10 +231,17 @@ register.simple_tag(message_text)
 register.simple_tag(topic_words)
 
 
+@register.filter
+def in_its_language(text: str) -> SafeString:
+    """Words of people inside a sentence of the page."""
+    return format_html('<span lang="{}">{}</span>', text_lang(text), text)
+
+
 # Drawings
 
 
 @register.simple_tag
+@lru_cache(maxsize=500)  # a page shows some hundreds of a few dozens
 def icon(name: str, label: str = "") -> SafeString:
     """A symbol of icons.svg; without a label it is decoration."""
     hidden = (
@@ -244,6 +258,7 @@ def icon(name: str, label: str = "") -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=50)
 def knot(shape: str) -> SafeString:
     """The knot of a version on the thread: who wrote it, by its shape."""
     return format_html(
@@ -254,3 +269,36 @@ def knot(shape: str) -> SafeString:
 
 
 register.filter(shape_of)
+
+
+# Keys
+
+
+@register.simple_tag(takes_context=True)
+def key(context: Context, name: str) -> SafeString:
+    """The key that a control answers to, for readers who want keys."""
+    assert name in KEYS, name
+    if not _wants_keys(context):
+        return mark_safe("")
+    # "g h" is one key after another, for which ARIA has no words.
+    told = "" if " " in name else format_html(' aria-keyshortcuts="{}"', name)
+    return format_html('data-key="{}"{}', name, told)
+
+
+@register.simple_tag(takes_context=True)
+def steps(context: Context, onwards: str, back: str) -> SafeString:
+    """One of the places between which two keys lead."""
+    assert {onwards, back} <= KEYS.keys(), onwards + back
+    if not _wants_keys(context):
+        return mark_safe("")
+    return format_html('data-steps="{}{}"', onwards, back)
+
+
+@register.simple_tag
+def all_keys() -> list[tuple[str, Promise]]:
+    return list(KEYS.items())
+
+
+def _wants_keys(context: Context) -> bool:
+    user = context["request"].user
+    return isinstance(user, User) and user.shortcuts

@@ -1,7 +1,7 @@
 """Who may open what. Every page starts here, from the signed-in user; the rest answers 404."""
 
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
@@ -19,11 +19,15 @@ from memories.models import (
     Note,
     QuarantinedLine,
     Reader,
+    SlackConnection,
     User,
     Workspace,
 )
 from memories.models.notes import NoteQuerySet
+from memories.rules.health import Signs, ills
 from memories.rules.slacktime import micros
+from memories.rules.waits import Trouble
+from memories.views import health
 from memories.views.marks import NavChannels, followed, nav_channels
 
 
@@ -83,7 +87,10 @@ class Place:
     def channels(self) -> list[Channel]:
         """The channels the reader may read, live ones first, by name."""
         found = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
-        return list(found.order_by("is_archived", "name", "slack_id"))
+        channels = list(found.order_by("is_archived", "name", "slack_id"))
+        for channel in channels:
+            channel.workspace = self.workspace
+        return channels
 
     @cached_property
     def memories(self) -> list[Memory]:
@@ -96,9 +103,41 @@ class Place:
         return sum(memory.news > 0 for memory in self.memories)
 
     @cached_property
+    def trouble(self) -> Trouble | None:
+        """What keeps memories from being made, for the banner: members are told, guests are not."""
+        return health.trouble(self.workspace, self.now, is_told=self.role in Member.READING)
+
+    @cached_property
+    def stopped(self) -> SlackConnection | None:
+        """The connection to Slack that ended, for the banner: members are told, guests are not."""
+        return health.stopped(self.workspace, is_told=self.role in Member.READING)
+
+    @cached_property
+    def signs(self) -> Signs:
+        """How the workspace does, as far as the reader is told."""
+        return health.signs(
+            self.workspace,
+            self.reader,
+            self.channels,
+            self.now,
+            is_told=self.role in Member.READING,
+            has_trouble=self.trouble is not None,
+            is_stopped=self.stopped is not None,
+        )
+
+    @property
+    def is_ill(self) -> bool:
+        """Whether the navigation leads to the jobs with a warning."""
+        return bool(ills(self.signs, self.now))
+
+    @property
+    def now(self) -> datetime:
+        return self.reader.now or timezone.now()
+
+    @cached_property
     def nav(self) -> NavChannels:
         """The channels as the navigation groups them."""
-        return nav_channels(self.channels, self.memories, self.reader.now or timezone.now())
+        return nav_channels(self.channels, self.memories, self.now)
 
     def is_in(self, channel: Channel) -> bool:
         """Whether the reader is a member of it in Slack: an operator's opening is no membership."""
@@ -112,6 +151,12 @@ class Place:
 
 def place_of(request: UserRequest, workspace: Workspace) -> Place:
     return Place(workspace, Reader.of(request.user), request.user.zone)
+
+
+def only_place(request: UserRequest) -> Place | None:
+    """The only workspace of whoever is signed in, for pages that are of none; None: another number."""
+    entered = list(Workspace.objects.entered_by(Reader.of(request.user))[:2])
+    return place_of(request, entered[0]) if len(entered) == 1 else None
 
 
 def open_workspace(request: UserRequest, slug: str) -> Place:
@@ -181,4 +226,9 @@ def must_edit(place: Place) -> None:
 
 def must_administer(place: Place) -> None:
     if not place.can_administer:
+        raise PermissionDenied
+
+
+def must_operate(request: UserRequest) -> None:
+    if not request.user.is_operator:
         raise PermissionDenied

@@ -9,18 +9,23 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from memories.jobs import remember_later
-from memories.models import AnotherBackfill, Backfill
+from memories.models import AnotherBackfill, Backfill, Generation
+from memories.pipeline import operate
 from memories.pipeline.backfill import NeedsPrice, check_cap, progress_of
 from memories.pipeline.estimate import quote_backfill
 from memories.rules.orders import Unreadable, read_cap, read_since
 from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, must_administer, open_workspace
-from memories.views.pages import render_page, render_page_or_part, wants_part
-
-POLLING_ENDS = 286  # htmx asks no more
+from memories.views.pages import (
+    POLLING_ENDS,
+    is_live,
+    render_page,
+    render_page_or_part,
+    wants_part,
+)
 
 
 class OrderForm(forms.Form):
@@ -144,7 +149,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @login_required
 def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """How far it is; the part is asked for again until it is finished. POST ``do``: pause, resume
-    (with a new ``cap``), cancel."""
+    (with a new ``cap``), cancel, retry what was given up."""
     place = open_workspace(request, slug)
     must_administer(place)
     found = Backfill.objects.visible_to(place.reader).filter(workspace=place.workspace)
@@ -153,7 +158,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     if request.method == "POST":
         error = _change(request, backfill)
         if not error:
-            return redirect("backfill-detail", slug, pk)
+            return redirect(request.get_full_path())
     status = 200
     if error:
         status = 422
@@ -165,9 +170,11 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         "quote": backfill.quote.get("total"),
         "is_free": backfill.quote.get("free"),
         "progress": progress_of(backfill, timezone.now()),
+        "trouble": place.trouble,  # for the part too: it says why it stands still
         "is_changed": request.GET.get("state", backfill.state) != backfill.state,
         "asks": request.GET.get("ask") == "cancel" and backfill.is_unfinished,
         "error": error,
+        "live": is_live(request),
     }
     return render_page_or_part(
         request, "backfill/detail.html", "backfill/_progress.html", context, status=status
@@ -181,9 +188,20 @@ def _change(request: UserRequest, backfill: Backfill) -> str:
         toasts.success(request, _("Paused: no more calls begin."))
     elif verb == "cancel" and backfill.cancel(request.user):
         toasts.success(request, _("Cancelled: what is made stays."))
+    elif verb == "retry":
+        _retry(request, backfill)
     elif verb == "resume":
         return _resume(request, backfill)
     return ""  # it came to that by itself: the page says what is
+
+
+def _retry(request: UserRequest, backfill: Backfill) -> None:
+    given_up = backfill.generations.filter(state=Generation.State.DEAD)
+    count = operate.retry(given_up, request.user)
+    if count:
+        remember_later(backfill.workspace_id)
+        words = ngettext("%(n)s job will be tried again.", "%(n)s jobs will be tried again.", count)
+        toasts.success(request, words % {"n": count})
 
 
 def _resume(request: UserRequest, backfill: Backfill) -> str:

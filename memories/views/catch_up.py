@@ -14,13 +14,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Channel, Memory, Message, Seen
+from memories.models import Channel, Message, Seen
 from memories.pipeline.coverage import BY_ITSELF, Coverage, coverage_of, is_late
 from memories.rules.catch_up import PERIODS, SEEN, Since, read_cursor, read_since, write_cursor
+from memories.rules.health import Ill, ills
 from memories.rules.orders import Unreadable
 from memories.views.access import Place, UserRequest, number_or_none, open_workspace
 from memories.views.marks import followed, key_of
-from memories.views.news import Entry, catalogue, entries_of, fill, looks_of
+from memories.views.news import Entry, catalogue, entries_of, fill, looks_of, with_place
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import scope_name
 from memories.views.shown import versions_of
@@ -71,10 +72,11 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     part = "catch_up/_entries.html"
     if cursor is None or not wants_part(request):
         part = "catch_up/_catch_up.html"
-        context["looks"] = [] if cursor else looks_of(found, place, asked.since)
+        context["looks"] = [] if cursor else looks_of(found, place, asked.since, now)
         context["from_us"] = _from(place, asked.since)
         context["is_late"] = is_late(place.workspace, now)
         context["behind"] = _behind(place, now)
+        context["health"] = _health(place, now)
         context["has_messages"] = bool(place.memories) or _has_messages(place)
     status = 422 if asked.error else 200
     return render_page_or_part(request, "catch_up/index.html", part, context, status=status)
@@ -95,7 +97,7 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     get_object_or_404(versions_of(memory, place), number=number)
     seen = Seen.objects.of(request.user, memory)
     now = timezone.now()
-    where = scope_name(_with_place(memory, place))
+    where = scope_name(with_place(memory, place))
     if "undo" in request.POST:
         news = (
             _("%(where)s is unseen again.") % {"where": where}
@@ -135,19 +137,11 @@ def _entry(request: UserRequest, place: Place, pk: int, asked: Asked, news: str)
     return render_page_or_part(request, part, part, context)
 
 
-def _with_place(memory: Memory, place: Place) -> Memory:
-    """The memory with the rows that its name is told from, without asking for them again."""
-    memory.workspace = place.workspace
-    memory.channel = next((one for one in place.channels if one.pk == memory.channel_id), None)
-    return memory
-
-
 def _asked(given: QueryDict, place: Place, now: datetime) -> Asked:
     choice, day = given.get("since", ""), given.get("day", "").strip()
     cursor = given.get("cursor", "") if read_cursor(given.get("cursor", "")) else ""
-    zone = place.workspace.memory_settings.zone
     try:
-        since = read_since(day or "-" if choice == DAY else choice, now, zone)
+        since = read_since(day or "-" if choice == DAY else choice, now, place.zone)
     except Unreadable:
         return Asked(Since(), day or choice, "", _("Choose a day that has begun."))
     return Asked(since, since.choice if "-" in since.choice else "", cursor)
@@ -185,6 +179,13 @@ def _behind(place: Place, now: datetime) -> list[tuple[Channel, Coverage]]:
         return []
     read = ((channel, coverage_of(channel, now)) for channel in place.channels)
     return [(one, how) for one, how in read if one.is_followed and how.code not in BY_ITSELF]
+
+
+def _health(place: Place, now: datetime) -> dict[str, Any]:
+    """Why nothing new may have come of what was read. The rest is said elsewhere on the page."""
+    signs = place.signs
+    found = [ill for ill in ills(signs, now) if ill in (Ill.WORKER, Ill.JOBS)]
+    return {"ills": found, "worker_at": signs.worker_at, "failed": signs.failed_jobs}
 
 
 def _has_messages(place: Place) -> bool:

@@ -10,22 +10,22 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memories.models import Channel, Generation, Memory, MemoryVersion, Message, Note
+from memories.models import Call, Channel, Generation, Memory, Message, Note
 from memories.pipeline import audience, costs
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, open_channel
 from memories.views.activity import activity_of
-from memories.views.coverage import channels_waiting, read_from_slack
+from memories.views.coverage import bar_of, bar_of_reading, channels_waiting, read_from_slack
 from memories.views.messages import first_words
 from memories.views.pages import render_page
 from memories.views.paths import thread_path
-from memories.views.shown import ShownVersion, rail_of, show, versions_of, with_origin
+from memories.views.scopes import texts_of
 
-HISTORY_SHOWN = 10
 THREADS_SHOWN = 12
 NOTES_SHOWN = 10
 JOBS_SHOWN = 5
+BAR_WIDTH = 220
 
 
 @dataclass(frozen=True)
@@ -45,32 +45,29 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
         memory.memory_type: memory
         for memory in Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL)
     }
-    long_term = memories.get(MemoryType.LONG_TERM)
-    short_term = memories.get(MemoryType.SHORT_TERM)
     share, waiting = channels_waiting(place, [channel], to_micros(now))[channel.pk]
-    shown = _shown_by_pk(place, long_term, short_term)
-    history = [one for one in shown.values() if one.version.memory_id == _pk(short_term)]
+    coverage = read_from_slack(place, channel, now)
+    calls = Call.objects.visible_to(place.reader)
     return render_page(
         request,
         "channels/detail.html",
         {
             "place": place,
             "channel": channel,
-            "memory": long_term,
-            "shown": shown.get(_current(long_term)),
-            "short_term": short_term,
-            "short_term_shown": shown.get(_current(short_term)),
-            "history": sorted(history, key=_by_period, reverse=True)[:HISTORY_SHOWN],
-            "history_total": versions_of(short_term, place).count() if short_term else 0,
-            "rail": rail_of(long_term, place),
+            **texts_of(
+                place, memories.get(MemoryType.LONG_TERM), memories.get(MemoryType.SHORT_TERM)
+            ),
             "share": share,
+            "bar": bar_of(share, BAR_WIDTH),
+            "reading": bar_of_reading(coverage, channel, BAR_WIDTH) if coverage else [],
+            "bar_width": BAR_WIDTH,
             "waiting": waiting,
-            "coverage": read_from_slack(place, channel, now),
+            "coverage": coverage,
             "jobs": _jobs(channel),
             "threads": _threads(place, channel),
             "notes": _notes(place, channel),
             "activity": activity_of(place, channel, now),
-            "cost": costs.of_channel(place.reader, channel, now),
+            "cost": costs.this_month(calls.filter(generation__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
             "now": now,
         },
@@ -102,30 +99,6 @@ def may_opt_in(place: Place, channel: Channel) -> bool:
     is_closed = channel.kind == Channel.Kind.PRIVATE
     is_narrow = is_closed or (channel.is_public and channel.is_shared)
     return is_narrow and place.can_administer and place.is_in(channel)
-
-
-def _shown_by_pk(
-    place: Place, long_term: Memory | None, short_term: Memory | None
-) -> dict[int, ShownVersion]:
-    """Both current texts and the short-term history, with all their lines in one go."""
-    wanted = {_current(long_term), _current(short_term)}
-    if short_term is not None:
-        newest = versions_of(short_term, place).in_order().reverse()
-        wanted |= set(newest.values_list("pk", flat=True)[:HISTORY_SHOWN])
-    versions = with_origin(MemoryVersion.objects.filter(pk__in=wanted - {0}))
-    return {one.version.pk: one for one in show(versions, place)}
-
-
-def _by_period(one: ShownVersion) -> tuple[int, int]:
-    return (one.version.until_us, one.version.number)
-
-
-def _pk(memory: Memory | None) -> int:
-    return memory.pk if memory else 0
-
-
-def _current(memory: Memory | None) -> int:
-    return (memory.current_id or 0) if memory else 0
 
 
 def _threads(place: Place, channel: Channel) -> list[Thread]:

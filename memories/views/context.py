@@ -2,6 +2,7 @@
 each look has an address of its own."""
 
 import math
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,15 +15,18 @@ from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.formats import number_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from memories.models import MemoryVersion
+from memories.models import MemoryVersion, Reader
 from memories.pipeline.context import build_context
 from memories.pipeline.operate import endpoint_in_use
 from memories.rules.context import (
+    AS_ASKED,
+    LEAVABLE,
     Context,
     LeftOut,
     NoSuchChannel,
@@ -38,8 +42,10 @@ from memories.views.paths import messages_path, thread_path
 
 BAR_WIDTH = 640
 MOST_TOKENS = 10_000_000
+BOT = "bot"  # a reader of public channels only
 
-_NAMES: dict[Part, str | Promise] = {
+_NAMES: dict[str, str | Promise] = {
+    Part.PERSONA: gettext_lazy("Persona"),
     Part.NOTES: gettext_lazy("Notes"),
     Part.ZONE: gettext_lazy("Time zone"),
     Part.LONG_TERM: gettext_lazy("Long-term memory"),
@@ -82,7 +88,18 @@ class PreviewForm(forms.Form):
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
         help_text=gettext_lazy("The conversation up to then; memories as they are now."),
     )
+    persona = forms.CharField(
+        label=gettext_lazy("Persona"),
+        required=False,
+        max_length=2000,
+        help_text=gettext_lazy("Who the bot is: it stands first."),
+    )
     notes = forms.BooleanField(label=gettext_lazy("With notes"), required=False)
+    without = forms.MultipleChoiceField(
+        choices=[(part, part) for part in LEAVABLE],
+        required=False,
+        widget=forms.MultipleHiddenInput,
+    )
 
     def __init__(self, data: QueryDict, *, place: Place) -> None:
         super().__init__(data)
@@ -95,6 +112,11 @@ class PreviewForm(forms.Form):
         ]
         if place.workspace.memory_settings.notes_inject != "manual":
             del self.fields["notes"]
+        if place.reads_workspace:  # guests do not read all that is public
+            choices = [("", _("you")), (BOT, _("a bot: public channels only"))]
+            self.fields["as"] = forms.ChoiceField(
+                label=_("Who reads"), required=False, choices=choices
+            )
 
     def clean_channel(self) -> str:
         """Its id. One that is hidden is as unknown as one that is not there."""
@@ -106,7 +128,7 @@ class PreviewForm(forms.Form):
             raise forms.ValidationError(_("There is no such channel.")) from error
 
     def clean_at(self) -> datetime | None:
-        """In the workspace's zone where none is said, as the text itself."""
+        """In the reader's zone where none is said, as times are told."""
         given = self.cleaned_data["at"]
         if not given:
             return None
@@ -116,8 +138,9 @@ class PreviewForm(forms.Form):
             found = None
         if found is None:
             raise forms.ValidationError(_("That is no moment."))
-        zone = self.place.workspace.memory_settings.zone
-        return found if timezone.is_aware(found) else timezone.make_aware(found, zone)
+        if timezone.is_aware(found):
+            return found
+        return timezone.make_aware(found, self.place.zone)
 
     def build(self) -> Context | None:
         """Of what is valid; None, with the reason on the form, when it cannot be."""
@@ -127,11 +150,13 @@ class PreviewForm(forms.Form):
         try:
             return build_context(
                 self.place.workspace,
-                self.place.reader,
+                Reader.public(self.place.reader.now) if self.is_bot else self.place.reader,
                 channel=given["channel"] or None,
                 thread_ts=given["thread"] or None,
                 budget=given["budget"],
+                persona=given["persona"],
                 with_notes=given.get("notes", False),
+                without=[Part(one) for one in given["without"]],
                 now=given["at"] or timezone.now(),
             )
         except NoThread:
@@ -139,7 +164,26 @@ class PreviewForm(forms.Form):
                 "thread",
                 _("That is no ts.") if given["channel"] else _("Choose the channel it is in, too."),
             )
+        except NoSuchChannel:
+            self.add_error("channel", _("A bot reads public channels only."))
         return None
+
+    @property
+    def is_bot(self) -> bool:
+        return self.cleaned_data.get("as") == BOT
+
+    def command(self, username: str) -> str:
+        """The same request, as it is typed on the server."""
+        given = self.cleaned_data
+        words = ["manage.py", "context", "--workspace", self.place.workspace.slug]
+        words += [] if self.is_bot else ["--as", username]
+        for name in ("channel", "thread", "budget", "persona"):
+            words += [f"--{name}", str(given[name])] if given[name] else []
+        words += ["--notes"] if given.get("notes") else []
+        words += ["--at", given["at"].isoformat()] if given["at"] else []
+        for part in given["without"]:
+            words += ["--without", part]
+        return shlex.join(words)
 
 
 @dataclass(frozen=True)
@@ -153,7 +197,8 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Section:
-    """A row of the legend, and its stretch of the bar."""
+    """A row of the legend, and its stretch of the bar; ``leave`` is the address without it, "" for
+    what cannot be left out."""
 
     part: str
     name: str | Promise
@@ -162,6 +207,18 @@ class Section:
     percent: float
     x: float
     width: float
+    leave: str = ""
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is not in it, how much of it, and why; ``back`` is the address that has it again."""
+
+    kind: str | Promise
+    name: str
+    count: int
+    why: str
+    back: str = ""
 
 
 @login_required
@@ -177,7 +234,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "query": request.GET.urlencode(),
     }
     if built is not None:
-        context |= _shown(place, form, built)
+        context |= _shown(request, place, form, built)
     status = 422 if built is None else 200
     return render_page_or_part(
         request, "context/index.html", "context/_preview.html", context, status=status
@@ -198,13 +255,14 @@ def download(request: UserRequest, slug: str) -> HttpResponse:
     return response
 
 
-def _shown(place: Place, form: PreviewForm, built: Context) -> dict[str, Any]:
+def _shown(request: UserRequest, place: Place, form: PreviewForm, built: Context) -> dict[str, Any]:
     tokens = sizes(built.blocks)
     budget = form.cleaned_data["budget"]
     reserve = _reserve(built.tokens)
     whole = max(budget or 0, built.tokens + reserve, 1)
     paths = _paths(place, form.cleaned_data["channel"], built)
-    sections = _sections(built.blocks, tokens, built.tokens, whole)
+    leave = {part: _address(request, add=part) for part in LEAVABLE}
+    sections = _sections(built.blocks, tokens, built.tokens, whole, leave)
     used = sum(section.width for section in sections)
     return {
         "stretches": [
@@ -219,11 +277,38 @@ def _shown(place: Place, form: PreviewForm, built: Context) -> dict[str, Any]:
         "free": max(0, budget - built.tokens - reserve) if budget else None,
         "is_over": bool(budget and built.tokens > budget),
         "bar_width": BAR_WIDTH,
-        "left_out": [
-            (_KINDS[one.what], _place_name(place, one), one.count) for one in built.left_out
-        ],
-        "withheld": _withheld(place),
+        "left_out": _left(request, place, form, built),
+        "history_limit": history_limit(place.workspace.memory_settings),
+        "is_bare": all(block.part is Part.PERSONA for block in built.blocks),
+        "where": place.channels_by_id.get(form.cleaned_data["channel"]) or place.workspace,
+        "command": form.command(request.user.get_username()),
+        "withheld": 0 if form.is_bot else _withheld(place),
     }
+
+
+def _left(request: UserRequest, place: Place, form: PreviewForm, built: Context) -> list[Left]:
+    """First what was not wanted, also where there is nothing of it; then what had no room."""
+    unwanted = {one.what: one.count for one in built.left_out if one.reason == AS_ASKED}
+    asked = [
+        Left(_NAMES[part], "", unwanted.get(part, 0), "", _address(request, take=part))
+        for part in form.cleaned_data["without"]
+    ]
+    budget = form.cleaned_data["budget"]
+    limit = number_format(budget or 0, force_grouping=True)
+    why = _("over the budget of %(n)s tokens") % {"n": limit}
+    return asked + [
+        Left(_KINDS[one.what], _place_name(place, one), one.count, why)
+        for one in built.left_out
+        if one.reason != AS_ASKED
+    ]
+
+
+def _address(request: UserRequest, *, add: str = "", take: str = "") -> str:
+    """The same request with one section more, or less, to be left out."""
+    given = request.GET.copy()
+    others = [one for one in given.getlist("without") if one not in (add, take)]
+    given.setlist("without", [*others, *([add] if add else [])])
+    return f"{request.path}?{given.urlencode()}"
 
 
 def _reserve(tokens: int) -> int:
@@ -238,7 +323,7 @@ def _width(tokens: int, whole: int) -> float:
 
 
 def _sections(
-    blocks: tuple[Block, ...], tokens: list[int], total: int, whole: int
+    blocks: tuple[Block, ...], tokens: list[int], total: int, whole: int, leave: dict[Part, str]
 ) -> list[Section]:
     """Sums by section, in the order of the text."""
     by_part: dict[Part, tuple[int, int]] = {}
@@ -249,7 +334,11 @@ def _sections(
     for part, (items, size) in by_part.items():
         width = _width(size, whole)
         percent = 100 * size / max(total, 1)
-        found.append(Section(part, _NAMES[part], items, size, percent, round(x, 1), width))
+        found.append(
+            Section(
+                part, _NAMES[part], items, size, percent, round(x, 1), width, leave.get(part, "")
+            )
+        )
         x += width
     return found
 

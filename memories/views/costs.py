@@ -1,10 +1,10 @@
 """What models cost this month, and the last thirty days: of the calls whose texts the reader may
 read; an operator is told of all."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from datetime import UTC, date, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
@@ -27,8 +27,6 @@ from memories.pipeline.costs import (
 )
 from memories.views.access import Place, UserRequest, open_workspace
 from memories.views.pages import render_page
-
-Key = TypeVar("Key")
 
 DAYS = 30
 SERIES = 6  # colours; what is over them is one series
@@ -84,7 +82,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "caps": _caps(place, calls),
         "models": models,
         "bars": _bars(days, {row.model: row.series for row in models}, first),
-        "days": _by_day(days),
+        "days": _by_day(days, models),
         "top": [(_channel(place, row), row) for row in month[:TOP_CHANNELS]],
         "private": PRIVATE,
         "width": WIDTH,
@@ -112,29 +110,34 @@ def _caps(place: Place, calls: CallQuerySet) -> list[ShownCap]:
 
 def _models(days: dict[tuple[date, str], Sums]) -> list[ModelRow]:
     """By tokens, most first."""
-    sums = _summed((model, one) for (_day, model), one in days.items())
+    sums: dict[str, Sums] = {}
+    for (_day, model), one in days.items():
+        sums[model] = sums.get(model, Sums()) + one
     ordered = sorted(sums.items(), key=lambda item: (-item[1].tokens, item[0]))
     return [ModelRow(min(n, SERIES), model, one) for n, (model, one) in enumerate(ordered, 1)]
 
 
-def _by_day(days: dict[tuple[date, str], Sums]) -> list[tuple[date, Sums]]:
-    """The newest first; days without a call are left out."""
-    return sorted(_summed((day, one) for (day, _model), one in days.items()).items(), reverse=True)
-
-
-def _summed(pairs: Iterable[tuple[Key, Sums]]) -> dict[Key, Sums]:
-    sums: dict[Key, Sums] = {}
-    for key, one in pairs:
-        sums[key] = sums.get(key, Sums()) + one
-    return sums
+def _by_day(
+    days: dict[tuple[date, str], Sums], models: list[ModelRow]
+) -> list[tuple[date, ModelRow]]:
+    """A row a day and model, the newest day first; days without a call are left out."""
+    return [
+        (day, replace(row, sums=days[day, row.model]))
+        for day in sorted({day for day, _model in days}, reverse=True)
+        for row in models
+        if (day, row.model) in days
+    ]
 
 
 def _bars(days: dict[tuple[date, str], Sums], series: dict[str, int], first: date) -> list[Bar]:
     """Each day's models upon each other, the tallest day as high as the picture."""
-    most = max((one.tokens for _day, one in _by_day(days)), default=0)
+    heights: Counter[date] = Counter()
+    for (day, _model), one in days.items():
+        heights[day] += one.tokens
+    most = max(heights.values(), default=0)
     if not most:
         return []
-    bars, filled = [], dict.fromkeys((day for day, _model in days), 0.0)
+    bars, filled = [], dict.fromkeys(heights, 0.0)
     for (day, model), one in sorted(days.items(), key=lambda it: (it[0][0], series[it[0][1]])):
         height = HEIGHT * one.tokens / most
         filled[day] += height

@@ -10,7 +10,35 @@ from memories.pipeline.coverage import Coverage, coverage_of
 from memories.rules.coverage import Share, Waiting, waiting
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.segments import should_update_short_term_memory
+from memories.rules.slacktime import to_micros
 from memories.views.access import Place
+
+Bar = list[tuple[str, int, int]]  # (what, x, width) of each part
+
+
+def bar_of(share: Share, width: int) -> Bar:
+    remembered, waiting, skipped = share.widths(width)
+    return [
+        ("remembered", 0, remembered),
+        ("waiting", remembered, waiting),
+        ("skipped", remembered + waiting, skipped),
+    ]
+
+
+def bar_of_reading(coverage: Coverage, channel: Channel, width: int) -> Bar:
+    """The time from the start mark to the newest message that was read, and the gaps in it."""
+    if channel.start_us is None:
+        return []
+    if coverage.end is None:
+        return [("waiting", 0, width)]
+    start, end = channel.start_us, to_micros(coverage.end)
+
+    def x_of(moment: datetime | None) -> int:
+        us = to_micros(moment) if moment else start
+        return min(width, max(0, width * (us - start) // max(1, end - start)))
+
+    edges = ((min(x_of(gap.begin), width - 2), x_of(gap.end)) for gap in coverage.gaps)
+    return [("remembered", 0, width), *(("waiting", x, max(2, to - x)) for x, to in edges)]
 
 
 def read_from_slack(place: Place, channel: Channel, now: datetime) -> Coverage | None:

@@ -1,7 +1,7 @@
 """What a search found, as a page shows it: where it stands, when, who, and a few words of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -15,7 +15,7 @@ from memories.models.names import Names
 from memories.pipeline.finding import COUNTED, Found, Group
 from memories.rules.invisible import clean
 from memories.rules.markup import plain
-from memories.rules.search_query import Kind, Query, Sort
+from memories.rules.search_query import Kind, Query, Sort, as_fields
 from memories.rules.search_snippet import Piece, snippet
 from memories.views import paths
 from memories.views.access import Place
@@ -69,38 +69,61 @@ def count_words(count: int) -> str:
     return f"{COUNTED:,}+" if count > COUNTED else f"{count:,}"
 
 
-def filters_of(query: Query, place: Place) -> list[str]:
-    """The filters in force, as words."""
+@dataclass(frozen=True)
+class Filter:
+    """A filter in force, as words, and the query without it."""
+
+    words: str
+    rest: Query
+
+
+def filters_of(query: Query, place: Place) -> list[Filter]:
     known = place.channels_by_id.get(query.channel)
-    kinds = [_("only %(kind)s") % {"kind": _title(query.kind)}] if query.kind else []
-    name = known.name if known else query.channel
-    channel = [_("in #%(name)s") % {"name": name}] if name else []
-    who = [_("by %(name)s") % {"name": query.person}] if query.person else []
     writers = {
         "model": _("written by the model"),
         "person": _("written by a person"),
         "restore": _("restored"),
     }
-    days = [
-        words % {"day": day.isoformat()}
-        for words, day in ((_("from %(day)s"), query.since), (_("until %(day)s"), query.until))
-        if day
-    ]
     has = {
         "link": _("with a link"),
         "file": _("with a file"),
         "code": _("with code"),
         "thread": _("with replies"),
     }
-    written = [writers[query.writer]] if query.writer else []
-    return [*kinds, *channel, *who, *written, *days, *(has[one] for one in sorted(query.has))]
+    found: list[Filter] = []
+    if query.kind:
+        words = _("only %(kind)s") % {"kind": _title(query.kind)}
+        found.append(Filter(words, replace(query, kind=None)))
+    if query.channel:
+        words = _("in #%(name)s") % {"name": known.name if known else query.channel}
+        found.append(Filter(words, replace(query, channel="")))
+    if query.person:
+        words = _("by %(name)s") % {"name": query.person}
+        found.append(Filter(words, replace(query, person="")))
+    if query.writer:
+        found.append(Filter(writers[query.writer], replace(query, writer="")))
+    if query.since:
+        words = _("from %(day)s") % {"day": query.since.isoformat()}
+        found.append(Filter(words, replace(query, since=None)))
+    if query.until:
+        words = _("until %(day)s") % {"day": query.until.isoformat()}
+        found.append(Filter(words, replace(query, until=None)))
+    for one in sorted(query.has):
+        found.append(Filter(has[one], replace(query, has=query.has - {one})))
+    return found
 
 
-def without_filters(query: Query, path: str) -> list[tuple[str, str]]:
-    """One step to more hits: (words, address) of the same words anywhere, else of each by itself."""
+def wider(query: Query, filters: Sequence[Filter], path: str) -> list[tuple[str, str]]:
+    """Single steps to more hits, as (words, address): without one of the filters, without all of
+    them; where there are none, each word by itself."""
     words = [word for word in query.words if not word.startswith("-")]
-    if query.is_narrowed and words:
-        return [(_("Search everywhere"), f"{path}?{urlencode({'q': ' '.join(words)})}")]
+    if filters:
+        steps = [(_("Not %(filter)s") % {"filter": one.words}, one.rest) for one in filters]
+        found = [(said, f"{path}?{urlencode(as_fields(rest))}") for said, rest in steps]
+        everywhere = (_("Search everywhere"), f"{path}?{urlencode({'q': ' '.join(words)})}")
+        if len(filters) == 1:
+            return [everywhere] if words else []
+        return [everywhere, *found] if words else found
     if len(words) < 2 and words == list(query.words):
         return []
     return [
@@ -158,7 +181,7 @@ def _version(row: MemoryVersion, query: Query) -> Hit:
         paths.card_path(memory) if is_current else reverse("versions-detail", args=[row.pk]),
         f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
         row.created_at,
-        name_of(row.author) if row.is_persons else "",
+        _writer(row),
         snippet(clean(row.content), query.terms),
         row.content,
         is_private=memory.channel is not None and not memory.channel.is_public,
@@ -167,12 +190,22 @@ def _version(row: MemoryVersion, query: Query) -> Hit:
     )
 
 
+def _writer(version: MemoryVersion) -> str:
+    """Who wrote it, in the words that stand at a version."""
+    name = name_of(version.author)
+    shape = shape_of(version)
+    if shape == "person":
+        return name or _("A person")
+    if shape == "restore":
+        return _("Restored by %(name)s") % {"name": name} if name else _("Restored")
+    return _("Provisional") if shape == "provisional" else _("model")
+
+
 def _note(row: Note, query: Query, place: Place) -> Hit:
-    path = reverse("notes-index", args=[place.workspace.slug])
     tags = f" ({', '.join(row.tags)})" if row.tags else ""
     text = row.content if row.content.startswith(row.title[:20]) else f"{row.title}: {row.content}"
     return Hit(
-        f"{path}?{urlencode({'q': row.title})}#note-{row.pk}",
+        reverse("notes-detail", args=[place.workspace.slug, row.pk]),
         str(row.channel) if row.channel else _("whole workspace"),
         row.created_at,
         name_of(row.author),

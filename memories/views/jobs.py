@@ -2,10 +2,9 @@
 its steps; and a person's word on it."""
 
 import hashlib
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count
@@ -13,18 +12,17 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.cache import patch_vary_headers
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from memories.jobs import remember_later
-from memories.models import Backfill, Channel, Generation, Heartbeat, Member, MemoryVersion
+from memories.models import Backfill, Channel, Generation, Member, MemoryVersion
 from memories.models.turns import GenerationQuerySet
 from memories.pipeline import operate
 from memories.pipeline.backfill import progress_of
 from memories.pipeline.coverage import Coverage
-from memories.rules.health import Signs, ills
+from memories.rules.health import ills
 from memories.rules.slacktime import ts_from_micros
 from memories.views import runs
 from memories.views.access import (
@@ -34,13 +32,13 @@ from memories.views.access import (
     number_or_none,
     open_workspace,
 )
-from memories.views.backfill import POLLING_ENDS
 from memories.views.coverage import read_from_slack
+from memories.views.health import EVERYDAY
 from memories.views.pages import (
+    POLLING_ENDS,
+    is_live,
     next_of,
     render_page_or_part,
-    stopped_for,
-    trouble_for,
     wants_part,
 )
 from memories.views.paths import messages_path
@@ -51,9 +49,6 @@ OPEN_SHOWN = 20
 RECENT_SHOWN = 25
 INPUTS_SHOWN = 50
 WHILE_ACTIVE, WHILE_IDLE = 3, 60  # seconds between two looks
-
-# Why a channel is not read further, where that is nobody's fault and goes on by itself, or is meant.
-EVERYDAY = {"", "walking", "threads", "new", "ratelimited", "not_followed", "forgotten", "late"}
 
 ChannelRow = tuple[Channel, Coverage]
 
@@ -70,8 +65,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         acted, news = _act(request, place, rows)
         if not wants_part(request):
             toasts.success(request, news)
-            return redirect("jobs-index", slug)
-    context = _overview(request, place, rows) | {"acted": acted, "news": news}
+            return redirect(request.get_full_path())
+    context = _overview(request, place, rows) | {"news": news}
+    context["focus"] = _focus(context, acted) if news else ""
     if not news and _is_known(request, context["mark"]):
         return _nothing_new()
     return render_page_or_part(request, "jobs/index.html", "jobs/_jobs.html", context)
@@ -87,14 +83,21 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     if request.method == "POST":
         must_administer(place)
         toasts.success(request, _change(request, place, request.POST.get("do", ""), [generation]))
-        return redirect("jobs-detail", slug, pk)
+        return redirect(request.get_full_path())
     now = timezone.now()
-    [run] = runs.runs([generation], now, _closed(now))
+    [run] = runs.runs([generation], now, runs.closed_at(now))
     mark = _digest(now, run.mark)
     if not run.is_over and _is_known(request, mark):
         return _nothing_new()
     status = POLLING_ENDS if wants_part(request) and run.is_over else 200
-    context = {"place": place, "run": run, "mark": mark, "now": now, **_steps(place, run)}
+    context = {
+        "place": place,
+        "run": run,
+        "mark": mark,
+        "now": now,
+        "live": is_live(request),
+        **_steps(place, run),
+    }
     return render_page_or_part(
         request, "jobs/detail.html", "jobs/_run.html", context, status=status
     )
@@ -146,7 +149,7 @@ def _change(request: UserRequest, place: Place, verb: str, found: list[Generatio
 
 def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> dict[str, Any]:
     now = timezone.now()
-    closed = _closed(now)
+    closed = runs.closed_at(now)
     before = number_or_none(request.GET.get("before", ""))
     counts = _counts(rows)
     failed = runs.runs(runs.failed(rows)[:FAILED_SHOWN], now, closed)
@@ -154,7 +157,7 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
     recent = runs.runs(runs.over(rows, before)[: RECENT_SHOWN + 1], now, closed)
     channels = _channels(place, now)
     failing = [row for row in channels if row[1].code not in EVERYDAY]
-    health = _health(place, counts.get(Generation.State.DEAD, 0), len(failing), now)
+    health = _health(place, now)
     shown = [*failed, *open_ones, *recent]
     told = [(c.pk, c.walked_at, c.sync_not_before, coverage.code) for c, coverage in channels]
     backfill = _backfill(place, now)
@@ -165,6 +168,7 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
         "now": now,
         "health": health,
         "failed": failed,
+        "failed_total": counts.get(Generation.State.DEAD, 0),
         "failed_more": counts.get(Generation.State.DEAD, 0) - len(failed),
         "failing": failing,
         "open": open_ones,
@@ -175,10 +179,26 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
         "channels": channels,
         "backfill": backfill,
         "is_empty": not shown,
+        "live": is_live(request),
+        "here": _here(request, place),
         "mark": mark,
         "seconds": WHILE_ACTIVE if is_active else WHILE_IDLE,
         "reads_costs": place.role in Member.READING,
     }
+
+
+def _here(request: UserRequest, place: Place) -> str:
+    """Where a word on a job is sent; a page that does not refresh stays one."""
+    path = reverse("jobs-index", args=[place.workspace.slug])
+    return path if is_live(request) else f"{path}?live=off"
+
+
+def _focus(context: dict[str, Any], acted: int) -> str:
+    """After a person's word: at its job where that is shown, else above what goes on now."""
+    shown = [*context["failed"], *context["open"], *context["recent"]]
+    if acted in [run.pk for run in shown]:
+        return f"run-{acted}"
+    return "open" if context["open"] or context["backfill"] else "recent"
 
 
 def _counts(rows: GenerationQuerySet) -> dict[str, int]:
@@ -188,41 +208,23 @@ def _counts(rows: GenerationQuerySet) -> dict[str, int]:
     return {row["state"]: row["n"] for row in found}
 
 
-def _closed(now: datetime) -> runs.Closed:
-    endpoint = operate.endpoint_in_use().first()
-    refusal = endpoint.breaker.refusal(now) if endpoint else None
-    return runs.Closed(refusal is not None, refusal[1] if refusal else None)
-
-
 def _channels(place: Place, now: datetime) -> list[ChannelRow]:
     """Those that are read from Slack, or should be."""
     found = ((channel, read_from_slack(place, channel, now)) for channel in place.channels)
     return [(c, coverage) for c, coverage in found if coverage and coverage.code != "not_followed"]
 
 
-def _health(place: Place, failed: int, failing: int, now: datetime) -> dict[str, Any]:
-    """For the first sentence. The worker and the model are for members to know of, not for guests."""
-    workspace = place.workspace
-    is_told = place.role in Member.READING
-    signs = Signs(
-        worker_at=Heartbeat.objects.last_beat() if is_told else now,
-        worker_lasts=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
-        is_connected=workspace.connected_at is not None,
-        synced_at=workspace.synced_at,
-        is_stopped=stopped_for(place) is not None,
-        has_trouble=trouble_for(place) is not None,
-        failing_channels=failing,
-        failed_jobs=failed,
-    )
-    again_at = workspace.sync_again_at
+def _health(place: Place, now: datetime) -> dict[str, Any]:
+    """For the first sentence."""
+    signs, again_at = place.signs, place.workspace.sync_again_at
     return {
         "ills": [str(ill) for ill in ills(signs, now)],
         "is_connected": signs.is_connected,
-        "synced_at": workspace.synced_at,
+        "synced_at": signs.synced_at,
         "next_at": again_at if again_at and again_at > now else None,
-        "worker_at": signs.worker_at if is_told else None,
-        "failing": failing,
-        "failed": failed,
+        "worker_at": signs.worker_at if place.role in Member.READING else None,
+        "failing": signs.failing_channels,
+        "failed": signs.failed_jobs,
     }
 
 
@@ -279,6 +281,4 @@ def _is_known(request: UserRequest, mark: str) -> bool:
 
 def _nothing_new() -> HttpResponse:
     """What is on the screen stays as it is, with its focus."""
-    response = HttpResponse(status=204)
-    patch_vary_headers(response, ["HX-Request"])
-    return response
+    return HttpResponse(status=204)

@@ -8,6 +8,7 @@ from memories.models import Channel, Memory, Reader, Workspace
 from memories.rules.catch_up import is_quiet
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
+from memories.views.paths import channel_path
 
 TEXTS = ("content", "trigger", "put_back", "kept")
 
@@ -18,6 +19,10 @@ class NavChannel:
 
     channel: Channel
     new: int
+
+    @property
+    def path(self) -> str:
+        return channel_path(self.channel.workspace.slug, self.channel.slack_id)
 
 
 @dataclass

@@ -6,19 +6,22 @@ from typing import Any
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Memory, MemoryVersion, StaleBase, Unchanged
+from memories.models import Memory, MemoryVersion, StaleBase, Unchanged, UnsavedText
 from memories.rules import compare
 from memories.rules.lines import split_text
 from memories.rules.memory import MemoryType
 from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
-from memories.views.pages import render_page, render_page_or_part, wants_part
+from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
-from memories.views.shown import card_of, show_one, versions_of, with_origin
+from memories.views.shown import as_listed, card_of, show_one, versions_of, with_origin
 
 LONGEST_TEXT = 20_000  # characters; memories have a few hundred words
 VERSIONS_AT_ONCE = 50
@@ -37,50 +40,107 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
     """Write a new version over the one that was on screen when the editor opened.
 
     422 with the reason when it cannot be saved; 409 when there is a newer version by now: both
-    texts stay, paragraph by paragraph, and are saved again on the newer one.
+    texts stay, paragraph by paragraph, and are saved again on the newer one. What was typed before
+    and not saved is offered; ``?draft=take`` goes on with it.
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
     if request.method != "POST":
-        text = memory.current.content if memory.current else ""
-        return _editor(request, place, memory, text=text, based_on=_now(memory))
-    text = _clean(request.POST.get("text", ""))
-    based_on = Base(
-        _number(request.POST.get("based_on", "")), _number(request.POST.get("revision", ""))
-    )
+        return _opened(request, place, memory)
+    text, based_on = _typed(request)
     if request.POST.get("do") == "choose":
         return _chosen(request, place, memory)
     error = _fault(text)
     if error:
+        _keep(place, memory, text, based_on)
         return _editor(
             request, place, memory, text=text, based_on=based_on, error=error, status=422
         )
     try:
-        version = memory.revise(
-            text, by=request.user, based_on=based_on.number, revision=based_on.revision
-        )
+        version = _write(request, memory, text, based_on)
     except Unchanged:
         error = _("Nothing is different from version %(number)s.") % {"number": based_on.number}
         return _editor(
             request, place, memory, text=text, based_on=based_on, error=error, status=422
         )
     except StaleBase:
+        _keep(place, memory, text, based_on)
         memory.refresh_from_db()
         return _conflict(request, place, memory, yours=text, seen=based_on.number)
+    UnsavedText.objects.drop(place.reader, memory)
     return _saved(request, place, memory, version)
+
+
+@login_required
+@require_POST
+def preview(request: UserRequest, pk: int) -> HttpResponse:
+    """What the typed text changes in the version that the edit began from. No version is made; the
+    text is kept as a draft."""
+    place, memory = open_memory(request, pk)
+    must_edit(place)
+    text, based_on = _typed(request)
+    _keep(place, memory, text, based_on)
+    base = versions_of(memory, place).filter(number=based_on.number).first()
+    rows = compare.compare(base.content if base else "", text)
+    seen = {"rows": rows, "changes": compare.changes(rows), **compare.tally(rows)}
+    if wants_part(request):
+        page = "memories/_preview.html"
+        return render_page_or_part(request, page, page, {"place": place, "preview": seen})
+    return _editor(request, place, memory, text=text, based_on=based_on, preview=seen)
+
+
+@login_required
+@require_POST
+def draft(request: UserRequest, pk: int) -> HttpResponse:
+    """Keep the typed text for a day, for whoever typed it; ``do=discard`` drops it."""
+    place, memory = open_memory(request, pk)
+    must_edit(place)
+    if request.POST.get("do") == "discard":
+        UnsavedText.objects.drop(place.reader, memory)
+        return (
+            _opened(request, place, memory)
+            if wants_part(request)
+            else redirect("memories-edit", pk)
+        )
+    kept = _keep(place, memory, *_typed(request))
+    if not wants_part(request):
+        return redirect(f"{reverse('memories-edit', args=[pk])}?draft=take")
+    page = "memories/_kept.html"
+    return render_page_or_part(request, page, page, {"place": place, "kept": kept})
 
 
 @login_required
 @require_safe
 def versions(request: UserRequest, pk: int) -> HttpResponse:
+    """As a part: in the place of the newest ones, beside the memory."""
     place, memory = open_memory(request, pk)
     versions = versions_of(memory, place).newest_first()
-    found = Paginator(with_origin(versions), VERSIONS_AT_ONCE)
+    found = Paginator(as_listed(versions), VERSIONS_AT_ONCE)
     page = found.get_page(request.GET.get("page"))
-    return render_page(
-        request,
-        "memories/versions.html",
-        {"place": place, "memory": memory, "page": page, "rail": page.object_list},
+    context = {"place": place, "memory": memory, "page": page, "rail": page.object_list}
+    return render_page_or_part(request, "memories/versions.html", "memories/_rail.html", context)
+
+
+def _opened(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
+    """The editor over the current text, or over the draft that was taken up."""
+    text = memory.current.content if memory.current else ""
+    found = UnsavedText.objects.of(place.reader, memory, timezone.now())
+    if found is None or found.text == text:
+        return _editor(request, place, memory, text=text, based_on=_now(memory))
+    if request.GET.get("draft") == "take":
+        based_on = Base(found.based_on, found.revision)
+        return _editor(request, place, memory, text=found.text, based_on=based_on)
+    return _editor(request, place, memory, text=text, based_on=_now(memory), draft=found)
+
+
+def _keep(place: Place, memory: Memory, text: str, based_on: Base) -> UnsavedText | None:
+    return UnsavedText.objects.keep(
+        place.reader,
+        memory,
+        text,
+        based_on=based_on.number,
+        revision=based_on.revision,
+        now=timezone.now(),
     )
 
 
@@ -92,22 +152,44 @@ def _editor(
     text: str,
     based_on: Base,
     error: str = "",
+    preview: dict[str, Any] | None = None,
+    draft: UnsavedText | None = None,
     status: int = 200,
 ) -> HttpResponse:
     settings = place.workspace.memory_settings
     is_long = memory.memory_type == MemoryType.LONG_TERM
+    base = versions_of(memory, place).filter(number=based_on.number).first()
     context = {
         "place": place,
         "memory": memory,
         "text": text,
+        "free_lines": base.free_lines() if base else (),
+        "ticked": request.POST.getlist("keep"),
         "based_on": based_on,
         "error": error,
+        "preview": preview,
+        "draft": draft,
         "limit": settings.long_term_max_tokens if is_long else settings.short_term_max_tokens,
         "is_being_made": memory.generations.unfinished().exists(),
     }
     return render_page_or_part(
         request, "memories/edit.html", "memories/_editor.html", context, status=status
     )
+
+
+@transaction.atomic
+def _write(request: UserRequest, memory: Memory, text: str, based_on: Base) -> MemoryVersion:
+    """The edit, and the lines ticked to stay word for word; of a text that is the same these alone."""
+    by, ticked = request.user, request.POST.getlist("keep")
+    number, revision = based_on.number, based_on.revision
+    try:
+        made = memory.revise(text, by=by, based_on=number, revision=revision)
+        memory.hold(ticked, by=by, based_on=made.number)
+    except Unchanged:
+        if not memory.hold(ticked, by=by, based_on=number, revision=revision):
+            raise
+    assert memory.current is not None
+    return memory.current
 
 
 def _saved(
@@ -125,7 +207,7 @@ def _conflict(
     request: UserRequest, place: Place, memory: Memory, *, yours: str, seen: int
 ) -> HttpResponse:
     """409: what you wrote beside what was saved meanwhile."""
-    context = _conflict_context(place, memory, yours=yours, seen=seen, on=_now(memory))
+    context = _conflict_context(request, place, memory, yours=yours, seen=seen, on=_now(memory))
     found = context["hunks"]
     context["choices"] = [hunk.suggestion for hunk in found]
     context["text"] = compare.put_together(found, context["choices"])
@@ -135,13 +217,12 @@ def _conflict(
 def _chosen(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
     """The same conflict again, with the text that the choices make."""
     context = _conflict_context(
+        request,
         place,
         memory,
         yours=_clean(request.POST.get("yours", "")),
         seen=_number(request.POST.get("seen", "")),
-        on=Base(
-            _number(request.POST.get("based_on", "")), _number(request.POST.get("revision", ""))
-        ),
+        on=_typed(request)[1],
     )
     found = context["hunks"]
     context["choices"] = [
@@ -153,7 +234,7 @@ def _chosen(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
 
 
 def _conflict_context(
-    place: Place, memory: Memory, *, yours: str, seen: int, on: Base
+    request: UserRequest, place: Place, memory: Memory, *, yours: str, seen: int, on: Base
 ) -> dict[str, Any]:
     by_number = {
         version.number: version
@@ -168,6 +249,7 @@ def _conflict_context(
         "based_on": on,
         "base": base,
         "theirs": show_one(theirs, place),
+        "ticked": request.POST.getlist("keep"),
         "hunks": compare.hunks(
             base.content if base else "", yours, theirs.content if theirs else ""
         ),
@@ -185,6 +267,12 @@ def _resolver(request: UserRequest, context: dict[str, Any], *, status: int) -> 
 def _now(memory: Memory) -> Base:
     current = memory.current
     return Base(current.number, current.revision) if current else Base(0, 0)
+
+
+def _typed(request: UserRequest) -> tuple[str, Base]:
+    """What a form of the editor holds: the text, and over which one it was typed."""
+    number, revision = (_number(request.POST.get(name, "")) for name in ("based_on", "revision"))
+    return _clean(request.POST.get("text", "")), Base(number, revision)
 
 
 def _fault(text: str) -> str:

@@ -88,7 +88,9 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "version": version,
             "sources_total": len(numbers),
             "sources_here": sum(1 for one in shown if one.source),
+            "sources_read": _read(version, channel) if version else 0,
             "only": only,
+            "keeps_days": place.workspace.memory_settings.retention_days,
             "all_path": f"{path}?{urlencode({**kept, 'around': around} if around else kept)}",
             "only_path": f"{path}?{urlencode({**kept, 'only': 'sources'})}",
             "older": _step(path, kept, "before", shown, 0, only) if stretch.has_older else "",
@@ -205,6 +207,11 @@ def _version(request: UserRequest, place: Place) -> MemoryVersion | None:
     if version is None:
         raise Http404
     return version
+
+
+def _read(version: MemoryVersion, channel: Channel) -> int:
+    """Of how many messages of this channel it was made, used or not; 0: others' count as well."""
+    return version.source_message_count if version.memory.channel_id == channel.pk else 0
 
 
 def names_in(texts: Iterable[str], place: Place) -> Names:

@@ -3,20 +3,25 @@
 However many entries there are, it takes the same number of queries.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 
 from django.db.models import Count, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 
-from memories.models import Generation, Memory, MemoryVersion, Message, Seen
-from memories.rules.catch_up import Since, loses_much, news
+from memories.models import Generation, Line, Memory, MemoryVersion, Message, Seen
+from memories.rules.catch_up import OPEN_FOR, Since, loses_much, news
 from memories.rules.compare import Kind, Row
+from memories.rules.cues import asks
 from memories.rules.invisible import marked
+from memories.rules.lines import words_of
 from memories.rules.slacktime import from_micros, to_micros
 from memories.views.access import Place
+from memories.views.paths import card_path
 from memories.views.shown import ShownLine, ShownVersion, show, with_origin
 
 
@@ -62,8 +67,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Look:
-    """Something that a person should see: ``what`` is put_back, lost, proposal or quarantine, with
-    its number of lines where they count."""
+    """Something that a person should see: ``what`` is put_back, lost, question, proposal or
+    quarantine, with its number of lines where they count."""
 
     what: str
     href: str
@@ -169,14 +174,15 @@ def _said(entries: Iterable[Entry], place: Place, since: Since) -> dict[int | No
     return dict(counted.values_list("channel", "n"))
 
 
-def looks_of(found: Catalogue, place: Place, since: Since) -> list[Look]:
-    """What to look at before reading on; three queries."""
+def looks_of(found: Catalogue, place: Place, since: Since, now: datetime) -> list[Look]:
+    """What to look at before reading on; four queries."""
     looks = _put_back(found.all, place, since)
     for entry in found.all:
         if entry.base is not None and entry.loses_much:
             href = reverse("versions-compare", args=[entry.base.pk, entry.version.pk])
             gone = sum(row.kind is Kind.REMOVED for row in entry.rows)
             looks.append(Look("lost", href, entry.version.memory, gone))
+    looks += _unanswered(place, now)
     looks += _proposed(place)
     if place.can_edit and place.held_back:
         href = reverse("quarantine-index", args=[place.workspace.slug])
@@ -207,6 +213,36 @@ def _put_back(entries: Sequence[Entry], place: Place, since: Since) -> list[Look
         for memory, pk, put_back in rows
     }
     return list(newest.values())
+
+
+def _unanswered(place: Place, now: datetime) -> list[Look]:
+    """Questions that have stood for long in the texts that hold now: nothing that was said since
+    has answered them."""
+    memories = {memory.current_id: memory for memory in place.memories if memory.current_id}
+    asked = MemoryVersion.objects.filter(
+        memory=OuterRef("version__memory"), number=OuterRef("since")
+    )
+    lines = (
+        Line.objects.filter(version__in=list(memories), version__memory__current=F("version"))
+        .annotate(asked_at=Subquery(asked.values("created_at")[:1]))
+        .filter(asked_at__lte=now - OPEN_FOR, masked=False)
+        .order_by("version", "position")
+    )
+    open_lines = Counter(
+        version for version, text in lines.values_list("version", "text") if asks(words_of(text))
+    )
+    return [
+        Look("question", card_path(with_place(memory, place)), memory, n)
+        for key, memory in memories.items()
+        if (n := open_lines.get(key))
+    ]
+
+
+def with_place(memory: Memory, place: Place) -> Memory:
+    """The memory with the rows that its name is told from, without asking for them again."""
+    memory.workspace = place.workspace
+    memory.channel = next((one for one in place.channels if one.pk == memory.channel_id), None)
+    return memory
 
 
 def _proposed(place: Place) -> list[Look]:

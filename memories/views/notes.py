@@ -1,6 +1,6 @@
 """Notes: lasting statements of people and agents. Browse, search, add, change, delete (S4)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Note, NoteVersion, StaleNote, User
-from memories.rules.compare import compare
+from memories.rules.compare import compare, hunks, put_together
 from memories.rules.notes import LONGEST_TITLE, title_of, today
 from memories.views.access import (
     Place,
@@ -192,8 +192,8 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 
 @login_required
 def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """422 with the reason when it cannot be saved; 409 with both texts when the note has other
-    words by now, or was deleted meanwhile."""
+    """422 with the reason when it cannot be saved; 409 with both texts, paragraph by paragraph, when
+    the note has other words by now, or was deleted meanwhile."""
     place, note = open_kept_note(request, slug, pk)
     must_be_on(place)
     must_edit(place)
@@ -202,6 +202,10 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
             return redirect("notes-detail", slug, pk)
         form = NoteForm(place=place, note=note)
         return render_page(request, "notes/edit.html", {"place": place, "note": note, "form": form})
+    if request.POST.get("do") == "choose":
+        yours = request.POST.get("yours", "").replace("\r\n", "\n")
+        seen = number_or_none(request.POST.get("seen", ""))
+        return _conflict(request, place, note, yours=yours, seen=seen or 0)
     form = NoteForm(request.POST, place=place, note=note)
     if not form.is_valid():
         context = {"place": place, "note": note, "form": form}
@@ -209,7 +213,9 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     try:
         form.write(author=request.user)
     except StaleNote as error:
-        return _conflict(request, place, form, error.current)
+        given = form.cleaned_data
+        yours, seen = given["content"], given["based_on"] or 0
+        return _conflict(request, place, error.current, yours=yours, seen=seen)
     toasts.success(request, _("Note saved."))
     return redirect(_card_path(note))
 
@@ -362,19 +368,32 @@ def _detail(
     return render_page(request, "notes/detail.html", context, status=status)
 
 
-def _conflict(request: UserRequest, place: Place, form: NoteForm, theirs: Note) -> HttpResponse:
+def _conflict(
+    request: UserRequest, place: Place, theirs: Note, *, yours: str, seen: int
+) -> HttpResponse:
     """409: what you wrote beside what was saved meanwhile; saved again, it goes over that. A note
-    that was deleted meanwhile is brought back first."""
-    assert form.note is not None
-    seen = _versions(place, theirs).filter(number=form.cleaned_data["based_on"]).first()
+    that was deleted meanwhile is brought back first. With ``do=choose`` the text that the choices
+    make, unless they were made over yet another text."""
+    base = _versions(place, theirs).filter(number=seen).first() or theirs
+    found = hunks(base.content, yours, theirs.content, str.splitlines)
+    on = [number_or_none(request.POST.get(name, "")) for name in ("based_on", "revision")]
+    is_chosen = request.POST.get("do") == "choose" and on == [theirs.number, theirs.revision]
+    made: Mapping[str, str] = request.POST if is_chosen else {}
+    choices = [made.get(f"choice-{i}", hunk.suggestion) for i, hunk in enumerate(found)]
+    typed = request.POST.copy()
+    typed["content"] = put_together(found, choices)
     context = {
         "place": place,
         "note": theirs,
-        "form": form,
+        "form": NoteForm(typed, place=place, note=theirs),
         "theirs": theirs,
-        "rows": compare(seen.content, theirs.content) if seen else [],
+        "yours": yours,
+        "seen": seen,
+        "paragraphs": list(zip(found, choices, strict=True)),
+        "is_put_together": is_chosen,
     }
-    return render_page(request, "notes/conflict.html", context, status=409)
+    status = 200 if is_chosen else 409
+    return render_page(request, "notes/conflict.html", context, status=status)
 
 
 def _notes(place: Place) -> Any:

@@ -1,17 +1,32 @@
 """How a page is answered: whole, or the part that htmx asked for."""
 
+from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseServerError
+from django.middleware.csrf import get_token
 from django.shortcuts import render
+from django.template.loader import get_template
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from memories.models import Member, Opening, SlackConnection
-from memories.pipeline.operate import trouble_of
-from memories.rules.waits import Trouble
+from memories.models import Opening
 from memories.views.access import Place, UserRequest
+
+POLLING_ENDS = 286  # htmx asks no more
+
+
+def varied(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
+    """Middleware: no cache gives a part for a page, nor the other way round. Redirects, errors and
+    the pages of others may be either as well."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        patch_vary_headers(response, ["HX-Request"])
+        return response
+
+    return answer
 
 
 def wants_part(request: UserRequest) -> bool:
@@ -28,6 +43,18 @@ def next_of(request: HttpRequest) -> str:
     return target if is_ours else ""
 
 
+def broken(request: HttpRequest) -> HttpResponse:
+    """500: in the reader's language and theme, and without a question to what may be broken."""
+    context = {"request": request, "csrf_token": get_token(request)}
+    return HttpResponseServerError(get_template("500.html").render(context))
+
+
+def is_live(request: HttpRequest) -> bool:
+    """Whether a page that tells of something under way asks again by itself; ``?live=off`` is how
+    its reader stops that."""
+    return request.GET.get("live") != "off"
+
+
 def render_page_or_part(
     request: UserRequest,
     page: str,
@@ -41,11 +68,11 @@ def render_page_or_part(
     as_part = bool(part) and wants_part(request)
     place: Place | None = context.get("place")
     zone = place.zone if place else request.user.zone if request.user.is_authenticated else None
-    told = None if as_part or place is None else trouble_for(place)
-    stopped = None if as_part or place is None else stopped_for(place)
+    told = None if as_part or place is None else place.trouble
+    stopped = None if as_part or place is None else place.stopped
     opened = [] if as_part or place is None else opened_by(place)
     with timezone.override(zone):
-        response = render(
+        return render(
             request,
             part if as_part else page,
             {
@@ -57,20 +84,6 @@ def render_page_or_part(
             },
             status=status,
         )
-    patch_vary_headers(response, ["HX-Request"])
-    return response
-
-
-def trouble_for(place: Place) -> Trouble | None:
-    """What keeps memories from being made, for the banner: members are told, guests are not."""
-    return trouble_of(place.workspace, timezone.now()) if place.role in Member.READING else None
-
-
-def stopped_for(place: Place) -> SlackConnection | None:
-    """The connection to Slack that ended, for the banner: members are told, guests are not."""
-    if place.role not in Member.READING:
-        return None
-    return SlackConnection.objects.stopped().filter(workspace=place.workspace).first()
 
 
 def opened_by(place: Place) -> list[Opening]:

@@ -1,10 +1,14 @@
 """Where things are read: the page of a memory's scope, and its name there."""
 
+from functools import lru_cache
+
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from memories.models import Memory
 from memories.rules.memory import MemoryScope, MemoryType
+
+KEPT = 5_000  # addresses: each page names all channels
 
 
 def page_of(memory: Memory) -> str:
@@ -23,10 +27,12 @@ def card_path(memory: Memory) -> str:
     return f"{page_of(memory)}#{'now' if is_channels_now else 'memory'}"
 
 
+@lru_cache(maxsize=KEPT)
 def channel_path(slug: str, slack_id: str) -> str:
     return reverse("channels-detail", args=[slug, slack_id])
 
 
+@lru_cache(maxsize=KEPT)
 def messages_path(slug: str, slack_id: str) -> str:
     return reverse("messages-index", args=[slug, slack_id])
 

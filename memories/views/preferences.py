@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from memories.forms import PreferencesForm
 from memories.models import User
-from memories.views.access import UserRequest
+from memories.views.access import UserRequest, only_place
 from memories.views.pages import next_of, render_page
 
 THEMES = ("light", "dark")
@@ -47,12 +47,14 @@ def applied(get_response: Answer) -> Answer:
 
 @login_required
 def edit(request: UserRequest) -> HttpResponse:
+    place = only_place(request)
     if request.method != "POST":
         form = PreferencesForm(user=request.user, theme=request.COOKIES.get("theme", ""))
-        return render_page(request, "preferences/edit.html", {"form": form})
+        return render_page(request, "preferences/edit.html", {"place": place, "form": form})
     form = PreferencesForm(request.POST, user=request.user)
     if not form.is_valid():
-        return render_page(request, "preferences/edit.html", {"form": form}, status=422)
+        context = {"place": place, "form": form}
+        return render_page(request, "preferences/edit.html", context, status=422)
     form.save()
     # What is said from here on, this answer's own words too, is in the language just chosen.
     with translation.override(request.user.language or translation.get_language()):

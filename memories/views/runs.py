@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models import Generation, MemoryVersion, QuarantinedLine
 from memories.models.turns import GenerationQuerySet
 from memories.pipeline.costs import Sums, of_generations
-from memories.pipeline.operate import wait_of
+from memories.pipeline.operate import endpoint_in_use, wait_of
 from memories.rules.faults import MOST_ATTEMPTS
 from memories.rules.waits import Status, Wait, status_of
 from memories.views.access import Place
@@ -87,6 +87,10 @@ class Run:
     @property
     def pk(self) -> int:
         return int(self.generation.pk)
+
+    @property
+    def anchor(self) -> str:
+        return f"run-{self.pk}"
 
     @property
     def is_readable(self) -> bool:
@@ -194,6 +198,12 @@ class Closed:
 
     is_closed: bool = False
     until: datetime | None = None
+
+
+def closed_at(now: datetime) -> Closed:
+    endpoint = endpoint_in_use().first()
+    refusal = endpoint.breaker.refusal(now) if endpoint else None
+    return Closed(refusal is not None, refusal[1] if refusal else None)
 
 
 def runs(found: Iterable[Any], now: datetime, closed: Closed) -> list[Run]:

@@ -5,13 +5,16 @@ import time
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 
+from memories.models import Memory
 from memories.pipeline import search as index_of
 from memories.pipeline.finding import find
 from memories.rules.search_query import parse, with_fields
-from memories.views.access import UserRequest, open_workspace
-from memories.views.found import filters_of, shown_groups, without_filters
+from memories.views.access import Place, UserRequest, open_workspace
+from memories.views.found import filters_of, shown_groups, wider
+from memories.views.news import with_place
 from memories.views.pages import render_page_or_part
 
+RECENT = 5
 FIELDS = ("in", "channel", "by", "from", "to", "sort")
 
 
@@ -24,7 +27,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     fields = {name: value for name in FIELDS if (value := request.GET.get(name, "").strip())}
     query = with_fields(parse(typed), fields)
     below = _key_or_none(request.GET.get("below", ""))
-    found = find(query, place.workspace, place.reader, place.channels, below=below)
+    found = find(query, place.workspace, place.reader, place.channels, zone=place.zone, below=below)
+    filters = filters_of(query, place)
     groups = shown_groups(found, query, place, request.GET)
     return render_page_or_part(
         request,
@@ -40,11 +44,17 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             "total": f"{found.count:,}",
             "below": below,
             "seconds": time.perf_counter() - began,
-            "filters": filters_of(query, place),
-            "wider": without_filters(query, request.path),
+            "filters": [one.words for one in filters],
+            "wider": wider(query, filters, request.path),
+            "recent": _recent(place) if query.is_empty else [],
             "is_behind": index_of.waits(),
         },
     )
+
+
+def _recent(place: Place) -> list[Memory]:
+    """What was remembered last, for who does not know yet what to look for."""
+    return [with_place(memory, place) for memory in place.memories[:RECENT]]
 
 
 def _key_or_none(given: str) -> int | None:

@@ -1,4 +1,7 @@
-"""The settings of a workspace (rule 9), for its admins."""
+"""The settings of a workspace (rule 9), for its admins, and who changed them."""
+
+from dataclasses import dataclass
+from datetime import datetime
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -6,9 +9,30 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
-from memories.forms import SettingsForm
-from memories.views.access import UserRequest, must_administer, open_workspace
+from memories.forms import SETTING_WORDS, SettingsForm, value_words
+from memories.models import AuditEvent
+from memories.views.access import Place, UserRequest, must_administer, open_workspace
 from memories.views.pages import render_page
+
+SAVES_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Change:
+    """One setting before and after, in words."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Save:
+    """What was changed at once; ``by`` is "" for the command line."""
+
+    at: datetime
+    by: str
+    changes: list[Change]
 
 
 @login_required
@@ -16,12 +40,33 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
     place = open_workspace(request, slug)
     must_administer(place)
     if request.method != "POST":
-        form = SettingsForm(workspace=place.workspace)
-        return render_page(request, "settings/edit.html", {"place": place, "form": form})
+        return _page(request, place, SettingsForm(workspace=place.workspace))
     form = SettingsForm(request.POST, workspace=place.workspace)
     if not form.is_valid():
-        context = {"place": place, "form": form}
-        return render_page(request, "settings/edit.html", context, status=422)
+        return _page(request, place, form, status=422)
     changed = form.save(by=request.user)
     toasts.success(request, _("Settings saved.") if changed else _("Nothing was different."))
     return redirect("settings-edit", slug)
+
+
+def _page(
+    request: UserRequest, place: Place, form: SettingsForm, *, status: int = 200
+) -> HttpResponse:
+    context = {"place": place, "form": form, "saves": _saves(place)}
+    return render_page(request, "settings/edit.html", context, status=status)
+
+
+def _saves(place: Place) -> list[Save]:
+    """The newest first."""
+    events = AuditEvent.objects.visible_to(place.reader)
+    events = events.filter(workspace=place.workspace.slug, action="settings")
+    return [
+        Save(event.at, event.actor, [_change(key, *pair) for key, pair in sorted(changed.items())])
+        for event in events[:SAVES_SHOWN]
+        if (changed := event.details.get("changed"))
+    ]
+
+
+def _change(key: str, before: object, after: object) -> Change:
+    name = str(SETTING_WORDS[key][0]) if key in SETTING_WORDS else key
+    return Change(name, str(value_words(key, before)), str(value_words(key, after)))

@@ -1,6 +1,7 @@
 """Versions as people read them: lines with numbered sources, and who wrote what.
 
-However many versions are shown, it takes two queries: one for the lines, one for the sources.
+However many versions are shown, it takes three queries: for the lines, for their sources, and for
+the versions that they first stood in.
 """
 
 from collections.abc import Iterable
@@ -8,7 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from memories.models import Generation, Line, Memory, MemoryVersion, User
+from django.urls import reverse
+
+from memories.models import Generation, Line, Memory, MemoryVersion, Message, User
 from memories.models.messages import name_of_author
 from memories.models.versions import MemoryVersionQuerySet
 from memories.pipeline import proposals
@@ -27,7 +30,7 @@ VERSIONS_SHOWN = 10  # beside a memory
 class Chip:
     """A source: its number in the text, its message, and where to read that.
 
-    ``href`` is "" when the message stands in a channel that this reader may not open.
+    ``href`` is "" when the message is gone, or stands in a channel that this reader may not open.
     """
 
     number: int
@@ -35,20 +38,45 @@ class Chip:
     micros: int
     author: str
     href: str
+    state: str  # of the message; "" in such a channel
+
+    @property
+    def is_gone(self) -> bool:
+        return self.state in Message.GONE
 
 
 @dataclass
 class ShownLine:
+    """A line, and who wrote it: in the version with the number ``since``, whose page ``since_href``
+    is; "" for the version that is shown, and for one that this reader may not read."""
+
     text: str
     position: int
     indented: bool
-    is_persons: bool
-    is_restored: bool
+    origin: str
     is_pinned: bool
     since: int
+    since_href: str = ""
     chips: list[Chip] = field(default_factory=list)
     is_unsourced: bool = False
     is_masked: bool = False  # words of it were forgotten
+
+    @property
+    def is_persons(self) -> bool:
+        return self.origin == Origin.PERSON
+
+
+@dataclass(frozen=True)
+class ShownRow(compare.Row):
+    """A row of a comparison with the lines that it is about; None in a text without it."""
+
+    was: ShownLine | None = None
+    stands: ShownLine | None = None
+
+    @property
+    def line(self) -> ShownLine | None:
+        """As it stands, or as it stood last."""
+        return self.stands or self.was
 
 
 @dataclass(frozen=True)
@@ -80,6 +108,12 @@ class ShownVersion:
     lines: list[ShownLine] = field(default_factory=list)
 
     @property
+    def expired(self) -> int:
+        """How many of its sources are older than messages are kept."""
+        chips = {chip.number: chip for line in self.lines for chip in line.chips}
+        return sum(chip.state == Message.State.EXPIRED for chip in chips.values())
+
+    @property
     def first_lines(self) -> list[ShownLine]:
         return self.lines[:2]
 
@@ -100,6 +134,13 @@ def with_origin(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
     )
 
 
+def as_listed(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
+    """Versions with what a list tells of each: why and when, not its text."""
+    texts = ("content", "put_back", "kept")
+    old = (f"restored_from__{name}" for name in (*texts, "trigger"))
+    return versions.select_related("restored_from").defer(*texts, *old)
+
+
 def show(versions: Iterable[MemoryVersion], place: Place) -> list[ShownVersion]:
     """The versions with their lines; a source is numbered where the text first rests on it."""
     found = list(versions)
@@ -107,13 +148,25 @@ def show(versions: Iterable[MemoryVersion], place: Place) -> list[ShownVersion]:
     for line in Line.objects.filter(version__in=found).order_by("version", "position"):
         lines.setdefault(line.version_id, []).append(line)
     sources = _sources(found)
+    firsts = _firsts(found, lines, place)
     slug = place.workspace.slug
     paths = {channel.pk: messages_path(slug, channel.slack_id) for channel in place.channels}
-    return [_shown(version, lines.get(version.pk, []), sources, paths) for version in found]
+    return [_shown(version, lines.get(version.pk, []), sources, paths, firsts) for version in found]
 
 
 def show_one(version: MemoryVersion | None, place: Place) -> ShownVersion | None:
     return show([version], place)[0] if version else None
+
+
+def compared(old: ShownVersion, new: ShownVersion) -> list[ShownRow]:
+    """The rows of a comparison, each with who wrote what it shows."""
+    before, after = ({line.text: line for line in one.lines} for one in (old, new))
+    return [
+        ShownRow(
+            **vars(row), was=before.get(marked(row.before)), stands=after.get(marked(row.after))
+        )
+        for row in compare.compare(old.version.content, new.version.content)
+    ]
 
 
 def proposal_to(version: MemoryVersion) -> Proposal | None:
@@ -133,10 +186,25 @@ def versions_of(memory: Memory, place: Place) -> MemoryVersionQuerySet:
     return found
 
 
+@dataclass(frozen=True)
+class Aftermath:
+    """What the first update after the reader's latest edit did to it."""
+
+    edit: MemoryVersion
+    update: MemoryVersion
+
+    @property
+    def is_kept(self) -> bool:
+        base = self.edit.base.content if self.edit.base else ""
+        return compare.survives(base, self.edit.content, self.update.content)
+
+
 class Rail(list[MemoryVersion]):
-    """The newest versions beside a memory, and how many there are in all."""
+    """The newest versions beside a memory, how many there are in all, and what became of the
+    reader's own edit."""
 
     total = 0
+    aftermath: Aftermath | None = None
 
 
 def rail_of(memory: Memory | None, place: Place) -> Rail:
@@ -144,9 +212,30 @@ def rail_of(memory: Memory | None, place: Place) -> Rail:
     if memory is None:
         return Rail()
     found = versions_of(memory, place)
-    rail = Rail(with_origin(found.newest_first())[:VERSIONS_SHOWN])
+    rail = Rail(as_listed(found.newest_first())[:VERSIONS_SHOWN])
     rail.total = found.count() if len(rail) == VERSIONS_SHOWN else len(rail)
+    rail.aftermath = _aftermath(rail, found.filter(author=place.reader.user_id))
     return rail
+
+
+def _aftermath(rail: Rail, own: MemoryVersionQuerySet) -> Aftermath | None:
+    edit = own.filter(origin=Origin.PERSON).select_related("base").newest_first().first()
+    if edit is None:
+        return None
+    # A short-term memory's next version is mostly of another conversation.
+    later = [one for one in rail if one.number > edit.number and one.segment_id == edit.segment_id]
+    updates = [one for one in later if one.origin == Origin.MODEL]
+    return Aftermath(edit, updates[-1]) if updates else None
+
+
+def last_seen_of(memory: Memory | None, place: Place) -> MemoryVersion | None:
+    """The version that this reader marked last, or the newest before it that they may still read;
+    None where nothing is newer, or nothing was marked."""
+    followed = next((one for one in place.memories if memory and one.pk == memory.pk), None)
+    if followed is None or not (followed.news and followed.seen):
+        return None
+    readable = versions_of(followed, place).saying_something()
+    return readable.filter(number__lte=followed.seen).newest_first().first()
 
 
 def card_of(memory: Memory, place: Place) -> dict[str, Any]:
@@ -157,6 +246,7 @@ def card_of(memory: Memory, place: Place) -> dict[str, Any]:
         "memory": memory,
         "shown": show_one(current, place),
         "rail": rail_of(memory, place),
+        "last_seen": last_seen_of(memory, place),
     }
 
 
@@ -176,6 +266,7 @@ class _Source:
     micros: int
     channel: int
     author: str
+    state: str
 
 
 def _sources(versions: list[MemoryVersion]) -> dict[int, list[_Source]]:
@@ -188,12 +279,35 @@ def _sources(versions: list[MemoryVersion]) -> dict[int, list[_Source]]:
         "message__channel_id",
         "message__author__name",
         "message__username",
+        "message__state",
     )
     sources: dict[int, list[_Source]] = {}
-    for line, message, ts, us, channel, author, username in rows:
-        found = _Source(message, ts, us, channel, name_of_author(author or "", username))
+    for line, message, ts, us, channel, author, username, state in rows:
+        name = name_of_author(author or "", username)
+        found = _Source(message, ts, us, channel, name, state)
         sources.setdefault(line, []).append(found)
     return sources
+
+
+def _firsts(
+    versions: list[MemoryVersion], lines: dict[int, list[Line]], place: Place
+) -> dict[tuple[int, int], str]:
+    """By memory and number, the pages of the versions that older lines first stood in, as far as
+    this reader may read them."""
+    since = {
+        (version.memory_id, line.since)
+        for version in versions
+        for line in lines.get(version.pk, ())
+        if line.since != version.number
+    }
+    rows = MemoryVersion.objects.visible_to(place.reader).filter(
+        memory__in={memory for memory, _ in since}, number__in={number for _, number in since}
+    )
+    return {
+        (memory, number): reverse("versions-detail", args=[pk])
+        for memory, number, pk in rows.values_list("memory", "number", "pk")
+        if (memory, number) in since
+    }
 
 
 def _shown(
@@ -201,6 +315,7 @@ def _shown(
     lines: list[Line],
     sources: dict[int, list[_Source]],
     paths: dict[int, str],
+    firsts: dict[tuple[int, int], str],
 ) -> ShownVersion:
     generation = version.generation
     shown = ShownVersion(
@@ -215,17 +330,27 @@ def _shown(
             text=marked(words_of(line.text)),
             position=line.position,
             indented=line.text.startswith(("  ", "\t")),
-            is_persons=line.origin == Origin.PERSON,
-            is_restored=line.origin == Origin.RESTORE,
+            origin=line.origin,
             is_pinned=line.pinned,
             since=line.since,
+            since_href=firsts.get((version.memory_id, line.since), ""),
             is_masked=line.masked,
         )
         for source in sorted(sources.get(line.pk, ()), key=lambda s: s.micros):
             number = numbers.setdefault(source.message, len(numbers) + 1)
             path = paths.get(source.channel)
-            href = f"{path}?around={source.ts}&v={version.pk}#msg-{source.ts}" if path else ""
-            one.chips.append(Chip(number, source.ts, source.micros, source.author, href))
+            state = source.state if path else ""
+            href = f"{path}?around={source.ts}&v={version.pk}#msg-{source.ts}"
+            one.chips.append(
+                Chip(
+                    number,
+                    source.ts,
+                    source.micros,
+                    source.author,
+                    href if path and state not in Message.GONE else "",
+                    state,
+                )
+            )
         one.is_unsourced = not (one.chips or one.is_persons or one.is_masked)
         shown.lines.append(one)
     return shown

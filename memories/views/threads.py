@@ -1,14 +1,92 @@
-"""A thread: its memory, and what was said in it."""
+"""The threads of a channel; one of them: its memory, and what was said in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.db.models import Count, F, Max, Q
 from django.http import Http404, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
 
-from memories.models import Memory, Message
+from memories.models import Call, Channel, Memory, MemoryVersion, Message
+from memories.pipeline.costs import this_month
 from memories.rules.memory import MemoryScope
-from memories.views.access import UserRequest, moment_or_404, open_channel
+from memories.views.access import Place, UserRequest, moment_or_404, open_channel
 from memories.views.messages import first_words, read_stretch, show_messages
 from memories.views.pages import render_page
+from memories.views.paths import thread_path
 from memories.views.shown import rail_of, show_one, versions_of, with_origin
+
+THREADS_AT_ONCE = 50
+
+
+@dataclass(frozen=True)
+class Thread:
+    """``words`` are those it began with, "" where its root is not here; ``version`` is what is
+    remembered of it, ``waiting`` how many of its messages are not in that yet."""
+
+    path: str
+    words: str
+    messages: int
+    latest_us: int
+    version: MemoryVersion | None
+    waiting: int
+
+
+@login_required
+@require_safe
+def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """Newest first. However many there are, it takes the same number of queries."""
+    place, channel = open_channel(request, slug, slack_id)
+    readable = Message.objects.visible_to(place.reader).filter(channel=channel)
+    said = readable.filter(state=Message.State.LIVE).exclude(thread_ts="").order_by()
+    found = said.values("thread_ts").annotate(
+        latest=Max("micros"), n=Count("pk"), replies=Count("pk", filter=~Q(ts=F("thread_ts")))
+    )
+    threads = found.filter(replies__gt=0).order_by("-latest", "thread_ts")
+    page = Paginator(threads, THREADS_AT_ONCE).get_page(request.GET.get("page"))
+    return render_page(
+        request,
+        "threads/index.html",
+        {
+            "place": place,
+            "channel": channel,
+            "page": page,
+            "threads": _threads(place, channel, list(page)),
+            "min_messages": place.workspace.memory_settings.thread_min_messages,
+        },
+    )
+
+
+def _threads(place: Place, channel: Channel, rows: Sequence[Mapping[str, Any]]) -> list[Thread]:
+    wanted = [row["thread_ts"] for row in rows]
+    readable = Message.objects.visible_to(place.reader).filter(channel=channel)
+    words = first_words(readable.filter(ts__in=wanted, state=Message.State.LIVE), place)
+    waiting = dict(
+        readable.waiting_in_threads()
+        .filter(thread_ts__in=wanted)
+        .order_by()
+        .values_list("thread_ts")
+        .annotate(n=Count("pk"))
+    )
+    memories = Memory.objects.filter(
+        channel=channel, scope=MemoryScope.THREAD, thread_ts__in=wanted
+    ).select_related("current")
+    versions = {memory.thread_ts: memory.current for memory in memories}
+    return [
+        Thread(
+            thread_path(place.workspace.slug, channel.slack_id, row["thread_ts"]),
+            words.get(row["thread_ts"], ""),
+            row["n"],
+            row["latest"],
+            versions.get(row["thread_ts"]),
+            waiting.get(row["thread_ts"], 0),
+        )
+        for row in rows
+    ]
 
 
 @login_required
@@ -33,6 +111,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
     numbers = {
         chip.ts: chip.number for line in (shown.lines if shown else ()) for chip in line.chips
     }
+    calls = Call.objects.visible_to(place.reader)
     rows = show_messages(stretch.messages, place, channel, numbers)
     return render_page(
         request,
@@ -43,8 +122,12 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             "thread_ts": thread_ts,
             "words": first_words(root.filter(state=Message.State.LIVE), place).get(thread_ts, ""),
             "memory": memory,
+            "something_waits": found.waiting_in_threads().exists(),
             "shown": shown,
             "rail": rail_of(memory, place),
+            "cost": this_month(calls.filter(generation__memory=memory), timezone.now())
+            if memory
+            else None,
             "rows": rows,
             "newer": rows[-1].message.ts if rows and stretch.has_newer else "",
             "after": after,

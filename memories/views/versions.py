@@ -1,4 +1,4 @@
-"""One version for good, two versions compared, an old one brought back, a line pinned."""
+"""One version for good, two versions compared, an old one brought back or named, a line pinned."""
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -9,9 +9,17 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged
-from memories.rules.compare import Kind, changes, kept
-from memories.rules.compare import compare as compare_texts
+from memories.models import (
+    ChangedSince,
+    Memory,
+    MemoryVersion,
+    Reader,
+    StaleBase,
+    Unchanged,
+)
+from memories.models.versions import LONGEST_NAME, MemoryVersionQuerySet
+from memories.pipeline.costs import Sums, of_generations
+from memories.rules.compare import changes, kept, tally
 from memories.rules.lines import Origin
 from memories.views.access import (
     Place,
@@ -21,11 +29,13 @@ from memories.views.access import (
     open_version,
     place_of,
 )
-from memories.views.pages import render_page, render_page_or_part, wants_part
+from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
-from memories.views.shown import card_of, show_one, versions_of, with_origin
+from memories.views.runs import rows_of
+from memories.views.scopes import texts_of
+from memories.views.shown import card_of, compared, show, show_one, versions_of, with_origin
 
-PAIRS_SHOWN = 200
+PAIRS_SHOWN = 100  # of the versions that a pair is chosen from
 
 
 @login_required
@@ -58,6 +68,53 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
         "new": made.number,
     }
     return _answer(request, place, made, news)
+
+
+@login_required
+@require_POST
+def name(request: UserRequest, pk: int) -> HttpResponse:
+    """``name``: what people call this version, empty for nothing. 422 when it is too long."""
+    place, version = open_version(request, pk)
+    must_edit(place)
+    given = " ".join(request.POST.get("name", "").replace("\0", "").split())
+    if len(given) > LONGEST_NAME:
+        error = _("A name has at most %(n)s characters.") % {"n": LONGEST_NAME}
+        return _page(request, place, version, misnamed=(given, error), status=422)
+    version.call(given, by=request.user)
+    news = _("Named “%(name)s”.") % {"name": given} if given else _("It has no name.")
+    return _answer(request, place, version, news)
+
+
+@login_required
+@require_POST
+def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
+    """Take back ``change=``, one of those that the comparison lists, counted from 0. 409 when the
+    current text is another than on screen, or what the change left is different by now."""
+    place, old = open_version(request, older)
+    new = open_version(request, newer)[1]
+    if old.memory_id != new.memory_id:
+        raise Http404
+    must_edit(place)
+    given = (number_or_none(request.POST.get(k, "")) for k in ("change", "based_on", "revision"))
+    change, based_on, revision = given
+    if change is None:
+        raise Http404
+    memory, on = new.memory, -1 if based_on is None else based_on
+    try:
+        made = memory.undo(old, new, change, by=request.user, based_on=on, revision=revision)
+    except IndexError as error:
+        raise Http404 from error
+    except StaleBase:
+        refused = _("Nothing was undone: v%(n)s was saved after you opened this page.")
+    except ChangedSince:
+        refused = _("Nothing was undone: in v%(n)s these lines are different by now.")
+    except ValueError:
+        refused = _("Nothing was undone: v%(n)s says nothing else.")
+    else:
+        news = _("The change is undone, in version %(number)s.") % {"number": made.number}
+        return _answer(request, place, made, news)
+    memory.refresh_from_db()
+    return _page(request, place, new, moved_on=refused, status=409)
 
 
 @login_required
@@ -99,9 +156,10 @@ def _pinned(
     news: str = "",
     moved_on: str = "",
 ) -> HttpResponse:
-    """Back to where the line was pinned: ``on=memory``, its card, or ``on=version``."""
+    """Back to where the line was pinned: its card, ``on=memory`` or ``on=now``, or ``on=version``."""
     memory, status = version.memory, 409 if moved_on else 200
-    on_card = request.POST.get("on") == "memory"
+    on = request.POST.get("on", "")
+    on_card = on in ("memory", "now")
     if not wants_part(request):
         if moved_on:
             return _page(request, place, version, moved_on=moved_on, status=status)
@@ -113,12 +171,9 @@ def _pinned(
         return _page(
             request, place, version, news=news, moved_on=moved_on, takes_focus=False, status=status
         )
-    context = {
-        **card_of(memory, place),
-        "news": news,
-        "moved_on": _numbered(moved_on, memory),
-    }
-    page = "memories/_saved.html"
+    card = texts_of(place, None, memory) if on == "now" else card_of(memory, place)
+    context = {"place": place, **card, "news": news, "moved_on": _numbered(moved_on, memory)}
+    page = "memories/_now.html" if on == "now" else "memories/_saved.html"
     return render_page_or_part(request, page, page, context, status=status)
 
 
@@ -137,29 +192,43 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
     if old.memory_id != new.memory_id:
         raise Http404
     place = place_of(request, new.memory.workspace)
-    rows = compare_texts(old.content, new.content)
-    newest = versions_of(new.memory, place).newest_first()
-    numbered = dict(newest.values_list("number", "pk")[:PAIRS_SHOWN])
-    changed = changes(rows)
-    return render_page(
+    before, after = show([old, new], place)
+    rows = compared(before, after)
+    versions = versions_of(new.memory, place)
+    page = "versions/compare.html"
+    return render_page_or_part(
         request,
-        "versions/compare.html",
+        page,
+        page,
         {
             "place": place,
             "memory": new.memory,
-            "old": show_one(old, place),
-            "new": show_one(new, place),
+            "old": before,
+            "new": after,
             "rows": rows,
             "is_split": is_split,
-            "changes": changed,
-            "added": sum(row.kind is Kind.ADDED for row in changed),
-            "removed": sum(row.kind is Kind.REMOVED for row in changed),
-            "rewritten": sum(row.kind is Kind.CHANGED for row in changed),
-            "pairs": numbered,
-            "previous": numbered.get(old.number - 1),
-            "next": numbered.get(new.number + 1),
+            "changes": changes(rows),
+            **tally(rows),
+            "pairs": _pairs(versions, old, new),
+            "previous": versions.filter(number__lt=old.number).order_by("number").last(),
+            "next": versions.filter(number__gt=new.number).order_by("number").first(),
         },
     )
+
+
+def _pairs(
+    versions: MemoryVersionQuerySet, old: MemoryVersion, new: MemoryVersion
+) -> list[tuple[int, int]]:
+    """Number and key of what may be compared instead, newest first: the two themselves, those around
+    the newer one, and the newest."""
+    around = versions.filter(number__lte=new.number + PAIRS_SHOWN // 2).newest_first()
+    found = {
+        old.number: old.pk,
+        new.number: new.pk,
+        **dict(around.values_list("number", "pk")[:PAIRS_SHOWN]),
+        **dict(versions.newest_first().values_list("number", "pk")[:1]),
+    }
+    return sorted(found.items(), reverse=True)
 
 
 def _answer(request: UserRequest, place: Place, version: MemoryVersion, news: str) -> HttpResponse:
@@ -179,6 +248,7 @@ def _page(
     *,
     news: str = "",
     moved_on: str = "",
+    misnamed: tuple[str, str] | None = None,
     takes_focus: bool = True,
     status: int = 200,
 ) -> HttpResponse:
@@ -207,15 +277,27 @@ def _page(
             "newer": newer,
             "kept": kept(version.content, newer.content) if newer else None,
             "built_from": _built_from(place, version),
+            "job": _job(place, version),
             "undo": base if is_undoable else None,
             "base": base,
+            "address": request.build_absolute_uri(reverse("versions-detail", args=[version.pk])),
             "newest": visible.aggregate(newest=Max("number"))["newest"] or version.number,
             "news": news,
             "moved_on": _numbered(moved_on, memory),
+            "misnamed": misnamed,
+            "longest_name": LONGEST_NAME,
             "takes_focus": takes_focus,
         },
         status=status,
     )
+
+
+def _job(place: Place, version: MemoryVersion) -> tuple[int, Sums | None] | None:
+    """The job that made this text and what it cost, for whom its page is open."""
+    pk = version.generation_id
+    if pk is None or not rows_of(place).filter(pk=pk).exists():
+        return None
+    return pk, of_generations([pk]).get(pk)
 
 
 def _numbered(words: str, memory: Memory) -> str:

@@ -7,14 +7,16 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from memories.models import Channel, Memory, MemoryVersion, Reader, Workspace
+from memories.models import Call, Channel, Memory, MemoryVersion, Reader, Workspace
+from memories.pipeline.costs import this_month
 from memories.rules.coverage import Share, Waiting
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, open_workspace
-from memories.views.coverage import channels_waiting
+from memories.views.coverage import Bar, bar_of, channels_waiting
 from memories.views.pages import render_page
-from memories.views.shown import rail_of, show, with_origin
+from memories.views.scopes import texts_of
+from memories.views.shown import with_origin
 
 ACTIVITY_SHOWN = 12
 BAR_WIDTH = 120
@@ -28,14 +30,8 @@ class ChannelRow:
     latest: MemoryVersion | None
 
     @property
-    def bar(self) -> list[tuple[str, int, int]]:
-        """``(what, x, width)`` of the parts of its coverage bar."""
-        remembered, waiting, skipped = self.share.widths(BAR_WIDTH)
-        return [
-            ("remembered", 0, remembered),
-            ("waiting", remembered, waiting),
-            ("skipped", remembered + waiting, skipped),
-        ]
+    def bar(self) -> Bar:
+        return bar_of(self.share, BAR_WIDTH)
 
 
 @login_required
@@ -67,29 +63,22 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
         if place.workspace.memory_settings.workspace_short_term
         else None
     )
-    current = [m.current_id for m in (long_term, short_term) if m and m.current_id]
-    shown = {
-        one.version.memory_id: one
-        for one in show(with_origin(MemoryVersion.objects.filter(pk__in=current)), place)
-    }
     recent = list(
         with_origin(MemoryVersion.objects.visible_to(place.reader))
         .filter(memory__workspace=place.workspace)
         .order_by("-pk")[:ACTIVITY_SHOWN]
     )
+    calls = Call.objects.readable_by(place.reader)
     return render_page(
         request,
         "workspaces/detail.html",
         {
             "place": place,
-            "memory": long_term,
-            "shown": shown.get(long_term.pk) if long_term else None,
-            "short_term": short_term,
-            "short_term_shown": shown.get(short_term.pk) if short_term else None,
-            "rail": rail_of(long_term, place),
+            **texts_of(place, long_term, short_term),
             "rows": _rows(place.channels, channels_waiting(place, place.channels, to_micros(now))),
             "bar_width": BAR_WIDTH,
             "included": _included(place),
+            "cost": this_month(calls.filter(workspace=place.workspace), now),
             "recent": recent,
             "now": now,
         },

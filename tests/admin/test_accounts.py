@@ -36,7 +36,6 @@ def filled(client: Client, user: User) -> dict[str, Any]:
     form = client.get(page(user)).context["adminform"].form
     data = {name: form[name].value() for name in form.fields}
     data = {name: value for name, value in data.items() if value not in (None, False)}
-    data |= {"date_joined_0": "2026-01-01", "date_joined_1": "10:00:00"}
     return data | {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
 
 

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from memories.models import (
     Backfill,
+    Call,
     Channel,
     Draft,
     Generation,
@@ -14,16 +15,18 @@ from memories.models import (
     Message,
     Note,
     Person,
+    Upload,
     User,
     Workspace,
 )
+from memories.pipeline import search
 from memories.pipeline.estimate import quote_backfill
 from memories.rules.lines import Line, Origin, merged
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
 from memories.rules.summary import Reply
+from tests.browser.operated import operate
 from tests.factories import (
-    PASSWORD,
     ChannelFactory,
     MemberFactory,
     MessageFactory,
@@ -81,7 +84,6 @@ class Story:
     memory: Memory
     thread_ts: str
     user: User
-    password: str = PASSWORD
 
     def at(self, path: str) -> str:
         return f"{self.url}{path}"
@@ -108,12 +110,19 @@ class Story:
         """The key of that version of the long-term memory."""
         return self.memory.versions.values_list("pk", flat=True).get(number=number)
 
+    def operators_pages(self) -> dict[str, str]:
+        """Those of `setup/`, with an import in each state that waits for somebody."""
+        uploads = Upload.objects.values_list("state", "pk")
+        states = {f"import-{state}": f"/setup/import/{pk}/" for state, pk in uploads}
+        return {"setup": "/setup/", "import": "/setup/import/", **states}
+
     def pages(self) -> dict[str, str]:
         """Every page in its full state."""
         ts = self.launch.messages.in_order()[3].ts
         current = self.memory.current
         assert current is not None
         ours = Note.objects.filter(workspace=self.workspace)
+        short = Memory.objects.of_channel(self.launch, MemoryType.SHORT_TERM)
         note, binned = ours.live().latest("pk").pk, ours.in_trash()[0].pk
         return {
             "catch-up": "/w/kazoe/catch-up/",
@@ -124,6 +133,9 @@ class Story:
             "channel-empty": "/w/kazoe/c/C0NEW/",
             "messages": f"/w/kazoe/c/C0LAUNCH/messages/?around={ts}&v={current.pk}#msg-{ts}",
             "messages-empty": "/w/kazoe/c/C0NEW/messages/",
+            "threads": "/w/kazoe/c/C0LAUNCH/threads/",
+            "threads-none": "/w/kazoe/c/C0NEW/threads/",
+            "update": f"/m/{short.pk}/generate/",
             "thread": f"/w/kazoe/c/C0LAUNCH/t/{self.thread_ts}/",
             "version": f"/v/{self.version(2)}/",
             "version-restored": f"/v/{current.pk}/",
@@ -137,10 +149,19 @@ class Story:
             "notes-trash": "/w/kazoe/notes/trash/",
             "note-purge": f"/w/kazoe/notes/{binned}/purge/",
             "settings": "/w/kazoe/settings/",
+            "people": "/w/kazoe/people/",
+            "slack": "/w/kazoe/slack/",
+            "opt-in": "/w/kazoe/c/C0PRICING/opt-in/",
+            "quarantine": "/w/kazoe/quarantine/",
+            "search": "/w/kazoe/search/?q=freeze",
+            "search-none": "/w/kazoe/search/?q=nowhere&in=notes",
+            "preferences": "/settings/",
+            "factors": "/factors/",
             "jobs": "/w/kazoe/jobs/",
             "job": f"/w/kazoe/jobs/{Generation.objects.proposed().get().pk}/",
             "cost": "/w/kazoe/jobs/cost/",
             "context": "/w/kazoe/context/?channel=C0LAUNCH&budget=4000",
+            "context-empty": "/w/kazoe/context/?channel=C0NEW",
             "backfill": "/w/kazoe/backfill/",
             "backfill-quote": "/w/kazoe/backfill/?quote=1&since=&cap=200000",
             "backfill-cancelled": f"/w/kazoe/backfill/{self.workspace.backfills.get().pk}/",
@@ -148,8 +169,24 @@ class Story:
             "not-found": "/nowhere/",
         }
 
+    def admin_pages(self) -> dict[str, str]:
+        """The index, lists, forms and rows of history, for an operator."""
+        lists = ("auditevent", "generation", "memory", "memoryversion", "user", "note", "price")
+        call = Call.objects.latest("pk")
+        return {
+            "index": "/admin/",
+            **{name: f"/admin/memories/{name}/" for name in lists},
+            "workspace-change": f"/admin/memories/workspace/{self.workspace.pk}/change/",
+            "memory-change": f"/admin/memories/memory/{self.memory.pk}/change/",
+            "user-change": f"/admin/memories/user/{self.user.pk}/change/",
+            "note-add": "/admin/memories/note/add/",
+            "call-change": f"/admin/memories/call/{call.pk}/change/",
+            "version-change": f"/admin/memories/memoryversion/{self.version(3)}/change/",
+            "generation-change": f"/admin/memories/generation/{call.generation_id}/change/",
+        }
 
-def tell(url: str) -> Story:
+
+def tell() -> Story:
     workspace = WorkspaceFactory(
         slug="kazoe", name="Kazoe", domain="kazoe", settings={"time_zone": "Asia/Tokyo"}
     )
@@ -198,8 +235,10 @@ def tell(url: str) -> Story:
     stock = write(workspace, "在庫数は整数。", title="整数", kind="architecture", author=mika)
     stock.rewrite("在庫数は必ず整数。", title="整数", kind="architecture", by=mika)
     stock.mark(is_pinned=True, review_on=now.date())
+    operate(workspace, memory, mika)
     memory.refresh_from_db()
-    return Story(url, workspace, launch, memory, thread_ts, mika)
+    search.catch_up()
+    return Story("", workspace, launch, memory, thread_ts, mika)
 
 
 def talk(
@@ -330,3 +369,17 @@ def remember_thread(channel: Channel, people: list[Person]) -> str:
     lines = "\n".join(LINES[1:3])
     make_thread_memory(channel=channel, thread_ts=root.ts, texts=[lines])
     return str(root.ts)
+
+
+def fail_a_job(memory: Memory) -> Generation:
+    """A job that was given up ten minutes ago."""
+    failed: Generation = Generation.objects.create(
+        memory=memory,
+        as_of_us=0,
+        input_key="failed",
+        state="dead",
+        fault="timeout",
+        attempts=5,
+        finished_at=timezone.now() - timedelta(minutes=10),
+    )
+    return failed

@@ -1,21 +1,21 @@
 """A security key in Chromium, which plays one itself: added, and asked for at the next login."""
 
-from typing import Any
-
 import pytest
 from allauth.mfa.models import Authenticator
 from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
 
 from memories.models import User
+from tests.browser.states import States
 from tests.factories import PASSWORD, UserFactory
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def address(transactional_db: None, live_server: Any) -> str:
-    """Keys serve https and localhost alone."""
-    return str(live_server.url).replace("127.0.0.1", "localhost")
+def address(states: States, live_server: LiveServer) -> str:
+    """Keys serve https and localhost alone, which it is."""
+    return str(live_server.url)
 
 
 def plug_in(page: Page) -> None:

@@ -1,26 +1,38 @@
-"""Every page as people meet it: accessible in both themes, narrow, light to load, nothing inline.
+"""Every page and state: axe finds nothing, it fits, it keeps still, and the console is silent.
+AXE=all looks at every state, too, in each theme, language and width.
 
-The pictures land in var/screenshots, made anew each time.
+SCREENSHOTS=1 leaves pictures in var/screenshots.
 """
 
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import brotli
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
-from django.contrib.staticfiles import finders
+from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import sign_in
-from tests.browser.story import Story
+from memories.models import Endpoint, Generation, Memory
+from memories.rules.memory import MemoryType
+from tests.browser.conftest import enter
+from tests.browser.measures import WATCH, shifts, sideways, too_narrow, too_small
+from tests.browser.story import Story, fail_a_job
+from tests.factories import MemberFactory, WorkspaceFactory
 
 pytestmark = pytest.mark.browser
 
 PICTURES = Path(settings.BASE_DIR) / "var" / "screenshots"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 AT_WORK = ".htmx-request, .htmx-swapping, .htmx-settling, .htmx-added"
+WIDTHS = {320: 640, 768: 1024, 1280: 900}
+LANGUAGES = ("en", "ja")
+THEMES = ("light", "dark")
 LOOKS = {
     "light": {"color_scheme": "light"},
     "dark": {"color_scheme": "dark"},
@@ -32,57 +44,112 @@ LOOKS = {
         "viewport": {"width": 320, "height": 640},
     },
 }
+ALL = os.environ.get("AXE") == "all"
+PARTS = 4  # for several processes to share
 
 
-@pytest.mark.timeout(600)  # forty pages, each looked at by axe
-@pytest.mark.parametrize("look", LOOKS)
-def test_pages(
-    browser: Browser, browser_context_args: dict[str, Any], story: Story, look: str
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_15_18_19_22_every_page(
+    browser: Browser, browser_context_args: dict[str, Any], story: Story, language: str, part: int
 ) -> None:
-    """axe finds nothing in both themes, nothing scrolls sideways, the console is silent."""
-    context = browser.new_context(**{**browser_context_args, **LOOKS[look]})
-    page = context.new_page()
-    said: list[str] = []
-    page.on(
-        "console",
-        lambda message: (
-            said.append(f"{page.url}: {message.text}") if message.type == "error" else 0
-        ),
-    )
-    page.goto(story.at("/login/"))
-    faults = {"login": look_at(page, "login", look)}
-    sign_in(page, story)
-    for name, path in story.pages().items():
+    """Full pages, each loaded once and then looked at in both themes and three widths: axe finds
+    nothing (15); it is as wide as the window, also at 320 px, which is 1280 px at 400 percent, and
+    with more space between the letters (18); targets are large enough (19); nothing had shifted
+    when it was loaded (22)."""
+    fail_a_job(story.memory)
+    page = open_page(browser, browser_context_args, language, {"en": 1280, "ja": 320}[language])
+    said = errors_of(page)
+    page.add_init_script(WATCH)
+
+    def look(path: str) -> list[str]:
         page.goto(story.at(path.partition("#")[0]))
-        faults[name] = look_at(page, name, look)
-        top = page.evaluate("document.querySelector('h1').getBoundingClientRect().top")
-        if look.startswith("narrow") and top > 120:
-            faults[name].append("h1 comes late")
-    faults |= {name: look_at(page, name, look) for name in states(page, story)}
-    context.close()
+        return shifts(page) + in_all_looks(page) + too_narrow(page) + too_small(page)
+
+    faults = {"login": look("/login/")} if part == 0 else {}
+    enter(page.context, story.url, story.user)
+    faults |= {name: look(path) for name, path in list(story.pages().items())[part::PARTS]}
+    page.context.close()
     assert {name: found for name, found in faults.items() if found} == {}
-    assert [text for text in said if "status of 4" not in text] == []
+    assert said == []
 
 
-def look_at(page: Page, name: str, look: str) -> list[str]:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    # Playwright hides carets by a style attribute, which htmx would copy to what it swaps in.
-    expect(page.locator(AT_WORK)).to_have_count(0)
-    page.screenshot(path=PICTURES / f"{name}-{look}.png", full_page=True)
+@pytest.mark.parametrize("language", LANGUAGES if ALL else ["en"])
+def test_15_every_state(
+    browser: Browser, browser_context_args: dict[str, Any], story: Story, language: str
+) -> None:
+    """In the middle of something, in trouble, empty: once, or with AXE=all in every look."""
+    page = open_page(browser, browser_context_args, language, 1280)
+    said = errors_of(page)
+    enter(page.context, story.url, story.user)
+    look = in_all_looks if ALL else faults_of
+    faults = {name: look(page) for name in states(page, story)}
+    page.context.close()
+    assert {name: found for name, found in faults.items() if found} == {}
+    assert said == []
+
+
+def open_page(browser: Browser, given: dict[str, Any], language: str, width: int) -> Page:
+    size = {"width": width, "height": WIDTHS[width]}
+    page = browser.new_context(**{**given, "locale": language, "viewport": size}).new_page()
+    page.on("dialog", lambda dialog: dialog.accept())  # what was typed may go
+    return page
+
+
+def errors_of(page: Page) -> list[str]:
+    """What the console says, but for the answers that are meant."""
+    said: list[str] = []
+
+    def listen(message: Any) -> None:
+        if message.type == "error" and "status of 4" not in message.text:
+            said.append(f"{page.url}: {message.text}")
+
+    page.on("console", listen)
+    return said
+
+
+def in_all_looks(page: Page) -> list[str]:
     found = []
-    if look in ("light", "dark", "narrow"):
-        options = {"runOnly": {"type": "tag", "values": RULES}}
-        found += [
-            f"{fault['id']}: {node['target']} {node['failureSummary']}"
-            for fault in Axe().run(page, options=options).response["violations"]
-            for node in fault["nodes"]
-        ]
-    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-        found.append("scrolls sideways")
+    before = page.viewport_size
+    for width, theme in product(WIDTHS, THEMES):
+        page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        page.emulate_media(color_scheme=theme)
+        found += [f"{width}, {theme}: {fault}" for fault in faults_of(page)]
+    page.set_viewport_size(before)
     return found
 
 
-def states(page: Page, story: Story):
+def faults_of(page: Page) -> list[str]:
+    # In the middle of a swap nothing is as it is going to be.
+    expect(page.locator(AT_WORK)).to_have_count(0)
+    if page.evaluate("typeof axe") == "undefined":
+        page.evaluate(axe_script())
+    options = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
+    found: list[str] = page.evaluate(
+        """async (options) => (await axe.run(options)).violations.flatMap(
+            (fault) => fault.nodes.map(
+                (node) => `${fault.id}: ${node.target} ${node.failureSummary}`))""",
+        options,
+    )
+    return found
+
+
+@cache
+def axe_script() -> str:
+    return str(Axe().axe_script)
+
+
+def look_at(page: Page, name: str, look: str) -> list[str]:
+    """The faults of a page that is on the screen; by wish a picture of it, too."""
+    found = faults_of(page) + sideways(page)
+    if os.environ.get("SCREENSHOTS"):
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        # Playwright hides carets by a style attribute, which htmx would copy to what it swaps in.
+        page.screenshot(path=PICTURES / f"{name}-{look}.png", full_page=True)
+    return found
+
+
+def states(page: Page, story: Story) -> Iterator[str]:
     """Pages in the middle of something; each is on the screen when its name is given."""
     edit = story.at(f"/m/{story.memory.pk}/edit/")
     page.goto(edit)
@@ -95,32 +162,77 @@ def states(page: Page, story: Story):
     page.click("button.primary")
     page.wait_for_selector(".conflict")
     yield "conflict"
+    page.goto(story.channel)
+    page.click("#memory .actions a[hx-get]")
+    page.wait_for_selector("#text")
+    yield "edit-in-place"
+    page.route("**/edit/", lambda route: route.abort())
+    page.click("#memory button.primary")
+    page.wait_for_selector("#failed")
+    yield "save-failed"
+    page.unroute("**/edit/")
     page.goto(story.at(f"/v/{story.version(1)}/"))
     page.click(".band button.primary")
     page.wait_for_selector(".toast")
     yield "restored"
     page.goto(story.at("/w/kazoe/notes/"))
     page.fill("#id_content", " ")
-    page.click("#add button")
+    page.click("#add button.primary")
+    page.wait_for_selector("#add .error")
     yield "note-refused"
+    page.goto(story.at("/w/kazoe/catch-up/"))
+    page.locator(".entry form button").first.click()
+    page.wait_for_selector(".entry.folded")
+    yield "marked-seen"
+    page.goto(story.at("/w/kazoe/search/?q=freeze"))
+    yield "search-hits"
+    page.goto(story.at("/w/kazoe/search/?q=nowhere+in%3Amessages"))
+    yield "search-none"
     page.goto(story.channel)
     if page.is_visible(".topbar button"):
         page.click(".topbar button")
         yield "menu"
+    running(story)
+    page.goto(story.at("/w/kazoe/jobs/"))
+    yield "jobs-running"
+    job = Generation.objects.get(input_key="running")
+    page.goto(story.at(f"/w/kazoe/jobs/{job.pk}/"))
+    yield "job-running"
+    Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit")
+    page.goto(story.channel)
+    page.wait_for_selector(".banner")
+    yield "out-of-credit"
+    new = WorkspaceFactory(slug="new", name="New")
+    MemberFactory(workspace=new, user=story.user, role="admin")
+    for rest in EMPTY:
+        page.goto(story.at(f"/w/new/{rest}"))
+        yield f"empty-{rest.strip('/') or 'workspace'}"
+    page.goto(story.at("/"))
+    yield "workspaces"
 
 
-def test_a_cold_load_is_light(page: Page, story: Story) -> None:
-    """At most 6 requests and 100 KB for a channel page, static files compressed as served."""
-    sign_in(page, story)
-    page.goto("about:blank")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    response = page.goto(story.channel, wait_until="networkidle")
-    assert response is not None
-    weight = len(response.body())
-    for url in asked[1:]:
-        found = finders.find(url.removeprefix(f"{story.url}/static/").partition("?")[0])
-        weight += len(brotli.compress(Path(str(found)).read_bytes()))
-    assert len(asked) <= 6
-    assert weight <= 100_000
-    assert all(url.startswith(story.url) for url in asked)
+EMPTY = (
+    "",
+    "catch-up/",
+    "search/",
+    "notes/",
+    "notes/trash/",
+    "context/",
+    "jobs/",
+    "jobs/cost/",
+    "backfill/",
+    "people/",
+    "slack/",
+    "quarantine/",
+)
+
+
+def running(story: Story) -> None:
+    """One job that runs, one that waits for an hour."""
+    now = timezone.now()
+    short = Memory.objects.of_channel(story.launch, MemoryType.SHORT_TERM)
+    for key, given in {
+        "running": {"state": "claimed", "lease_until": now + timedelta(minutes=5)},
+        "waiting": {"not_before": now + timedelta(hours=1), "fault": "rate_limited"},
+    }.items():
+        Generation.objects.create(memory=short, as_of_us=0, input_key=key, **given)

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db.models import Count
 from django.utils import timezone
 
-from memories.management.commands import demo
+from memories.demo import making
 from memories.models import (
     Generation,
     Memory,
@@ -55,7 +55,7 @@ def test_the_demo_shows_everything_and_is_made_once() -> None:
     _memories(workspace)
     _versions_by_people(workspace, user)
     notes = Note.objects.in_use(workspace).visible_to(Reader.of(user))
-    assert notes.count() == len(demo.NOTES) == 3
+    assert notes.count() == len(making.NOTES) == 3
     assert not list(Path(settings.MEMORYHUB_VAR).glob("demo-*"))
 
     report = run_pass(workspace, timezone.now())
@@ -116,14 +116,14 @@ def _versions_by_people(workspace: Workspace, user: User) -> None:
     launch = _long_term(workspace, "launch")
     assert launch.current is not None
     assert launch.current.origin == Origin.MODEL
-    assert demo.ADDED_LINE in launch.current.content, "later merges keep a person's line"
+    assert making.ADDED_LINE in launch.current.content, "later merges keep a person's line"
 
 
 def test_stopped_half_way_it_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo._Demo, "sign_up", stop)
+    monkeypatch.setattr(making._Demo, "sign_up", stop)
     before = rows()
     with pytest.raises(KeyboardInterrupt):
         run()

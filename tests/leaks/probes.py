@@ -219,6 +219,12 @@ def _compared(world: World) -> Iterator[Ask]:
             yield reverse("versions-compare", args=[keys[-1], foreign.pk]), None
 
 
+def _undone(world: World) -> Iterator[Ask]:
+    for path, _ in _compared(world):
+        if not path.endswith("split"):
+            yield f"{path}undo/", {"change": "0", "based_on": "2", "revision": "0"}
+
+
 def _proposals(name: str) -> Any:
     def asks(world: World) -> Iterator[Ask]:
         for generation in Generation.objects.proposed().select_related("base"):
@@ -302,6 +308,11 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "mfa_edit_webauthn": _plain("mfa_edit_webauthn", {"name": "mine"}, args=(1,)),
     "workspaces-index": _plain("workspaces-index"),
     "setup-index": _plain("setup-index"),
+    "guide-index": _plain("guide-index"),
+    "setup-demo": _plain("setup-demo", {}),
+    "setup-model": _plain("setup-model", {}),
+    "imports-index": _plain("imports-index", {"slug": "leaks"}),
+    "imports-detail": _plain("imports-detail", {"do": "retry"}, args=(1,)),
     "preferences-edit": _plain("preferences-edit", {"time_zone": "nowhere"}),
     "preferences-set_theme": _plain("preferences-set_theme", {"theme": "dark"}),
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
@@ -334,7 +345,19 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "search-index": _search,
     "notes-index": _of_workspace("notes-index", {"content": " "}, query=f"q={TYPED}"),
     "notes-edit": _rows_of_workspace(
-        "notes-edit", Note, {"content": " "}, {"content": "mine"}, NEWEST
+        "notes-edit",
+        Note,
+        {"content": " "},
+        {"content": "mine"},
+        NEWEST,
+        {
+            "do": "choose",
+            "content": "mine",
+            "yours": "mine",
+            "seen": "1",
+            "based_on": "2",
+            "revision": "1",
+        },
     ),
     "notes-detail": _note_pages,
     "notes-mark": _rows_of_workspace("notes-mark", Note, {"pinned": "1"}, gets=False),
@@ -355,9 +378,13 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "channels-detail": _of_channel("channels-detail"),
     "channels-opt_in": _of_channel("channels-opt_in", {"on": "1"}, {"on": "0"}),
     "messages-index": _messages,
+    "threads-index": _of_channel("threads-index"),
     "threads-detail": _threads,
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
+    "memories-preview": _of_rows("memories-preview", Memory, STALE, gets=False),
+    "memories-draft": _of_rows("memories-draft", Memory, STALE, {"do": "discard"}, gets=False),
     "memories-versions": _of_rows("memories-versions", Memory),
+    "updates-detail": _of_rows("updates-detail", Memory, {}),
     "proposals-detail": _of_rows("proposals-detail", Memory),
     "proposals-accept": _proposals("proposals-accept"),
     "proposals-reject": _proposals("proposals-reject"),
@@ -365,6 +392,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "versions-restore": _of_rows(
         "versions-restore", MemoryVersion, {"based_on": "1"}, {"based_on": "2"}, gets=False
     ),
+    "versions-name": _of_rows("versions-name", MemoryVersion, {"name": "mine"}, gets=False),
     "versions-pin": _of_rows(
         "versions-pin",
         MemoryVersion,
@@ -373,11 +401,20 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
         gets=False,
     ),
     "versions-compare": _compared,
+    "versions-undo": _undone,
 }
 AS_PARTS = {
     "search-index",
-    *("channels-detail", "messages-index", "memories-edit", "notes-index", "versions-detail"),
-    *("versions-restore", "versions-pin", "slack-index", "quarantine-index"),
+    *(
+        "channels-detail",
+        "messages-index",
+        "memories-edit",
+        "updates-detail",
+        "notes-index",
+        "versions-detail",
+    ),
+    *("memories-preview", "memories-draft"),
+    *("versions-restore", "versions-name", "versions-pin", "slack-index", "quarantine-index"),
     *("jobs-index", "jobs-detail", "context-index"),
     *("catch_up-index", "catch_up-mark"),
     *("notes-mark", "notes-delete", "trash-undelete", "trash-purge"),

@@ -21,7 +21,6 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
-from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
@@ -79,7 +78,6 @@ HARD = "tab\tline\nbackslash \\N \\. quote \"' 日本語 \U0001f9e0"
 @pytest.fixture
 def everything() -> Memory:
     """At least one row of each kind, and texts that are hard to write down."""
-    cache.clear()  # no flush empties its table: another test's login may stand there
     now = timezone.now()
     channel = ChannelFactory(members=[PersonFactory()], topic=HARD)
     workspace = channel.workspace

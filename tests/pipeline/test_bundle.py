@@ -88,6 +88,15 @@ def test_it_comes_back_byte_for_byte(tmp_path):
     assert all(counts.values()), "there was something of every kind"
 
 
+def test_a_name_goes_with_its_version(tmp_path):
+    workspace = make_odd_workspace()
+    version = MemoryVersion.objects.filter(memory__workspace=workspace).first()
+    version.call("before the launch", by=None)
+    again = moved(workspace, tmp_path / "1.zip", owner_of(workspace))
+    named = MemoryVersion.objects.filter(memory__workspace=again).exclude(name="")
+    assert [one.name for one in named] == ["before the launch"]
+
+
 def test_what_people_have_seen_stays_with_their_accounts(tmp_path):
     workspace = make_odd_workspace()
     user = owner_of(workspace)
@@ -140,6 +149,7 @@ def test_a_bundle_of_the_first_format_is_taken_in(tmp_path):
                 files[name] = b"".join(json.dumps(row).encode() + b"\n" for row in old)
             elif name.endswith(".md"):
                 text = files[name].replace(b'"masked": false, ', b"")
+                text = text.replace(b'name: ""\n', b"")
                 files[name] = text.replace(b'audience: "scope"\n', b"")
 
     rewrite(path, aged, honest=True)

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.utils.functional import Promise
 
 from memories.models import Channel
 from memories.pipeline.coverage import Gap, coverage_of
@@ -52,6 +53,13 @@ def test_below_the_mark_there_is_no_gap():
     places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(25))}
     found = coverage_of(channel(synced_ts=ts_at(ago(2)), **places), NOW)
     assert (found.gaps, found.code) == ((), "")
+
+
+def test_a_failure_is_told_in_the_language_of_its_reader():
+    for code in ("internal_error", "failed", "never_heard_of"):
+        found = coverage_of(channel(sync_code=code, sync_text="what Slack said"), NOW)
+        assert isinstance(found.why, Promise), "translated when it is read"
+        assert str(found.why) and "what Slack said" not in str(found.why)
 
 
 @pytest.mark.parametrize(

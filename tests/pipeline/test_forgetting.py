@@ -24,6 +24,7 @@ from memories.models import (
     Reader,
     Segment,
     SlackEvent,
+    UnsavedText,
 )
 from memories.models.memories import StaleBase
 from memories.pipeline import forgetting, owe
@@ -39,6 +40,7 @@ from memories.rules.summary import Reply
 from tests.factories import (
     MONDAY,
     ChannelFactory,
+    MemberFactory,
     MessageFactory,
     NoteFactory,
     UserFactory,
@@ -107,6 +109,7 @@ def everything():
         texts += [part for title, content, tags in rows for part in (title, content, *tags)]
     texts += [part for row in Message.objects.values_list("text", "raw") for part in row]
     texts += SlackEvent.objects.values_list("body", flat=True)
+    texts += UnsavedText.objects.values_list("text", flat=True)
     return "\n".join(texts)
 
 
@@ -487,6 +490,46 @@ class TestOtherPlaces:
         assert [v.content for v in memory.versions.order_by("number")] == [
             "- Copper gate ships Friday", f"- so: {MARK}!",
         ]  # fmt: skip
+
+
+class TestDrafts:
+    """What somebody has typed and not saved."""
+
+    @pytest.fixture
+    def author(self, channel):
+        return MemberFactory(workspace=channel.workspace).user
+
+    def type_over(self, memory, author, text):
+        return UnsavedText.objects.keep(
+            Reader.of(author), memory, text, based_on=memory.current.number,
+            revision=memory.current.revision, now=timezone.now(),
+        )  # fmt: skip
+
+    def test_one_that_quotes_goes_wherever_it_is_typed(self, channel, author):
+        message = say(channel, SECRET)
+        memory = make_channel_memory(channel=ChannelFactory(workspace=channel.workspace))
+        other = make_channel_memory(channel=channel)
+        assert self.type_over(memory, author, f"- {SECRET}")
+        assert self.type_over(other, author, f"- {BESIDE}")
+        delete(message)
+        assert SECRET not in everything()
+        assert UnsavedText.objects.get().text == f"- {BESIDE}"
+
+    def test_one_over_a_text_that_was_masked_goes_in_whatever_words(self, channel, author):
+        message = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel)
+        make_version(memory=memory, text="- The gate leaves soon", sources=[message], until=LATER)
+        memory.refresh_from_db()
+        assert self.type_over(memory, author, "- The gate leaves soon, I hope")
+        seen = memory.current.number, memory.current.revision
+        delete(message)
+        assert not UnsavedText.objects.exists()
+        # Nor does an editor that is still open bring it back.
+        again = UnsavedText.objects.keep(
+            Reader.of(author), memory, "- The gate leaves soon, I hope",
+            based_on=seen[0], revision=seen[1], now=timezone.now(),
+        )  # fmt: skip
+        assert again is None and not UnsavedText.objects.exists()
 
 
 class TestPeople:

@@ -13,6 +13,7 @@ from memories.rules.shapes import Shape, Wrong, an_object, moment, money, number
 STORABLE = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
 FRONT = {
     "number": 3,
+    "name": "",
     "origin": "model",
     "author": None,
     "created_at": "2026-01-05T09:00:00.000001+00:00",

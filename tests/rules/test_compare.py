@@ -134,3 +134,46 @@ def test_choosing_one_side_everywhere_gives_its_text(base: str, yours: str, thei
         assert [words_of(line) for line in split_text(together)] == [
             words_of(line) for line in split_text(text)
         ]
+
+
+OLD, NEW = "- one\n- two\n- three\n- four", "- one\n- 2 and two\n- four\n- five"
+
+
+@pytest.mark.parametrize(
+    ("change", "current", "told"),
+    [
+        pytest.param(0, NEW, "- one\n- two\n- four\n- five", id="reworded"),
+        pytest.param(1, NEW, "- one\n- 2 and two\n- three\n- four\n- five", id="removed"),
+        pytest.param(2, NEW, "- one\n- 2 and two\n- four", id="added"),
+        pytest.param(2, "- none\n\n- five\n- six", "- none\n\n- six", id="others have changed"),
+        pytest.param(0, "- one\n- 22\n- four\n- five", None, id="reworded again"),
+        pytest.param(1, "- one\n- four", None, id="the line before is gone"),
+        pytest.param(1, f"{NEW}\n- three", None, id="it is there again"),
+        pytest.param(2, "- one", None, id="gone already"),
+    ],
+)
+def test_one_change_is_taken_back(change: int, current: str, told: str | None) -> None:
+    assert compare.taken_back(OLD, NEW, change, current) == told
+
+
+def test_a_first_line_comes_back_to_the_top() -> None:
+    assert compare.taken_back("a\nb", "b", 0, "b\nc") == "a\nb\nc"
+
+
+def test_no_such_change() -> None:
+    with pytest.raises(IndexError):
+        compare.taken_back(OLD, NEW, 3, NEW)
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        pytest.param("- one\n- mine", True, id="as it was"),
+        pytest.param("* mine\n- uno\n- more", True, id="the rest is the model's"),
+        pytest.param("- one\n- Mine, reworded", False, id="reworded"),
+        pytest.param("- one\n- mine\n- two", False, id="what it took out is back"),
+        pytest.param("", False, id="gone"),
+    ],
+)
+def test_whether_an_edit_survives(later: str, told: bool) -> None:
+    assert compare.survives("- one\n- two", "- one\n- mine", later) is told

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.lines import Line, Origin, merged, restored, revised, split_text, words_of
+from memories.rules.lines import (
+    Line,
+    Origin,
+    brought_back,
+    merged,
+    restored,
+    revised,
+    split_text,
+    words_of,
+)
 
 SHIP = Line("- We ship on Fridays.", Origin.MODEL, since=1, sources=(11, 12))
 LEAD = Line("- Aiko leads the release.", Origin.MODEL, since=2, sources=(13,))
@@ -131,6 +140,16 @@ class TestMerged:
         mine = replace(SHIP, origin=Origin.PERSON)
         assert merged([SHIP, mine], [SHIP]).lines == [mine]
         assert merged([mine, replace(SHIP, pinned=True)], []).lines == [replace(mine, pinned=True)]
+
+
+class TestBroughtBack:
+    def test_what_stands_stays_and_the_rest_says_that_it_came_back(self):
+        came = replace(SHIP, origin=Origin.RESTORE, since=None)
+        text = text_of([SHIP, OWN])
+        assert brought_back([OWN, LEAD], [SHIP, LEAD], text) == [came, OWN]
+
+    def test_of_what_nobody_knows_nothing_comes_back(self):
+        assert brought_back([OWN], [LEAD], text_of([OWN, SHIP])) is None
 
 
 class TestRestored:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.search_query import Has, Kind, Query, Sort, parse, with_fields
+from memories.rules.search_query import Has, Kind, Query, Sort, as_fields, parse, with_fields
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,19 @@ def test_any_day_is_one_or_is_named(key: str, day: date) -> None:
     query = parse(f"{key}:{day.isoformat()}")
     query.bounds(ZoneInfo("Asia/Tokyo"))
     assert query.wrong or query.since or query.until
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "移行 -draft",
+        '"next friday" in:#ops from:mika after:2026-11-01',
+        "plan in:messages by:model before:2026-11-01 has:link has:code",
+        'from:"Mika Ito" on:2026-11-01',
+        "",
+    ],
+)
+def test_a_query_comes_back_from_its_fields(typed: str) -> None:
+    query = parse(typed)
+    fields = as_fields(query)
+    assert with_fields(parse(fields.get("q", "")), fields) == query

@@ -45,3 +45,34 @@ def test_without_history_all_that_waits_is_one() -> None:
     settings = MemorySettings(history_enabled=False)
     [cut] = windows([HOUR, 90 * HOUR], None, None, DUE, 100 * HOUR, settings)
     assert (cut.begin, cut.end, cut.reason) == (0, 2, Trigger.HISTORY_OFF)
+
+
+@pytest.mark.parametrize(
+    ("hours", "cut_from", "frontier", "found"),
+    [
+        ([], None, None, []),
+        ([99], None, None, [(0, 1, Trigger.ASKED)]),
+        ([1, 99], None, None, [(0, 1, Trigger.IDLE), (1, 2, Trigger.ASKED)]),
+        ([12, 99], 10, 20, [(0, 2, Trigger.ASKED)]),
+        ([12], 10, 20, [(0, 1, Trigger.ASKED)]),
+        (
+            [1, 12, 50, 99],
+            10,
+            20,
+            [(0, 1, Trigger.IDLE), (1, 3, Trigger.IDLE), (3, 4, Trigger.ASKED)],
+        ),
+    ],
+    ids=str,
+)
+def test_asked_for_nothing_stays_open(
+    hours: list[int],
+    cut_from: int | None,
+    frontier: int | None,
+    found: list[tuple[int, int, Trigger]],
+) -> None:
+    def us(hour: int | None) -> int | None:
+        return None if hour is None else hour * HOUR
+
+    times = [hour * HOUR for hour in hours]
+    cuts = windows(times, us(cut_from), us(frontier), NOT_DUE, 100 * HOUR, SETTINGS, asked=True)
+    assert [(cut.begin, cut.end, cut.reason) for cut in cuts] == found

@@ -85,6 +85,22 @@ def test_breaks(content: bytes, found: list[object], reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"", 1),
+        (b'[\n1,\n\n{"a":\n1 2}]', 4),
+        (b"[1,\n2,\n", 3),
+        (b'[\n"' + b"x" * 100_000 + b'",\n\noops]', 4),
+    ],
+)
+def test_the_line_where_what_breaks_begins(content: bytes, line: int) -> None:
+    for file in (Drip, io.BytesIO):
+        with pytest.raises(Unreadable) as error:
+            list(objects(file(content)))
+        assert error.value.line == line
+
+
+@pytest.mark.parametrize(
     "large",
     [
         json.dumps({"a": "x" * 5000}),

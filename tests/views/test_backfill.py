@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 from django.urls import reverse
 
-from memories.models import AuditEvent, Backfill, Channel, Segment
+from memories.models import AuditEvent, Backfill, Channel, Endpoint, Generation, Memory, Segment
+from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
 from tests.factories import MONDAY, MessageFactory
 from tests.views.conftest import Cast
@@ -178,6 +179,16 @@ def test_the_part_is_asked_for_until_it_is_finished(older: Cast) -> None:
     assert "hx-get=" not in last.content.decode()
 
 
+def test_it_says_why_it_stands_still(older: Cast) -> None:
+    """Also to who has the page open: the part is what is asked for then."""
+    backfill = order(older)
+    Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit")
+    client = older.clients["insider"]
+    text = client.get(here(older, backfill), headers={"HX-Request": "true"}).content.decode()
+    assert "It stands still: the account at the model is used up." in text
+    assert "still about" not in text
+
+
 def test_what_was_left_out_is_counted_as_such(older: Cast) -> None:
     Segment.objects.filter(channel=older.public).update(outcome="cancelled")
     text = older.clients["member"].get(older.path("c/C0PUBLIC/")).content.decode()
@@ -188,3 +199,25 @@ def test_only_admins_are_led_there(older: Cast) -> None:
     link = f'href="{older.path("backfill/")}"'
     assert link in older.clients["insider"].get(older.path()).content.decode()
     assert link not in older.clients["editor"].get(older.path()).content.decode()
+
+
+def test_what_was_given_up_is_tried_again(older: Cast) -> None:
+    backfill = order(older)
+    memory = Memory.objects.of_channel(older.public, MemoryType.SHORT_TERM)
+    given = {"memory": memory, "segment": Segment.objects.first(), "as_of_us": 0}
+    failed = Generation.objects.create(
+        **given, input_key="x", state="dead", fault="timeout", backfill=backfill
+    )
+    assert "Retry the one that was given up" in page(older, f"{backfill.pk}/")
+    assert change(older, backfill, "editor", do="retry") == 403
+    assert change(older, backfill, do="retry") == 302
+    failed.refresh_from_db()
+    assert failed.state == "waiting"
+    assert "was given up" not in page(older, f"{backfill.pk}/?live=off")
+
+
+def test_its_reader_may_stop_the_refreshing(older: Cast) -> None:
+    backfill = order(older)
+    assert 'hx-trigger="every 3s"' in page(older, f"{backfill.pk}/")
+    still = page(older, f"{backfill.pk}/?live=off")
+    assert "hx-trigger" not in still and "http-equiv" not in still

@@ -13,6 +13,8 @@ from django.utils import timezone
 
 from memories.models import (
     Channel,
+    Generation,
+    Heartbeat,
     Memory,
     MemoryVersion,
     QuarantinedLine,
@@ -428,7 +430,7 @@ def connected(workspace: Workspace, synced: timedelta) -> None:
     )
 
 
-@pytest.mark.parametrize(("minutes", "late"), [(2, False), (14, False), (16, True)])
+@pytest.mark.parametrize(("minutes", "late"), [(2, False), (9, False), (11, True)])
 def test_a_stale_sync_is_said(cast: Cast, minutes: int, late: bool) -> None:
     connected(cast.workspace, timedelta(minutes=minutes))
     saw(cast, cast.memory, 2)
@@ -447,7 +449,23 @@ def test_a_channel_that_somebody_has_to_look_after_is_named(cast: Cast) -> None:
     assert texts(page(cast, "insider")).count("The bot is not in it: invite it in Slack.") == 2
 
 
+def test_a_worker_that_is_gone_and_jobs_that_failed_are_told(cast: Cast) -> None:
+    assert "No worker has given a sign yet" in texts(page(cast))
+    assert "No worker" not in texts(page(cast, "guest")), "it is for members to know of"
+    now = timezone.now()
+    Heartbeat.objects.beat("one", now - timedelta(hours=1))
+    assert "The worker gave its last sign" in texts(page(cast))
+    Heartbeat.objects.beat("one", now)
+    assert 'class="band warn"' not in page(cast)
+    memory = Memory.objects.of_channel(cast.private, MemoryType.SHORT_TERM)
+    given = {"memory": memory, "as_of_us": 0, "input_key": "x"}
+    Generation.objects.create(**given, state=Generation.State.DEAD, fault="timeout")
+    text = page(cast, "insider")
+    assert "1 job failed." in texts(text) and f'href="{cast.path("jobs/")}"' in main_of(text)
+
+
 def test_an_imported_workspace_has_no_sync_to_be_late(cast: Cast) -> None:
+    Heartbeat.objects.beat("one", timezone.now())
     assert 'class="band warn"' not in page(cast)
 
 
@@ -570,3 +588,15 @@ def test_queries_do_not_grow_with_entries(cast: Cast) -> None:
                 ask()
             counts.append(len(queries))
     assert counts[:4] == counts[4:]
+
+
+def test_a_question_that_stands_for_long_needs_a_look(cast: Cast) -> None:
+    asked = make_version(memory=cast.private_memory, text="- Who owns the budget?\n- Friday")
+    words = "question is open for over 7 days"
+    assert words not in page(cast, "insider"), "asked just now"
+    MemoryVersion.objects.filter(pk=asked.pk).update(created_at=timezone.now() - timedelta(days=8))
+    text = page(cast, "insider")
+    assert f"1 {words}" in text and 'href="/w/team/c/C0PRIVATE/#memory"' in text
+    assert words not in page(cast), "the channel is private"
+    make_version(memory=cast.private_memory, text="- Aya owns the budget.")
+    assert words not in page(cast, "insider"), "it was answered"

@@ -1,5 +1,6 @@
 """The channel page: memory with its sources, history, what waits, and as many queries as ever."""
 
+import re
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -8,9 +9,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import Call, Channel, Generation, Memory, Workspace
+from memories.models import Call, Channel, Generation, Memory, Seen, Workspace
+from memories.pipeline.coverage import coverage_of
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
+from memories.views.channels import BAR_WIDTH
+from memories.views.coverage import bar_of_reading
 from tests.factories import (
     MONDAY,
     MessageFactory,
@@ -36,6 +40,25 @@ def test_a_line_leads_to_its_message(cast: Cast) -> None:
     address = f"messages/?around={message.ts}&amp;v={version}#msg-{message.ts}"
     assert "We launch on Monday" in page
     assert address in page
+
+
+def test_it_is_compared_with_what_its_reader_saw_last(cast: Cast) -> None:
+    def offered() -> str:
+        found = re.search(r'href="(/diff/[^"]+)">(?:(?!</a>).)*what I last saw', page_of(cast))
+        return found[1] if found else ""
+
+    pks = list(cast.memory.versions.in_order().values_list("pk", flat=True))
+    assert offered() == ""
+    seen = Seen.objects.of(cast.users["member"], cast.memory)
+    seen.mark(1, timezone.now())
+    assert offered() == f"/diff/{pks[0]}..{pks[1]}/"
+    assert "what I last saw" not in page_of(cast, "editor")
+    seen.mark(2, timezone.now())
+    assert offered() == ""
+    made = make_version(memory=cast.memory, text="- New", until=timezone.now())
+    assert offered() == f"/diff/{pks[1]}..{made.pk}/"
+    cast.memory.versions.filter(number=2).update(audience="nobody")
+    assert offered() == f"/diff/{pks[0]}..{made.pk}/"
 
 
 def test_a_topic_names_only_channels_that_its_reader_may_see(cast: Cast) -> None:
@@ -74,6 +97,26 @@ def test_a_line_of_a_person_says_so(cast: Cast) -> None:
     assert "knot-person" in page
 
 
+def test_each_line_says_who_wrote_it_and_leads_to_the_version_that_began_it(cast: Cast) -> None:
+    first, second = cast.memory.versions.order_by("number")
+    cast.memory.revise("- We launch on Monday\n- Mine", by=cast.users["editor"], based_on=2)
+    page = page_of(cast)
+    card = page[page.index('id="memory"') : page.index('id="now"')]
+    began = f'<a href="/v/{second.pk}/"><span class="hidden">by the model, </span>v2</a>'
+    assert began in card and "knot-model" in card
+    assert "by hand, v3</span>" in card  # the version that is shown: no link to itself
+    type(first).objects.filter(pk=second.pk).update(audience="members")
+    assert "by the model, </span>v2</span>" in page_of(cast)  # nor to one that nobody may read
+
+
+def test_the_card_says_what_made_its_text(cast: Cast) -> None:
+    trigger = {"reason": "merge", "new": 2}
+    make_version(memory=cast.memory, text="- Merged", until=timezone.now(), trigger=trigger)
+    page = page_of(cast)
+    facts = page[page.index('id="memory"') : page.index("Merged</span>")]
+    assert "merged from 2 texts" in facts
+
+
 def test_the_offline_extract_and_provisional_versions_say_so(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     generation = Generation.objects.create(
@@ -92,10 +135,29 @@ def test_the_offline_extract_and_provisional_versions_say_so(cast: Cast) -> None
     assert "knot-provisional" in page and "Provisional" in page
 
 
+def test_words_of_people_carry_their_language(cast: Cast) -> None:
+    root = MessageFactory(channel=cast.public, author=cast.author, text="誰が試す？")
+    make_thread_memory(channel=cast.public, thread_ts=root.ts)
+    NoteFactory(workspace=cast.workspace, channel=cast.public, content="水曜は休み")
+    page = page_of(cast)
+    assert '<span lang="ja">誰が試す？</span>' in page
+    assert 'lang="ja">水曜は休み</a>' in page
+
+
 def test_the_history_tells_trigger_and_period(cast: Cast) -> None:
     page = page_of(cast)
     assert "4 messages, then quiet for 2 h" in page
     assert "5 Jan 2026, 09:00" in page
+
+
+def test_the_newest_segment_is_compared_with_the_one_before(cast: Cast) -> None:
+    short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    first = short.current
+    now = 'aria-labelledby="now-title"'
+    assert "Compare" not in page_of(cast).split(now)[1].split("</header>")[0]
+    second = make_version(memory=short, text="- Later", until=timezone.now())
+    card = page_of(cast).split(now)[1].split("</header>")[0]
+    assert f'href="/diff/{first.pk}..{second.pk}/"' in card
 
 
 def test_what_waits_says_how_much_and_for_what(cast: Cast) -> None:
@@ -106,6 +168,36 @@ def test_what_waits_says_how_much_and_for_what(cast: Cast) -> None:
     # Two of the six first ones are in no segment either.
     assert "4 of 50 new" in page
     assert "quiet for 43 of 120 min" in page
+
+
+def bars_of(page: str) -> list[list[tuple[str, int, int]]]:
+    drawn = re.findall(r'<svg class="bar"[^>]*>(.*?)</svg>', page)
+    part = re.compile(r'<rect class="bar-(\w+)" x="(\d+)" y="0" width="(\d+)"')
+    return [[(what, int(x), int(w)) for what, x, w in part.findall(one)] for one in drawn]
+
+
+def test_how_much_is_remembered_is_drawn_beside_its_numbers(cast: Cast) -> None:
+    third = BAR_WIDTH // 3  # two of six messages wait
+    [bar] = bars_of(page_of(cast))
+    assert bar == [("remembered", 0, BAR_WIDTH - third), ("waiting", BAR_WIDTH - third, third)]
+
+
+@pytest.mark.parametrize(
+    ("mark", "at", "parts"),
+    [
+        pytest.param("", "", [("waiting", 0, 100)], id="nothing yet"),
+        pytest.param("10.0", "", [("remembered", 0, 100)], id="all of it"),
+        pytest.param("5.0", "8.0", [("remembered", 0, 100), ("waiting", 50, 30)], id="a gap"),
+        pytest.param("", "4.0", [("remembered", 0, 100), ("waiting", 0, 40)], id="from the top"),
+        pytest.param("9.9", "10.0", [("remembered", 0, 100), ("waiting", 98, 2)], id="a small one"),
+    ],
+)
+def test_gaps_in_what_was_read_are_drawn(
+    mark: str, at: str, parts: list[tuple[str, int, int]]
+) -> None:
+    """From the start mark, at 0 s, to the newest message that was read, at 10 s."""
+    channel = Channel(start_us=0, synced_ts=mark, walk_at_ts=at, walk_top_ts="10.0" if at else "")
+    assert bar_of_reading(coverage_of(channel, timezone.now()), channel, 100) == parts
 
 
 @pytest.mark.parametrize(
@@ -208,9 +300,10 @@ def fill(cast: Cast, many: int) -> None:
         pytest.param({"sync_code": "ratelimited"}, "Slack gives no more for now", id="limited"),
         pytest.param(
             {"sync_code": "internal_error", "sync_text": "history: internal_error."},
-            "history: internal_error.",
+            "Slack had an error of its own",
             id="a failure",
         ),
+        pytest.param({"sync_code": "is_odd"}, "Slack refuses it: is_odd.", id="an odd one"),
         pytest.param({}, "as in Slack", id="all is well"),
     ],
 )

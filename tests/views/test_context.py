@@ -2,6 +2,7 @@
 
 import html
 import re
+import shlex
 from datetime import timedelta
 from typing import Any
 
@@ -81,6 +82,8 @@ def each_stretch(page: str) -> int:
         {"channel": "C0PUBLIC", "budget": "1"},
         {"channel": "C0PUBLIC", "thread": "ROOT"},
         {"channel": "C0PUBLIC", "at": AT},
+        {"channel": "C0PUBLIC", "without": "short_term", "persona": "You're <Momo>."},
+        {"without": "long_term", "budget": "40"},
         {"at": "2026-01-05T09:03:00+09:00", "channel": "#launch", "budget": "100000"},
     ],
     ids=lambda asked: " ".join(asked) or "workspace",
@@ -101,6 +104,53 @@ def test_the_text_is_what_the_command_prints(
     assert f"{shown(page)}\n" == printed
     rows, told = numbers(page)
     assert sum(rows) == told == each_stretch(page)
+
+
+def test_a_bot_reads_public_channels_only(full: Cast, capsys: Any) -> None:
+    capsys.readouterr()
+    call_command("context", "--workspace", "team", "--channel", "C0PUBLIC")
+    printed = capsys.readouterr().out
+    for name in ("member", "insider"):
+        assert f"{shown(get(full, '?channel=C0PUBLIC&as=bot', name))}\n" == printed
+    path = full.path("context/?channel=C0PRIVATE&as=bot")
+    assert full.clients["insider"].get(path).status_code == 422
+    assert "as=bot" not in get(full, name="guest") and 'name="as"' not in get(full, name="guest")
+    own = get(full, "?channel=C0PUBLIC", "guest")
+    assert shown(get(full, "?channel=C0PUBLIC&as=bot", "guest")) == shown(own)
+
+
+def test_a_section_is_left_out_and_put_back(full: Cast) -> None:
+    page = get(full, "?channel=C0PUBLIC&budget=5000")
+    assert "# Long-term memory" in shown(page)
+    [leave] = re.findall(r'id="leave-long_term" href="([^"]+)"', page)
+    without = full.clients["member"].get(html.unescape(leave)).content.decode()
+    assert "# Long-term memory" not in shown(without) and "# Short-term memory" in shown(without)
+    assert "2 pieces: you left it out" in without
+    [back] = re.findall(r'id="back-1" href="([^"]+)"', without)
+    again = full.clients["member"].get(html.unescape(back)).content.decode()
+    assert shown(again) == shown(page)
+    assert full.clients["member"].get(full.path("context/?without=all")).status_code == 422
+
+
+def test_the_same_request_as_a_command(full: Cast, capsys: Any) -> None:
+    """Typed as it stands there, it prints the text of the page."""
+    query = "?channel=C0PUBLIC&budget=300&persona=It%27s+Momo&without=notes&at=2026-01-06T09:00"
+    page = get(full, query)
+    found = re.search(r'<code id="command">(.*?)</code>', page)
+    assert found is not None
+    _, *words = shlex.split(html.unescape(found[1]))
+    capsys.readouterr()
+    call_command(*words)
+    assert capsys.readouterr().out == f"{shown(page)}\n"
+
+
+def test_nothing_to_tell_says_of_what_and_how_much(cast: Cast) -> None:
+    new = MemberFactory(user=cast.users["member"]).workspace
+    ChannelFactory(workspace=new, slack_id="C0EMPTY", name="empty")
+    response = cast.clients["member"].get(f"/w/{new.slug}/context/?channel=empty&persona=Momo")
+    page = response.content.decode()
+    assert "A bot would get 1 token: its own instructions only." in page
+    assert "There is no memory of #empty yet" in page
 
 
 def test_looking_changes_nothing(full: Cast) -> None:
@@ -195,7 +245,9 @@ def test_notes_where_they_are_asked_for(full: Cast) -> None:
 def test_a_part_of_it_and_nothing_yet(cast: Cast) -> None:
     new = MemberFactory(user=cast.users["member"]).workspace
     client, path = cast.clients["member"], f"/w/{new.slug}/context/"
-    assert "There is nothing to tell yet." in client.get(path).content.decode()
+    assert (
+        "A bot would get 0 tokens: its own instructions only." in client.get(path).content.decode()
+    )
     part = client.get(path, headers={"HX-Request": "true"})
     assert part.content.startswith(b'<div id="preview"') and b"autofocus" in part.content
 

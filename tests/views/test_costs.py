@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from memories.models import Cap
+from tests.factories import make_thread_memory
 from tests.views.conftest import Cast
 from tests.views.test_jobs import call, job
 
@@ -70,6 +71,13 @@ def test_bars_beside_their_table(spent: Cast) -> None:
     assert text.count('<th scope="row">') >= 5
 
 
+def test_each_day_tells_its_models_apart(spent: Cast) -> None:
+    text = page(spent, "insider")
+    by_day = text[text.index("<details") : text.index("</details>")]
+    rows = re.findall(r"</svg> (\w+)</td><td>([\d,]+)</td>", by_day)
+    assert rows == [("other", "3,333"), ("tiny", "100")]
+
+
 def test_older_days_are_not_of_this_month(spent: Cast) -> None:
     long_ago = timezone.now() - timedelta(days=40)
     call(job(spent.public, "done"), model="ancient", day=long_ago.date(), micros=9_000_000)
@@ -101,3 +109,23 @@ def test_the_page_in_japanese(spent: Cast) -> None:
     assert (
         client.get(spent.path("jobs/cost/"), headers={"accept-language": "ja"}).status_code == 200
     )
+
+
+def test_each_page_tells_what_its_memory_took(spent: Cast) -> None:
+    """The workspace's like the cost page, a thread's for whom its calls are."""
+    for name, sums in (
+        ("member", "100, 20"),
+        ("insider", "3433, 687"),
+        ("operator", "3433, 687"),
+        ("guest", ""),
+    ):
+        text = spent.clients[name].get(spent.path()).content.decode()
+        assert ("Cost this month" in text) is bool(sums) and sums in text, name
+    thread = make_thread_memory(channel=spent.public, thread_ts=spent.messages[0].ts)
+    address = spent.path(f"c/C0PUBLIC/t/{spent.messages[0].ts}/")
+    assert "Cost this month" not in spent.clients["member"].get(address).content.decode()
+    generation = job(spent.public, "done", memory=thread)
+    call(generation, micros=40_000)
+    for name, sees in (("member", True), ("guest", False)):
+        text = spent.clients[name].get(address).content.decode()
+        assert ("Cost this month" in text) is sees and ("$0.04" in text) is sees, name

@@ -121,6 +121,19 @@ class TestHealth:
         job(well.private, "dead", fault="timeout")
         assert "All well." in page(well)
         assert "Not all is well." in page(well, name="insider")
+        assert [self.nav_warns(well, name) for name in ("member", "insider")] == [False, True]
+
+    def nav_warns(self, cast: Cast, name: str = "member") -> bool:
+        text = cast.clients[name].get(cast.path("c/C0PUBLIC/")).content.decode()
+        return 'aria-label="something is wrong"' in text.split("</nav>")[0]
+
+    def test_every_page_says_when_there_is_something_to_look_at(self, well: Cast) -> None:
+        assert not self.nav_warns(well)
+        made = job(well.public, "dead", fault="timeout")
+        assert self.nav_warns(well) and self.nav_warns(well, "guest")
+        made.delete()
+        Heartbeat.objects.update(at=timezone.now() - timedelta(days=1))
+        assert self.nav_warns(well) and not self.nav_warns(well, "guest")
 
 
 class TestList:
@@ -244,7 +257,7 @@ class TestActing:
 
     def test_all_that_failed_as_far_as_it_is_seen(self, well: Cast) -> None:
         seen, other = job(well.public, "dead"), job(ChannelFactory(), "dead")
-        assert "Retry all that failed" in page(well, name="insider")
+        assert "Retry the one that failed" in page(well, name="insider")
         response = well.clients["insider"].post(well.path("jobs/"), {"do": "retry_failed"})
         assert response.status_code == 302
         assert states(seen, other) == ["waiting", "dead"]
@@ -368,3 +381,29 @@ def test_no_more_queries_for_more_jobs(well: Cast, rest: str) -> None:
             well.clients["insider"].get(well.path(rest))
         counts.append(len(asked))
     assert counts[0] == counts[1], counts
+
+
+def test_all_that_failed_are_counted_and_focus_follows(cast: Cast) -> None:
+    for _ in range(3):
+        job(cast.public, "dead", fault="timeout")
+    assert "Retry all 3 that failed" in page(cast, name="insider")
+    path = cast.path("jobs/")
+    part = cast.clients["insider"].post(path, {"do": "retry_failed"}, headers=PART)
+    text = part.content.decode()
+    assert text.count("autofocus") == 1
+    assert '<h2 id="open-title" tabindex="-1" autofocus>' in text
+    nothing = cast.clients["insider"].post(path, {"do": "retry_failed"}, headers=PART)
+    assert nothing.content.decode().count("autofocus") == 1
+
+
+def test_its_reader_may_stop_the_refreshing(cast: Cast) -> None:
+    one = job(cast.public, "dead", fault="timeout")
+    for rest in ("", f"{job(cast.public).pk}/"):
+        assert "hx-trigger" in page(cast, rest) and 'href="?live=off"' in page(cast, rest)
+        still = page(cast, f"{rest}?live=off")
+        assert "hx-trigger" not in still and "http-equiv" not in still
+        assert "Refresh by itself" in still
+    still = page(cast, "?live=off", name="insider")
+    assert f'hx-post="{cast.path("jobs/")}?live=off"' in still
+    answer = cast.clients["insider"].post(cast.path("jobs/?live=off"), {"retry": one.pk})
+    assert answer["Location"] == cast.path("jobs/?live=off")

@@ -6,7 +6,10 @@ from html import unescape
 
 import pytest
 from django.http import HttpResponse
+from django.utils import timezone
 
+from memories import jobs
+from memories.models import AuditEvent, UnsavedText
 from memories.rules.lines import Origin
 from tests.factories import MONDAY, make_version
 from tests.views.conftest import Cast
@@ -161,6 +164,176 @@ def test_a_save_is_checked_in_the_write_itself(cast: Cast) -> None:
     assert cast.memory.versions.count() == 3
 
 
+class TestPreview:
+    def preview(self, cast: Cast, name: str = "editor", **given: str) -> HttpResponse:
+        headers = HTMX if given.pop("htmx", "") else {}
+        data = {"text": MINE, "based_on": "2", "revision": "0", **given}
+        return cast.clients[name].post(f"/m/{cast.memory.pk}/preview/", data, headers=headers)
+
+    def test_the_changes_are_shown_beside_the_text_and_nothing_is_saved(self, cast: Cast) -> None:
+        page = self.preview(cast).content.decode()
+        assert "We launch on <del>Monday</del><ins>Tuesday</ins>" in page
+        assert "1 change: 0 added, 0 removed, 1 reworded" in page
+        assert text_in(page) == MINE
+        assert (hidden_in(page, "based_on"), hidden_in(page, "revision")) == ("2", "0")
+        assert cast.memory.versions.count() == 2
+
+    def test_as_a_part_they_come_alone_and_take_the_focus(self, cast: Cast) -> None:
+        part = self.preview(cast, htmx="1").content.decode()
+        assert "<html" not in part and "<textarea" not in part
+        assert "<ins>Tuesday</ins>" in part and 'tabindex="-1" autofocus' in part
+
+    def test_they_are_those_since_the_edit_began(self, cast: Cast) -> None:
+        cast.memory.revise(THEIRS, by=None, based_on=2)
+        page = self.preview(cast).content.decode()
+        assert "<del>Monday</del>" in page and "Tom tests" not in page
+
+    def test_a_text_that_was_not_changed(self, cast: Cast) -> None:
+        assert (
+            "Nothing is different."
+            in self.preview(cast, text=cast.memory.current.content).content.decode()
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
+    )
+    def test_for_editors(self, cast: Cast, name: str, status: int) -> None:
+        assert self.preview(cast, name).status_code == status
+
+
+def open_editor(cast: Cast, name: str = "editor", query: str = "", htmx: str = "") -> str:
+    path = f"/m/{cast.memory.pk}/edit/{query}"
+    response = cast.clients[name].get(path, headers=HTMX if htmx else {})
+    page: str = response.content.decode()
+    return page
+
+
+def keep(cast: Cast, text: str = MINE, name: str = "editor", **given: str) -> HttpResponse:
+    headers = HTMX if given.pop("htmx", "") else {}
+    data = {"text": text, "based_on": "2", "revision": "0", **given}
+    return cast.clients[name].post(f"/m/{cast.memory.pk}/draft/", data, headers=headers)
+
+
+def pinned(cast: Cast) -> list[str]:
+    cast.memory.refresh_from_db()
+    lines = cast.memory.current.lines.filter(pinned=True)
+    return list(lines.values_list("text", flat=True))
+
+
+class TestKeptWordForWord:
+    AYA = "- Aya owns iOS"
+
+    def test_lines_that_updates_may_reword_are_offered(self, cast: Cast) -> None:
+        page = open_editor(cast)
+        assert page.count('name="keep"') == 2 and f'value="{self.AYA}"' in page
+        edit(cast, MINE)
+        page = open_editor(cast)  # the person's own line is kept anyway
+        assert page.count('name="keep"') == 1
+        cast.memory.hold([self.AYA], by=None, based_on=3)
+        assert 'name="keep"' not in open_editor(cast)
+
+    def test_those_ticked_are_pinned_with_the_edit(self, cast: Cast) -> None:
+        edit(cast, MINE, keep=self.AYA)
+        assert pinned(cast) == [self.AYA] and cast.memory.current.number == 3
+        event = AuditEvent.objects.get(action="line_pin")
+        assert (event.actor, event.details) == ("editor", {"version": 3, "line": 1})
+
+    def test_alone_they_make_no_version(self, cast: Cast) -> None:
+        text = cast.memory.current.content
+        assert edit(cast, text, keep=self.AYA).status_code == 302
+        assert pinned(cast) == [self.AYA] and cast.memory.current.number == 2
+        assert edit(cast, text, keep=self.AYA).status_code == 422  # they are already
+
+    def test_what_is_not_there_is_not_pinned(self, cast: Cast) -> None:
+        edit(cast, MINE, keep="- No such line")
+        assert pinned(cast) == []
+
+    def test_the_ticks_come_along_through_a_conflict(self, cast: Cast) -> None:
+        cast.memory.revise(THEIRS, by=None, based_on=2)
+        page = edit(cast, MINE, keep=self.AYA).content.decode()
+        assert pinned(cast) == []
+        assert hidden_in(page, "keep") == self.AYA
+
+
+OFFER = "You have an unsaved draft from"
+
+
+class TestDrafts:
+    def test_what_was_typed_is_offered_taken_and_saved(self, cast: Cast) -> None:
+        assert OFFER not in open_editor(cast)
+        response = keep(cast, htmx="1")
+        assert (response.status_code, "Draft kept at" in response.content.decode()) == (200, True)
+        page = open_editor(cast)
+        assert OFFER in page and text_in(page) == cast.memory.current.content
+        taken = open_editor(cast, query="?draft=take")
+        assert OFFER not in taken and text_in(taken) == MINE
+        assert (hidden_in(taken, "based_on"), hidden_in(taken, "revision")) == ("2", "0")
+        edit(cast, MINE)
+        assert not UnsavedText.objects.exists()
+        assert OFFER not in open_editor(cast)
+
+    def test_it_keeps_its_base_and_so_meets_what_came_meanwhile(self, cast: Cast) -> None:
+        keep(cast)
+        cast.memory.revise(THEIRS, by=None, based_on=2)
+        taken = open_editor(cast, query="?draft=take")
+        assert text_in(taken) == MINE and hidden_in(taken, "based_on") == "2"
+
+    @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
+    def test_it_is_discarded(self, cast: Cast, htmx: str) -> None:
+        keep(cast)
+        response = keep(cast, do="discard", htmx=htmx)
+        assert response.status_code == (200 if htmx else 302)
+        assert not UnsavedText.objects.exists()
+        if htmx:
+            assert text_in(response.content.decode()) == cast.memory.current.content
+
+    def test_a_save_that_fails_keeps_it(self, cast: Cast) -> None:
+        edit(cast, "x" * 20_001)
+        assert UnsavedText.objects.get().text == "x" * 20_001
+        cast.memory.revise(THEIRS, by=None, based_on=2)
+        edit(cast, MINE)
+        assert UnsavedText.objects.get().text == MINE
+
+    def test_so_does_a_look_at_the_changes(self, cast: Cast) -> None:
+        TestPreview().preview(cast)
+        assert UnsavedText.objects.get().text == MINE
+
+    def test_there_is_one_and_the_last_one_counts(self, cast: Cast) -> None:
+        keep(cast, "- First")
+        keep(cast)
+        keep(cast, cast.memory.current.content)  # nothing was typed there
+        assert UnsavedText.objects.get().text == MINE
+
+    def test_it_is_its_authors_alone(self, cast: Cast) -> None:
+        keep(cast)
+        assert OFFER not in open_editor(cast, "insider")
+        assert text_in(open_editor(cast, "insider", "?draft=take")) == cast.memory.current.content
+        keep(cast, name="insider", do="discard")
+        assert UnsavedText.objects.get().user == cast.users["editor"]
+
+    def test_it_goes_with_the_text_that_they_may_not_read_any_more(self, cast: Cast) -> None:
+        keep(cast)
+        cast.memory.revise(THEIRS, by=None, based_on=2)
+        cast.memory.versions.filter(number=2).update(audience="nobody")
+        assert OFFER not in open_editor(cast)
+        assert "Tuesday" not in open_editor(cast, query="?draft=take")
+        assert "Draft kept" not in keep(cast, "- Again", htmx="1").content.decode()
+
+    def test_it_is_kept_for_a_day(self, cast: Cast) -> None:
+        keep(cast)
+        UnsavedText.objects.update(at=timezone.now() - timedelta(hours=24))
+        assert OFFER not in open_editor(cast)
+        jobs.retention()
+        assert not UnsavedText.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
+    )
+    def test_others_keep_nothing(self, cast: Cast, name: str, status: int) -> None:
+        assert keep(cast, name=name).status_code == status
+        assert not UnsavedText.objects.exists()
+
+
 def test_the_editor_says_what_will_happen_to_the_text(cast: Cast) -> None:
     page = cast.clients["editor"].get(f"/m/{cast.memory.pk}/edit/").content.decode()
     assert "the next automatic update starts from this text" in page
@@ -181,6 +354,28 @@ def test_the_card_says_what_was_kept_and_put_back(cast: Cast) -> None:
     assert "Put back: 1 line the model had lost." in card
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (MINE + "\n- And more", "your edit kept"),
+        ("- We launch on Monday\n- Aya owns iOS", "your edit changed: compare"),
+    ],
+)
+def test_the_rail_says_what_the_next_update_did_to_ones_own_edit(
+    cast: Cast, text: str, told: str
+) -> None:
+    edit(cast, MINE)
+    path = cast.path("c/C0PUBLIC/")
+    assert "your edit" not in cast.clients["editor"].get(path).content.decode()
+    made = make_version(memory=cast.memory, text=text, until=MONDAY + timedelta(hours=2))
+    make_version(memory=cast.memory, text="- Much later", until=MONDAY + timedelta(hours=3))
+    page = cast.clients["editor"].get(path).content.decode()
+    assert page.count("your edit") == 1 and told in page
+    own = cast.memory.versions.get(number=3)
+    assert (f"/diff/{own.pk}..{made.pk}/" in page) is ("compare" in told)
+    assert "your edit" not in cast.clients["insider"].get(path).content.decode()
+
+
 def test_all_versions_are_listed_newest_first(cast: Cast) -> None:
     edit(cast, MINE)
     page = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/").content.decode()
@@ -195,3 +390,17 @@ def test_versions_come_in_pages(cast: Cast) -> None:
     assert "?page=2" in page and ">v62</a>" in page and ">v12</a>" not in page
     rest = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/?page=2").content.decode()
     assert ">v12</a>" in rest and ">v13</a>" not in rest
+
+
+def test_the_rail_is_filled_in_place(cast: Cast) -> None:
+    for i in range(60):
+        make_version(memory=cast.memory, text=f"- {i}")
+    member, address = cast.clients["member"], f"/m/{cast.memory.pk}/versions/"
+    page = member.get(cast.path("c/C0PUBLIC/")).content.decode()
+    assert f'<a href="{address}" hx-get="{address}" hx-target="#rail"' in page
+    part = member.get(address, headers=HTMX).content.decode()
+    assert part.startswith('<section id="rail"') and "hx-swap-oob" not in part
+    assert part.count("<li") == 50 and "autofocus" in part
+    assert 'hx-get="' + address + '?page=2"' in part
+    rest = member.get(f"{address}?page=2", headers=HTMX).content.decode()
+    assert rest.count("<li") == 12 and ">v1</a>" in rest

@@ -1,6 +1,7 @@
 """Messages in Slack's shape."""
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -8,7 +9,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memories.models import Message
-from tests.factories import MONDAY, MessageFactory, PersonFactory, make_reply, make_version
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MessageFactory,
+    PersonFactory,
+    make_reply,
+    make_version,
+)
 from tests.views.conftest import Cast
 
 LATER = MONDAY + timedelta(days=2)
@@ -130,7 +138,7 @@ def test_a_part_brings_rows_and_the_next_step_only(cast: Cast) -> None:
 
 
 def shown_in(page: str) -> list[str]:
-    return [piece.split('"')[0] for piece in page.split('<article id="msg-')[1:]]
+    return re.findall(r'<article [^>]*id="msg-([^"]+)"', page)
 
 
 def test_a_version_without_sources_here_says_so(cast: Cast) -> None:
@@ -153,3 +161,21 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
             page_of(cast)
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def test_no_messages_because_they_are_kept_for_so_long_only(cast: Cast) -> None:
+    empty = ChannelFactory(workspace=cast.workspace, slack_id="C0EMPTY", name="empty")
+    path = cast.path(f"c/{empty.slack_id}/messages/")
+    assert b"They come with an import or a sync." in cast.clients["member"].get(path).content
+    cast.workspace.settings = {"retention_days": 90}
+    cast.workspace.save()
+    assert b"they are kept for 90 days" in cast.clients["member"].get(path).content
+
+
+def test_how_many_of_the_messages_that_were_read_are_used(cast: Cast) -> None:
+    version = make_version(
+        memory=cast.memory, text="- a", sources=cast.messages[:2], source_message_count=31
+    )
+    path = cast.path(f"c/C0PUBLIC/messages/?v={version.pk}")
+    text = cast.clients["member"].get(path).content.decode()
+    assert "2 of 31 messages used." in text

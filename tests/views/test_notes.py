@@ -1,5 +1,8 @@
 """Notes: browse, search, add, change, delete, in the workspace and in channels."""
 
+import re
+from html import unescape
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -102,6 +105,37 @@ def test_a_stale_save_keeps_both_texts(cast: Cast) -> None:
     assert (note.number, note.content) == (3, "our words")
 
 
+BASE = "First.\n\nSecond.\n\nThird."
+
+
+def content_in(page: str) -> str:
+    found = re.search(r'<textarea name="content"[^>]*>\n?(.*?)</textarea>', page, re.DOTALL)
+    assert found
+    return unescape(found[1])
+
+
+def test_each_paragraph_of_a_conflict_is_chosen(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content=BASE)
+    note.rewrite(BASE.replace("First", "1st").replace("Third", "3rd"), by=cast.users["insider"])
+    mine = BASE.replace("Second", "2nd").replace("Third", "III")
+    page = change(cast, note, content=mine, tags="mine").content.decode()
+    # Whoever changed a paragraph alone is right; where both did, both stay.
+    assert content_in(page) == "1st.\n\n2nd.\n\nIII.\n3rd."
+    choices = re.findall(r'name="(choice-\d+)" value="yours"', page)
+    assert len(choices) == 3
+    seen = {"based_on": "2", "revision": "1", "yours": mine, "seen": "1", "do": "choose"}
+    given = seen | dict(zip(choices, ("theirs", "yours", "theirs"), strict=True)) | {"tags": "mine"}
+    response = change(cast, note, content="whatever stood there", **given)
+    page = response.content.decode()
+    assert response.status_code == 200
+    assert content_in(page) == "1st.\n\n2nd.\n\n3rd." and 'value="mine"' in page
+    note.refresh_from_db()
+    assert note.number == 2
+    note.rewrite("Other", by=cast.users["insider"])
+    response = change(cast, note, content="whatever", **given)  # made over a text that is gone
+    assert response.status_code == 409 and "v3 was saved" in response.content.decode()
+
+
 def test_a_save_over_a_deleted_note_keeps_the_text(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="old words")
     note.remove()
@@ -166,7 +200,7 @@ def test_by_htmx_a_note_is_put_before_the_others(cast: Cast) -> None:
     editor, headers = cast.clients["editor"], {"HX-Request": "true"}
     part = editor.post(cast.path("notes/"), data, headers=headers).content.decode()
     note = Note.objects.get()
-    assert part.lstrip().startswith(f'<article class="card note" id="note-{note.pk}"')
+    assert re.match(rf'\s*<article class="card note"[^>]* id="note-{note.pk}"', part)
     assert 'id="add"' in part and 'hx-swap-oob="true"' in part and 'id="notes-none"' in part
     refused = editor.post(cast.path("notes/"), data | {"content": " "}, headers=headers)
     assert (refused.status_code, refused["HX-Retarget"]) == (422, "#add")

@@ -6,7 +6,7 @@ from django.test import Client
 from memories.models import User
 from tests.views.conftest import Cast
 
-CHOSEN = {"language": "ja", "time_zone": "Asia/Tokyo", "theme": "dark"}
+CHOSEN = {"language": "ja", "time_zone": "Asia/Tokyo", "theme": "dark", "density": "compact"}
 
 
 def fresh(cast: Cast, name: str) -> Client:
@@ -24,7 +24,8 @@ def test_what_is_chosen_holds_in_every_browser(cast: Cast) -> None:
     for browser in (client, fresh(cast, "member")):
         page = browser.get(cast.path("c/C0PUBLIC/"))
         assert page["Content-Language"] == "ja"
-        assert '<html lang="ja" data-theme="dark">' in page.content.decode()
+        whole = '<html lang="ja" data-theme="dark" data-density="compact">'
+        assert whole in page.content.decode()
         assert "2026年1月5日" in page.content.decode()
     assert '<html lang="en"' in cast.clients["editor"].get(cast.path()).content.decode()
 
@@ -51,7 +52,9 @@ def test_a_zone_that_nobody_knows_counts_for_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"time_zone": "Mars/Base"}, {"language": "tlh"}, {"theme": "pink"}], ids=str
+    "wrong",
+    [{"time_zone": "Mars/Base"}, {"language": "tlh"}, {"theme": "pink"}, {"density": "airy"}],
+    ids=str,
 )
 def test_what_is_not_offered_is_not_kept(cast: Cast, wrong: dict[str, str]) -> None:
     assert cast.clients["member"].post("/settings/", {**CHOSEN, **wrong}).status_code == 422

@@ -57,7 +57,7 @@ def test_a_line_with_its_reason_and_its_sources(cast: Cast) -> None:
     held(cast)
     shown = page(cast)
     assert "See &lt;b&gt;https://evil.example/x&lt;/b&gt;" in shown
-    assert "a link that no source has" in shown
+    assert "A link that no source has" in shown
     for message in cast.messages[:2]:
         assert f"/messages/?around={message.ts}#msg-{message.ts}" in shown
     assert re.search(r'quarantine/"[^>]*>.*?<span class="count">1</span>', shown, re.S)

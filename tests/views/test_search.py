@@ -1,5 +1,6 @@
 """The search page: what it shows, to whom, and how it answers htmx."""
 
+import re
 from datetime import timedelta
 from urllib.parse import urlencode
 
@@ -127,3 +128,35 @@ def test_what_is_written_on_a_page_is_found_at_once(cast: Cast) -> None:
     data = {"content": "A lasting word", "title": "", "kind": "", "tags": "", "channel": ""}
     assert cast.clients["editor"].post(cast.path("notes/"), data).status_code == 302
     assert "A <mark>lasting</mark> word" in page_of(cast, "lasting")
+
+
+def test_a_hit_in_a_memory_says_who_wrote_it_by_shape_and_word(cast: Cast) -> None:
+    search.catch_up()
+    page = page_of(cast, "Aya iOS", **{"in": "memories"})
+    assert re.search(
+        r'<span class="writer model"><svg class="knot knot-model".*?</svg>model<', page
+    )
+    cast.memory.revise("- Aya owns iOS still", by=cast.users["editor"], based_on=2, revision=0)
+    search.catch_up()
+    page = page_of(cast, "Aya iOS", **{"in": "memories"})
+    assert re.search(r'<span class="writer person"><svg class="knot.*?</svg>editor<', page)
+
+
+def test_a_note_is_a_click_away(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content="the kettle is blue")
+    search.catch_up()
+    assert f'href="{cast.path(f"notes/{note.pk}/")}"' in page_of(cast, "kettle")
+
+
+def test_one_filter_less_at_a_time(cast: Cast) -> None:
+    page = page_of(cast, "nosuchword in:messages from:mika", channel="C0PUBLIC")
+    assert "Not only Messages" in page and "Not in #launch" in page and "Not by mika" in page
+    query = urlencode({"q": 'nosuchword from:"mika"', "in": "messages"}).replace("&", "&amp;")
+    assert f'href="/w/team/search/?{query}"' in page
+
+
+def test_an_empty_field_offers_what_was_remembered_last(cast: Cast) -> None:
+    page = page_of(cast).partition("<main")[2]
+    assert "Remembered lately" in page and ">#launch</a>" in page
+    assert "salaries" not in page
+    assert ">#salaries</a>" in page_of(cast, name="insider").partition("<main")[2]

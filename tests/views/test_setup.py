@@ -2,9 +2,12 @@
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
+from pytest_httpserver import HTTPServer
 
-from memories.models import User
+from memories.models import AuditEvent, Call, Cap, Price, User, Workspace
 from tests.factories import UserFactory, WorkspaceFactory
+from tests.llm.endpoint import Endpoint
 
 pytestmark = pytest.mark.django_db
 
@@ -32,3 +35,84 @@ def test_who_may_open_it_afterwards(client: Client) -> None:
     client.force_login(boss)
     page = client.get("/setup/").content.decode()
     assert "/w/secret-team/slack/" in page and "createadmin" not in page
+
+
+@pytest.fixture
+def boss(client: Client) -> Client:
+    client.force_login(UserFactory(username="boss", is_superuser=True))
+    return client
+
+
+def test_operators_are_led_there_and_find_three_doors(boss: Client) -> None:
+    assert 'href="/setup/"' in boss.get("/").content.decode()
+    page = boss.get("/setup/").content.decode()
+    for words in (
+        "Make the demo",
+        'href="/setup/import/"',
+        "channels:history",
+        "No model is named",
+    ):
+        assert words in page
+    assert "/setup/model/" not in page
+
+
+def test_others_open_no_door(client: Client) -> None:
+    for path in ("/setup/demo/", "/setup/model/"):
+        assert client.post(path)["Location"] == f"/login/?next={path}"
+    client.force_login(UserFactory())
+    for path in ("/setup/demo/", "/setup/model/"):
+        assert client.post(path).status_code == 403
+        assert client.get(path).status_code == 405
+    assert not Workspace.objects.exists()
+
+
+def test_a_demo_that_is_there_is_only_opened(boss: Client) -> None:
+    WorkspaceFactory(slug="demo", name="Kazoe")
+    assert "Open the demo" in boss.get("/setup/").content.decode()
+    answer = boss.post("/setup/demo/")
+    assert answer["Location"] == "/w/demo/catch-up/"
+    part = boss.post("/setup/demo/", headers={"HX-Request": "true"})
+    assert part["HX-Redirect"] == "/w/demo/catch-up/"
+    assert not AuditEvent.objects.filter(action="demo").exists()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_the_demo_is_one_button_away(boss: Client) -> None:
+    page = boss.post("/setup/demo/", follow=True)
+    assert page.redirect_chain[-1][0] == "/w/demo/catch-up/"
+    assert "#launch" in page.content.decode()
+    assert AuditEvent.objects.filter(action="demo", actor="boss").exists()
+    editor = User.objects.get(username="demo")
+    assert not editor.has_usable_password(), "no login that everybody knows"
+    assert not boss.login(username="demo", password="demo")  # noqa: S106
+
+
+@pytest.fixture
+def named(settings: Settings, httpserver: HTTPServer) -> Endpoint:
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-1"
+    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    return Endpoint(httpserver)
+
+
+def test_the_model_says_what_answered_and_is_counted(boss: Client, named: Endpoint) -> None:
+    named.answers("- They meet on Tuesday. [1]")
+    Price.objects.create(model="tiny", input_price="2", output_price="8")
+    part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
+    assert "tiny-2026 answered" in part and "110 tokens" in part
+    call = Call.objects.get()
+    assert (call.tokens, call.micros, call.generation) == (110, 280, None)
+    assert "answered" in boss.post("/setup/model/", follow=True).content.decode()
+
+
+def test_a_model_that_refuses_is_told_in_words(boss: Client, named: Endpoint) -> None:
+    named.refuses(401)
+    part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
+    assert "the model refused the key" in part
+    assert Call.objects.get().fault == "unauthorised"
+
+
+def test_a_cap_that_is_used_up_holds_the_test_as_well(boss: Client, named: Endpoint) -> None:
+    Cap.objects.create(period="day", tokens=0)
+    part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
+    assert "a cap is reached" in part and not Call.objects.exists() and not named.asked

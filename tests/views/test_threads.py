@@ -2,6 +2,10 @@
 
 from datetime import timedelta
 
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memories.models import Message
 from tests.factories import MONDAY, MessageFactory, make_reply, make_thread_memory
 from tests.views.conftest import Cast
 
@@ -48,3 +52,49 @@ def test_a_private_thread_is_for_its_members(cast: Cast) -> None:
     for name, status in (("insider", 200), ("member", 404), ("operator", 404)):
         address = cast.path(f"c/C0PRIVATE/t/{root.ts}/")
         assert cast.clients[name].get(address).status_code == status
+
+
+class TestAllOfAChannel:
+    def page(self, cast: Cast, name: str = "member", query: str = "") -> str:
+        response = cast.clients[name].get(cast.path(f"c/C0PUBLIC/threads/{query}"))
+        assert response.status_code == 200
+        return response.content.decode().split("<main")[1]
+
+    def begin(self, cast: Cast, words: str, replies: int, hours: int) -> Message:
+        at = LATER + timedelta(hours=hours)
+        root = MessageFactory(channel=cast.public, author=cast.author, at=at, text=words)
+        for i in range(replies):
+            make_reply(root=root, author=cast.author, at=at + timedelta(minutes=i + 1))
+        return root
+
+    def test_newest_first_with_what_is_remembered(self, cast: Cast) -> None:
+        assert "No thread of this channel is stored." in self.page(cast)
+        known = self.begin(cast, "the old one", 5, 0)
+        make_thread_memory(channel=cast.public, thread_ts=known.ts)
+        self.begin(cast, "a short one", 1, 1)
+        self.begin(cast, "the new one", 6, 2)
+        text = self.page(cast)
+        rows = text.split("<li data-steps")[1:]
+        assert [
+            next(words for words in ("the old one", "a short one", "the new one") if words in row)
+            for row in rows
+        ] == ["the new one", "a short one", "the old one"]
+        assert "no memory yet, 7 waiting" in rows[0] and "7 messages" in rows[0]
+        assert "remembered from 5 messages on" in rows[1]
+        assert "remembered, v1" in rows[2] and "6 waiting" in rows[2]
+
+    def test_page_by_page_and_no_query_more(self, cast: Cast) -> None:
+        counts = []
+        for many in (2, 50):
+            for i in range(many):
+                self.begin(cast, f"thread {many} {i}", 1, many + i)
+            with CaptureQueriesContext(connection) as asked:
+                self.page(cast)
+            counts.append(len(asked))
+        assert counts[0] == counts[1]
+        assert "?page=2" in self.page(cast) and "thread 2 0" in self.page(cast, query="?page=2")
+
+    def test_not_for_everybody(self, cast: Cast) -> None:
+        for name, status in (("member", 404), ("insider", 200), ("nobody", 302)):
+            response = cast.clients[name].get(cast.path("c/C0PRIVATE/threads/"))
+            assert response.status_code == status

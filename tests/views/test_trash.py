@@ -35,6 +35,7 @@ def test_by_htmx_the_row_goes_and_comes(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="to be gone")
     gone = editor.post(cast.path(f"notes/{note.pk}/delete/"), headers=PART).content.decode()
     assert f'id="note-{note.pk}"' in gone and "Undo" in gone and "<html" not in gone
+    assert '“<span lang="en">to be gone</span>” is in the trash.' in gone
     back = editor.post(cast.path(f"notes/{note.pk}/undelete/"), headers=PART).content.decode()
     assert f'id="note-{note.pk}"' in back and "to be gone" in back and "The note is back." in back
 

@@ -1,15 +1,19 @@
 """One version, two compared, and an old one brought back and forth."""
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.http import HttpResponse
 
-from memories.models import AuditEvent, Generation, Memory, MemoryVersion
-from memories.rules.lines import Origin
+from memories.models import AuditEvent, Draft, Generation, Memory, MemoryVersion, Message
+from memories.rules.lines import Line, Origin
 from memories.rules.memory import MemoryType
+from memories.rules.shingles import Known
+from memories.views.versions import PAIRS_SHOWN
 from tests.factories import MONDAY, make_version, make_workspace_memory
 from tests.views.conftest import Cast
+from tests.views.test_jobs import call, job
 
 HTMX = {"HX-Request": "true"}
 
@@ -34,7 +38,11 @@ def test_an_old_version_says_which_is_current(cast: Cast) -> None:
     assert "v1 of 2" in page
     assert f'You are reading v1. Current is <a href="/v/{cast.memory.current.pk}/">v2</a>' in page
     assert "Restore v1" in page
-    assert "1 lines kept, 1 changed or gone" in page
+    ahead = f'<a href="/diff/{version_of(cast, 1).pk}..{cast.memory.current.pk}/">'
+    assert f"{ahead}1 line kept, 1 changed or gone</a>" in page
+    address = f"http://testserver/v/{version_of(cast, 1).pk}/"
+    assert f'<a id="address" href="{address}">{address}</a>' in page
+    assert 'data-copy="#address"' in page
     assert "Restore v" not in page_of(cast, cast.memory.current.pk)
 
 
@@ -71,6 +79,35 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
         assert words in page, words
     assert f"/v/{secret.pk}/" not in page
     assert f"/v/{secret.pk}/" in page_of(cast, version.pk, "insider")
+
+
+def test_the_job_and_its_cost_for_whom_it_is_open(cast: Cast) -> None:
+    made = call(job(cast.public, "done"), micros=2_500_000).generation
+    version = make_version(memory=cast.memory, text="- y", generation=made)
+    address = cast.path(f"jobs/{made.pk}/")
+    for name in cast.clients:
+        is_open = cast.clients[name].get(address).status_code == 200
+        if cast.clients[name].get(f"/v/{version.pk}/").status_code == 200:
+            page = page_of(cast, version.pk, name)
+            assert (f'href="{address}"' in page, "$2.50" in page) == (is_open, is_open), name
+    assert address in page_of(cast, version.pk, "member")
+    make_version(memory=cast.memory, text="- z", generation=made, audience="members")
+    assert address not in page_of(cast, version.pk, "member")  # it rests on more than they may read
+
+
+def test_sources_that_are_no_longer_kept(cast: Cast) -> None:
+    first, second = cast.messages[:2]
+    version = cast.memory.current
+    assert "removed by retention" not in page_of(cast, version.pk)
+    cast.workspace.change_settings({"retention_days": 30})
+    Message.objects.filter(pk=first.pk).purge(Message.State.EXPIRED)
+    page = page_of(cast, version.pk)
+    assert "1 of its sources was removed by retention" in page
+    assert f"msg-{first.ts}" not in page and "a source that was removed" in page
+    assert f"msg-{second.ts}" in page
+    Message.objects.filter(pk=second.pk).purge(Message.State.DELETED)
+    page = page_of(cast, version.pk)
+    assert "1 of its sources was" in page and f"msg-{second.ts}" not in page
 
 
 def test_what_was_kept_and_put_back_is_told(cast: Cast) -> None:
@@ -127,6 +164,18 @@ class TestPins:
         assert f'id="{on}-pin-0"' in part and 'aria-pressed="true"' in part
         assert "autofocus" not in part  # it stays where it is: on the button
         assert 'id="toast"' in part and "Pinned: every later update" in part
+
+    def test_a_line_of_the_newest_segment(self, cast: Cast) -> None:
+        short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+        given = {"on": "now", "version": short.current.pk}
+        assert pin(cast, 0, **given)["Location"] == "/w/team/c/C0PUBLIC/#now"
+        page = cast.clients["editor"].get(cast.path("c/C0PUBLIC/")).content.decode()
+        assert 'id="now-pin-0" name="unpin"' in page
+        part = pin(cast, 0, "unpin", htmx="1", **given).content.decode()
+        assert part.startswith('<section id="now"') and 'id="now-pin-0" name="pin"' in part
+        assert 'id="toast"' in part and "No longer pinned" in part
+        late = pin(cast, 0, htmx="1", revision=9, **given)
+        assert late.status_code == 409 and "Nothing was pinned" in late.content.decode()
 
     @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
     @pytest.mark.parametrize("on", ["memory", "version"])
@@ -247,12 +296,76 @@ def test_restore_is_never_a_link(cast: Cast) -> None:
     assert response.status_code == 405
 
 
+class TestNames:
+    def call(self, cast: Cast, called: str, name: str = "editor", **headers: str) -> HttpResponse:
+        path = f"/v/{version_of(cast, 1).pk}/name/"
+        return cast.clients[name].post(path, {"name": called}, headers=headers)
+
+    def test_it_is_found_by_its_name(self, cast: Cast) -> None:
+        version = version_of(cast, 1)
+        before = (version.content, version.revision, version.updated_at)
+        answer = self.call(cast, "  before\nthe <launch> ")
+        assert answer["Location"] == f"/v/{version.pk}/"
+        version.refresh_from_db()
+        assert (version.content, version.revision, version.updated_at) == before
+        assert version.name == "before the <launch>"
+        short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM).current
+        short.call("the short one", by=None)
+        channel = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
+        assert "the short one" in channel
+        for path in (f"/v/{version.pk}/", f"/m/{cast.memory.pk}/versions/"):
+            page = cast.clients["member"].get(path).content.decode()
+            assert "before the &lt;launch&gt;" in page and 'id="name"' not in page
+        assert "before the &lt;launch&gt;" in channel
+        event = AuditEvent.objects.get(action="version_name", actor="editor")
+        assert event.details == {"version": 1, "named": True}
+
+    def test_none_any_more_and_the_same_again(self, cast: Cast) -> None:
+        self.call(cast, "a name")
+        self.call(cast, "a name")
+        assert AuditEvent.objects.filter(action="version_name").count() == 1
+        part = self.call(cast, "", **HTMX)
+        assert 'id="version"' in part.content.decode() and "<html" not in part.content.decode()
+        assert version_of(cast, 1).name == ""
+
+    def test_what_is_too_long_is_kept_on_the_page(self, cast: Cast) -> None:
+        self.call(cast, "x" * 80)
+        answer = self.call(cast, "y" * 81)
+        assert answer.status_code == 422 and "y" * 81 in answer.content.decode()
+        assert version_of(cast, 1).name == "x" * 80
+
+    @pytest.mark.parametrize(
+        ("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)]
+    )
+    def test_others_name_nothing(self, cast: Cast, name: str, status: int) -> None:
+        assert self.call(cast, "mine", name).status_code == status
+        assert version_of(cast, 1).name == ""
+
+
 def test_a_comparison_shows_and_tells_the_changes(cast: Cast) -> None:
     old, new = version_of(cast, 1), version_of(cast, 2)
     page = cast.clients["member"].get(f"/diff/{old.pk}..{new.pk}/").content.decode()
     assert "We launch on <del>Friday</del><ins>Monday</ins>" in page
     assert "1 change: 0 added, 0 removed, 1 reworded" in page
-    assert "removed “Friday”" in page and "added “Monday”" in page
+    assert 'removed “<span lang="en">Friday</span>”' in page
+    assert 'added “<span lang="en">Monday</span>”' in page
+
+
+def test_each_change_says_who_wrote_the_line(cast: Cast) -> None:
+    cast.memory.revise("- We launch on Tuesday\n- Aya owns iOS", by=None, based_on=2)
+    cast.memory.revise("- We launch on Thursday\n- Tom tests", by=None, based_on=3)
+    old, new = version_of(cast, 3).pk, version_of(cast, 4).pk
+    path = f"/diff/{old}..{new}/"
+    page = cast.clients["member"].get(path).content.decode()
+    text, words = page[page.index('<ul class="diff">') :].split("</ul>", 1)
+    assert text.count("by hand, v4") == 2  # one reworded, one added
+    assert "<del>Aya owns iOS</del>" in text and text.count("by the model, ") == 1
+    assert f'href="/v/{version_of(cast, 2).pk}/"' in text  # where the removed line came from
+    assert words.count("by hand, v4") == 2 and words.count("by the model, ") == 1
+    split = cast.clients["member"].get(f"{path}?view=split").content.decode()
+    table = split[split.index('<table class="split">') : split.index("</table>")]
+    assert table.count("by the model, ") == 1
+    assert table.count("by hand, v3") == 1 and table.count("by hand, v4") == 2
 
 
 def test_a_changed_japanese_word_is_marked_and_no_more(cast: Cast) -> None:
@@ -269,12 +382,26 @@ def test_both_texts_side_by_side(cast: Cast) -> None:
     old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
     page = cast.clients["member"].get(f"/diff/{old}..{new}/?view=split").content.decode()
     assert page.count('<table class="split">') == 1
-    assert "<del>Friday</del></td>" in page and "<ins>Monday</ins></td>" in page
+    assert "<del>Friday</del>" in page and "<ins>Monday</ins>" in page
     assert 'class="unsplit"' in page  # where there is no room
     plain = cast.clients["member"].get(f"/diff/{old}..{new}/").content.decode()
     assert 'class="split"' not in plain and '?view=split"' in plain
     picked = cast.clients["member"].get(f"/diff/{old}..{old}/?from={new}&to={old}&view=split")
     assert picked["Location"] == f"/diff/{old}..{new}/?view=split"
+
+
+def test_by_htmx_the_comparison_comes_alone_with_its_title(cast: Cast) -> None:
+    old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
+    client = cast.clients["member"]
+    page = client.get(f"/diff/{old}..{new}/").content.decode()
+    assert page.count('hx-push-url="true"') == 2  # the view, and the pair
+    picked = client.get(f"/diff/{new}..{new}/?from={old}&to={new}", headers=HTMX)
+    part = client.get(picked["Location"], headers=HTMX).content.decode()
+    assert "<html" not in part and part.startswith("<title>v1 to v2, #launch")
+    assert (
+        'id="diff"' in part and 'tabindex="-1" autofocus>v1' in part and "<ins>Monday</ins>" in part
+    )
+    assert 'tabindex="-1" autofocus>v1' not in page
 
 
 def test_the_same_text_says_so(cast: Cast) -> None:
@@ -287,3 +414,114 @@ def test_another_pair_has_its_own_address(cast: Cast) -> None:
     old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
     response = cast.clients["member"].get(f"/diff/{old}..{old}/?from={new}&to={old}")
     assert (response.status_code, response["Location"]) == (302, f"/diff/{old}..{new}/")
+
+
+def test_beyond_the_newest_versions_one_walks_on(cast: Cast) -> None:
+    for i in range(PAIRS_SHOWN + 60):
+        draft = Draft(lines=[Line(f"- {i}", Origin.MODEL)], origin=Origin.MODEL)
+        cast.memory.add_version(draft, expected_head=i + 2)
+    numbers = dict(cast.memory.versions.values_list("number", "pk"))
+    last = max(numbers)
+    page = cast.clients["member"].get(f"/diff/{numbers[3]}..{numbers[4]}/").content.decode()
+    for older, newer in ((2, 3), (4, 5)):
+        assert f'href="/diff/{numbers[older]}..{numbers[newer]}/"' in page
+    choice = page[page.index('class="pair-form"') :]
+    checked = re.findall(r'name="(\w+)" value="(\d+)"[^>]* checked', choice)
+    assert sorted(checked) == [("from", str(numbers[3])), ("to", str(numbers[4]))]
+    offered = [int(n) for n in re.findall(r">v(\d+)</th>", choice)]
+    assert offered == [last, *range(4 + PAIRS_SHOWN // 2, 0, -1)]
+    page = cast.clients["member"].get(f"/diff/{numbers[1]}..{numbers[last]}/").content.decode()
+    offered = [int(n) for n in re.findall(r">v(\d+)</th>", page)]
+    assert offered == [*range(last, last - PAIRS_SHOWN, -1), 1]
+    assert "← older" not in page and "newer →" not in page
+
+
+def undo(
+    cast: Cast, change: object = 0, name: str = "editor", between: tuple = (1, 2), **given: object
+) -> HttpResponse:
+    older, newer = (version_of(cast, number).pk for number in between)
+    data = {"change": change, "based_on": 2, "revision": 0, **given}
+    return cast.clients[name].post(f"/diff/{older}..{newer}/undo/", data)
+
+
+class TestUndo:
+    def test_one_change_is_taken_back_in_a_new_version(self, cast: Cast) -> None:
+        old, new = version_of(cast, 1), version_of(cast, 2)
+        page = cast.clients["editor"].get(f"/diff/{old.pk}..{new.pk}/").content.decode()
+        assert f'action="/diff/{old.pk}..{new.pk}/undo/"' in page and "Undo this change" in page
+        response = undo(cast)
+        cast.memory.refresh_from_db()
+        made = cast.memory.current
+        assert (response.status_code, response["Location"]) == (302, f"/v/{made.pk}/")
+        assert made.content == "- We launch on Friday\n- Aya owns iOS"
+        assert (made.number, made.base, made.author) == (3, new, cast.users["editor"])
+        came, stood = made.lines.all()
+        assert (came.origin, stood.origin) == (Origin.RESTORE, Origin.MODEL)
+        assert set(came.sources.all()) == set(cast.messages[:2])
+        event = AuditEvent.objects.get(action="memory_undo")
+        assert (event.actor, event.details) == ("editor", {"version": 3, "of": [1, 2]})
+        page = cast.clients["editor"].get(response["Location"]).content.decode()
+        assert "The change is undone, in version 3." in page
+        assert "took back a change of v2" in page
+        assert page.count(f'action="/v/{new.pk}/restore/"') == 2  # toast and page
+
+    def test_the_rest_of_the_current_text_stays(self, cast: Cast) -> None:
+        cast.memory.revise("- We launch on Monday\n- Bo owns iOS\n- New", by=None, based_on=2)
+        assert undo(cast, based_on=3).status_code == 302
+        assert version_of(cast, 4).content == "- We launch on Friday\n- Bo owns iOS\n- New"
+
+    def test_not_where_the_line_is_different_by_now(self, cast: Cast) -> None:
+        cast.memory.revise("- We launch on Monday, at noon\n- Aya owns iOS", by=None, based_on=2)
+        response = undo(cast, based_on=3)
+        assert response.status_code == 409
+        told = "Nothing was undone: in v3 these lines are different by now."
+        assert told in response.content.decode()
+        assert cast.memory.versions.count() == 3
+
+    def test_nor_over_a_text_that_was_not_on_screen(self, cast: Cast) -> None:
+        cast.memory.revise("- We launch on Monday\n- Bo owns iOS", by=None, based_on=2)
+        response = undo(cast)
+        assert response.status_code == 409
+        assert "Nothing was undone: v3 was saved" in response.content.decode()
+        cast.memory.versions.filter(number=3).update(revision=1)
+        assert undo(cast, based_on=3).status_code == 409
+        assert undo(cast, based_on=3, revision=1).status_code == 302
+
+    def test_what_was_forgotten_does_not_come_back(self, cast: Cast) -> None:
+        old = version_of(cast, 1)
+        old.mask(Known(frozenset()), [old.lines.first().pk])
+        assert undo(cast).status_code == 409
+        assert cast.memory.versions.count() == 2
+
+    def test_nor_is_anything_published(self, cast: Cast) -> None:
+        cast.memory.versions.filter(number=1).update(audience="members")
+        assert undo(cast).status_code == 404  # not even in the public channel's own pages
+        cast.memory.undo(version_of(cast, 1), version_of(cast, 2), 0, by=None, based_on=2)
+        assert version_of(cast, 3).audience == "members"
+        cast.memory.refresh_from_db()
+        assert cast.memory.current.number == 2
+
+    def test_not_when_nothing_would_be_left(self, cast: Cast) -> None:
+        make_version(memory=cast.memory, text="- Only this", until=MONDAY + timedelta(hours=2))
+        make_version(
+            memory=cast.memory, text="- Only this\n- And that", until=MONDAY + timedelta(hours=2)
+        )
+        cast.memory.revise("- And that", by=None, based_on=4)
+        response = undo(cast, between=(3, 4), based_on=5)
+        assert response.status_code == 409
+        assert "says nothing else" in response.content.decode()
+
+    @pytest.mark.parametrize("change", [1, "", "x", -1])
+    def test_a_change_that_is_not_there(self, cast: Cast, change: object) -> None:
+        assert undo(cast, change).status_code == 404
+
+    @pytest.mark.parametrize(
+        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
+    )
+    def test_others_undo_nothing(self, cast: Cast, name: str, status: int) -> None:
+        old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
+        assert undo(cast, name=name).status_code == status
+        assert cast.memory.versions.count() == 2
+        if status == 403:
+            page = cast.clients[name].get(f"/diff/{old}..{new}/").content.decode()
+            assert "/undo/" not in page

@@ -66,11 +66,13 @@ def test_its_short_term_memory_is_shown_when_switched_on(cast: Cast, switched_on
     make_workspace_memory(
         workspace=cast.workspace,
         memory_type=MemoryType.SHORT_TERM,
-        texts=["- The lift is broken"],
+        texts=["- The stairs are wet", "- The lift is broken"],
     )
     cast.workspace.change_settings({"workspace_short_term": switched_on})
     page = cast.clients["member"].get(cast.path()).content.decode()
     assert ("Short-term memory, now" in page) is switched_on
+    assert ("Short-term history" in page) is switched_on
+    assert ("The stairs are wet" in page) is switched_on
 
 
 def test_each_channel_tells_what_is_remembered_and_what_waits(cast: Cast) -> None:

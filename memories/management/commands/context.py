@@ -15,7 +15,8 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.pipeline.context import build_context
-from memories.rules.context import NoSuchChannel, NoThread
+from memories.rules.context import LEAVABLE, NoSuchChannel, NoThread
+from memories.rules.context_text import Part
 
 
 class Command(BaseCommand):
@@ -33,6 +34,15 @@ class Command(BaseCommand):
             metavar="TOKENS",
             type=int,
             help="leave out the less important beyond so many tokens (estimated)",
+        )
+        parser.add_argument(
+            "--without",
+            metavar="SECTION",
+            action="append",
+            choices=LEAVABLE,
+            type=Part,
+            default=[],
+            help=f"leave this section out: {', '.join(LEAVABLE)}; may be given again",
         )
         parser.add_argument("--persona", metavar="TEXT", default="", help="who the bot is")
         parser.add_argument(
@@ -59,6 +69,7 @@ class Command(BaseCommand):
                 budget=options["budget"],
                 persona=options["persona"],
                 with_notes=options["notes"],
+                without=options["without"],
                 now=moment(options["at"], "--at") if options["at"] else timezone.now(),
             )
         except (NoSuchChannel, NoThread) as error:
@@ -72,4 +83,5 @@ class Command(BaseCommand):
                 f"over the budget: what never gives way takes {context.tokens} tokens"
             )
         for item in context.left_out:
-            self.stderr.write(f"left out: {item.what} {item.id}, {item.count} ({item.reason})")
+            what = f"{item.what} {item.id}".rstrip()
+            self.stderr.write(f"left out: {what}, {item.count} ({item.reason})")

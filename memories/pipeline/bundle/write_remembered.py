@@ -31,8 +31,8 @@ PLAIN_OF_GENERATION = (
     *("fault_text", *rules.FACTS, "calls", "seconds", "created_at", "finished_at"),
 )
 PLAIN_OF_VERSION = (
-    *("number", "origin", "audience", "created_at", "updated_at", "revision", "provisional"),
-    "merged",
+    *("number", "name", "origin", "audience", "created_at", "updated_at", "revision"),
+    *("provisional", "merged"),
     *("until_us", "source_message_count", "source_latest_message_ts"),
     *("trigger", "put_back", "kept"),
 )
@@ -190,7 +190,7 @@ class _Memories:
 def withhold(version: MemoryVersion) -> None:
     """Its number stays, for none may be missing; what it says is not the reader's to take along.
     Unsaved."""
-    version.content = MARK
+    version.name, version.content = "", MARK
     version.trigger, version.put_back, version.kept = {}, [], []
 
 

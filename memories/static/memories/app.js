@@ -32,15 +32,16 @@
     const count = document.getElementById(event.target.dataset.count);
     if (count) count.textContent = count.dataset.words.replace("#", tokens(event.target.value));
   });
+  let leaving = false;
   on("submit", (event) => {
     if (event.target === unsaved) unsaved = null;
+    leaving = true;
+    setTimeout(() => { leaving = false; }, 2000);
   });
   addEventListener("beforeunload", (event) => {
     const open = unsaved?.isConnected || document.querySelector('[data-guard="changed"]');
     if (open && !leaving) event.preventDefault();
   });
-  let leaving = false;
-  on("submit", () => { leaving = true; setTimeout(() => { leaving = false; }, 2000); });
 
   // As rules/tokens.py counts: one a wide character, a quarter for the rest.
   const wide = /[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\u{20000}-\u{3ffff}]/gu;
@@ -55,15 +56,33 @@
     if (sends) event.target.closest("[data-send]")?.requestSubmit();
   });
 
+  // Single keys, where the server says which: a control has data-key; data-steps="jk" are places, j
+  // leads to the next and k to the one before. Of equal controls that of the focused place is meant.
+  let prefix = "";
+  on("keydown", (event) => {
+    if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+    if (document.querySelector(":popover-open")) return;
+    const key = prefix + event.key;
+    prefix = key === "g" ? "g " : "";
+    const all = (name, how) => [...document.querySelectorAll(`[data-${name}${how}="${CSS.escape(key)}"]`)];
+    const here = document.activeElement.closest("[data-steps]");
+    const places = all("steps", "*").filter((one) => one.checkVisibility());
+    const place = places[places.indexOf(here) + (places[0]?.dataset.steps.startsWith(key) ? 1 : -1)];
+    const controls = all("key", "");
+    const control = controls.find((one) => here?.contains(one)) ?? (controls.length === 1 && controls[0]);
+    if (!place && !control) return;
+    event.preventDefault();
+    if (place) (place.matches("[tabindex]") ? place : place.querySelector("a") ?? place).focus();
+    else if (control.matches("input")) control.focus();
+    else control.click();
+  });
+
   // Search while typing, but never while a Japanese word is still being composed.
-  const changed = (event) => {
-    if (event.type === "compositionend" || !event.isComposing) {
-      event.target.dispatchEvent(new CustomEvent("q-change", { bubbles: true }));
-    }
-  };
   for (const kind of ["input", "compositionend"]) {
-    on(kind, (event) => {
-      if (event.target.matches?.('input[type="search"]')) changed(event);
+    on(kind, ({ isComposing, target }) => {
+      if (isComposing || !target.matches?.('input[type="search"]')) return;
+      target.dispatchEvent(new CustomEvent("q-change", { bubbles: true }));
     });
   }
 
@@ -95,18 +114,21 @@
     for (const one of [target, requestConfig.target]) one.removeAttribute("aria-busy");
     if (event.detail.successful && polls(event.detail.elt)) forget();
   });
-  const failed = (event) => {
-    const band = document.getElementById("error-band").content.firstElementChild.cloneNode(true);
+  const failed = (event, why = event.detail.xhr.status) => {
+    const bands = document.getElementById("error-bands").content;
+    const band = (bands.querySelector(`[data-for~="${why}"]`) ?? bands.firstElementChild).cloneNode(true);
     const source = event.detail.requestConfig?.elt ?? event.detail.elt;
     if (source.matches("[data-guard]")) unsaved = source;
     forget();
     band.id = "failed";
-    band.querySelector("[data-again]").addEventListener("click", () => {
+    band.querySelector("[data-again]")?.addEventListener("click", () => {
       band.remove();
       if (source.requestSubmit) source.requestSubmit();
+      else if (source.type === "search") changed({ target: source });
       else source.click();
     });
-    event.detail.target.before(band);
+    const { target } = event.detail;
+    target[target.matches("article") ? "prepend" : "before"](band);
   };
   on("htmx:responseError", failed);
   on("htmx:sendError", failed);
@@ -114,7 +136,13 @@
     // Signed out meanwhile: the login page is no part of this one.
     if (new URL(event.detail.xhr.responseURL).pathname !== "/login/") return;
     event.detail.shouldSwap = false;
-    failed(event);
+    failed(event, "login");
+  });
+
+  // How much of a file is sent.
+  on("htmx:xhr:progress", ({ target, detail }) => {
+    const bar = target.querySelector("[data-sent]");
+    if (bar) Object.assign(bar, { hidden: false, max: detail.total || 1, value: detail.loaded });
   });
 
   // Older messages bring a heading for a day that is on the page already.

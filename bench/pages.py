@@ -1,0 +1,141 @@
+"""Requests a second of the pages, beside a bare Django page of 50 rows on the same server.
+
+    python -m bench.pages [--rounds 7] [--requests 20]
+
+The server runs as `serve` runs it, with a database of its own (SQLite): the demo, and beside it what
+pages_rows.py adds. The bare page (pages_urls.py) stands behind the same middleware and login. One
+signed-in client asks over one connection that is kept open, the page and the bare one in turns; a
+page's figure is the middle one of its rounds. Prints a table and a line of JSON. To hold: a page takes
+at most 3 times as long as the bare one, a part of it 1.5 times, the comparison of far versions 5 times;
+wanted is half of the bare page's requests a second.
+"""
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BARE = "/bare/"
+PAGE, PART, FAR = 3.0, 1.5, 5.0  # times the bare page's time, at most
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--requests", type=int, default=20, help="of each page, each round")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as folder:
+        pages, cookie = made(Path(folder))
+        with served() as port:
+            bare = Client(port, cookie, BARE)
+            rows = {}
+            for name, page in pages.items():
+                rows[name] = row = beside(
+                    Client(port, cookie, *page), bare, options.rounds, options.requests
+                )
+                row["at_most"] = PART if page[1] else FAR if name.startswith("compare") else PAGE
+                row["holds"] = row["times"] <= row["at_most"]
+                show(name, row)
+    holds = all(row["holds"] for row in rows.values())
+    print(json.dumps({"bench": "pages", "pages": rows, "holds": holds}))
+    return 0 if holds else 1
+
+
+def made(folder: Path) -> tuple[dict[str, tuple[str, bool]], str]:
+    """Addresses of the pages, and whether a part of one is asked for; and the cookie of who may."""
+    os.environ |= {
+        "DJANGO_SETTINGS_MODULE": "bench.pages_settings",
+        "MEMORYHUB_VAR": str(folder),
+        "DATABASE_URL": f"sqlite:///{folder}/bench.sqlite3",
+        "MEMORYHUB_LOG_LEVEL": "ERROR",
+    }
+    import django
+
+    django.setup()
+    from bench.pages_rows import make
+    from memoryhub.static import collect_static_when_changed
+
+    collect_static_when_changed()
+    return make()
+
+
+@contextmanager
+def served() -> Iterator[int]:
+    """gunicorn as `serve` starts it; its port."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        port = listener.getsockname()[1]
+        from memories.management.commands.serve import children
+
+        web = children(listener)[0]
+        server = subprocess.Popen(web.command, cwd=ROOT, pass_fds=web.pass_fds)
+        try:
+            yield port
+        finally:
+            server.terminate()
+            server.wait()
+
+
+class Client:
+    """Asks for one page again and again. The connection is made anew where the server ended it."""
+
+    def __init__(self, port: int, cookie: str, path: str, is_part: bool = False) -> None:  # noqa: FBT001, FBT002
+        self.connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        self.path, self.is_part = path, is_part
+        self.headers = {"Cookie": cookie} | ({"HX-Request": "true"} if is_part else {})
+        self.bytes = 0
+
+    def ask(self) -> None:
+        self.connection.request("GET", self.path, headers=self.headers)
+        response = self.connection.getresponse()
+        self.bytes = len(response.read())
+        if response.status != 200:
+            raise RuntimeError(f"{self.path} answers {response.status}")
+
+    def seconds(self, requests: int) -> float:
+        self.connection.close()
+        self.ask()
+        began = time.perf_counter()
+        for _ in range(requests):
+            self.ask()
+        return (time.perf_counter() - began) / requests
+
+
+def beside(client: Client, bare: Client, rounds: int, requests: int) -> dict[str, Any]:
+    for one in (client, bare):
+        one.seconds(4)  # so that both web processes have loaded what it needs
+    mine, others = [], []
+    for _ in range(rounds):
+        others.append(bare.seconds(requests))
+        mine.append(client.seconds(requests))
+    times = statistics.median(one / other for one, other in zip(mine, others, strict=True))
+    return {
+        "ms": round(1000 * statistics.median(mine), 2),
+        "bare_ms": round(1000 * statistics.median(others), 2),
+        "times": round(times, 2),
+        "requests": round(1 / times, 2),
+        "bytes": client.bytes,
+    }
+
+
+def show(name: str, row: dict[str, Any]) -> None:
+    print(
+        f"{name:28}{row['ms']:8.2f} ms beside {row['bare_ms']:.2f}: {row['times']:.2f} times"
+        f" (at most {row['at_most']:g}), {row['requests']:.2f} of its requests/s"
+        f"{'' if row['holds'] else ' *'}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""What is searched for, and how it is asked: as the page does, and by LIKE."""
+
+from collections.abc import Sequence
+from datetime import UTC
+from typing import Any
+
+from django.db.models import Q
+
+from bench.search_rows import SECRET, Rows
+from memories.models import Message
+from memories.pipeline.finding import COUNTED, OF_MESSAGES, find
+from memories.rules.search_query import Kind, parse
+
+
+def kinds_of(rows: Rows) -> dict[str, list[str]]:
+    """Words by how often they are said; the first of all are in a third of the messages."""
+    english, nouns = rows.talk.english, rows.talk.nouns
+    rare, some = english[-3:], english[600:603]
+    return {
+        "rare word": rare,
+        "word now and then": some,
+        "common word": [*english[15:18], "the"],
+        "Japanese, one character": ["の", "会", nouns[-1][0]],
+        "Japanese, two characters": ["東京", "確認", next(n for n in nouns[900:] if len(n) == 2)],
+        "Japanese, three characters": ["請求書", "担当者", _long(nouns[900:]), _long(nouns[-50:])],
+        "two words": [
+            "deploy meeting",
+            "東京 会議",
+            "deploy 東京",
+            f"the {rare[0]}",
+            " ".join(some),
+        ],
+        "quoted": ['"the deploy"', '"to and"', '"お願い"'],
+        "no hit": ["nowhere", "駱駝", "deploy nowhere", "鯨"],
+        "only where one may not look": [SECRET],
+        "in a channel": ["deploy in:#channel0", "東京 in:#channel50", f"{rare[0]} in:#channel1"],
+        "in a private channel": ["deploy in:#channel3", "会議 in:#channel7"],
+        "from somebody": ["deploy from:person1", "東京 from:person299", f"{rare[1]} from:person2"],
+        "without a word": ["deploy -the", "会議 -東京"],
+        "in a week": [f"{word} after:2017-07-14 before:2017-07-18" for word in ("deploy", "東京")],
+    }
+
+
+def by_search(rows: Rows, typed: str) -> int:
+    """How many messages the search page finds; COUNTED + 1 for more than it counts."""
+    found = find(parse(typed), rows.workspace, rows.reader, rows.channels)
+    return next((group.count for group in found.groups if group.kind is Kind.MESSAGES), 0)
+
+
+def by_like(rows: Rows, typed: str) -> int:
+    """Messages with the same letters, newest first, counted as far: without the index."""
+    query = parse(typed)
+    since, before = query.bounds(UTC)
+    messages: Any = Message.objects.visible_to(rows.reader).filter(
+        channel__workspace=rows.workspace
+    )
+    for term, word in zip(query.terms, query.words, strict=True):
+        has = Q(text__contains=word.lstrip("-").strip('"'))
+        messages = messages.filter(~has if term.excluded else has)
+    if query.channel:
+        messages = messages.filter(channel__name=query.channel)
+    if query.person:
+        messages = messages.filter(author__name=query.person)
+    if since is not None and before is not None:
+        messages = messages.filter(micros__range=(since, before - 1))
+    newest = messages.select_related("channel", "author").order_by("-micros", "-pk")
+    return min(len(newest[: OF_MESSAGES + 1]), messages[: COUNTED + 1].count())
+
+
+def _long(nouns: Sequence[str]) -> str:
+    return next(noun for noun in nouns if len(noun) == 3)

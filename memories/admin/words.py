@@ -1,0 +1,47 @@
+"""What fields are called in lists, filters and forms, where their model gives them no words."""
+
+from django.apps import apps
+from django.utils.translation import gettext_lazy as _
+
+from memories.models import Heartbeat
+
+WORDS = {
+    "asked_at": _("asked"),
+    "at": _("last beat"),
+    "author": _("author"),
+    "backfill": _("backfill"),
+    "base": _("based on version"),
+    "channel": _("channel"),
+    "decided_at": _("decided"),
+    "decided_by": _("decided by"),
+    "fence": _("claim"),
+    "generation": _("generation"),
+    "input_key": _("digest of what it read"),
+    "lease_until": _("claimed until"),
+    "memory": _("memory"),
+    "name": _("name"),
+    "openings": _("pauses in a row"),
+    "paused_by": _("paused because of"),
+    "person": _("person"),
+    "rate_limits": _("times it asked for a pause"),
+    "restored_from": _("restored from"),
+    "revision": _("times rewritten"),
+    "seen_at": _("last sign of life"),
+    "segment": _("segment"),
+    "text": _("text"),
+    "thread_segment": _("segment of the thread"),
+    "user": _("account"),
+    "way": _("asked in which way"),
+    "workspace": _("workspace"),
+}
+
+
+def name_fields() -> None:
+    """For the eye alone: migrations know what the models say themselves."""
+    for model in apps.get_app_config("memories").get_models():
+        for field in model._meta.local_fields:
+            named = getattr(field, "_verbose_name", None)  # by the model itself
+            if named is None and field.name in WORDS:
+                field.verbose_name = WORDS[field.name]
+    Heartbeat._meta.verbose_name = _("heartbeat")
+    Heartbeat._meta.verbose_name_plural = _("heartbeats")

@@ -1,0 +1,165 @@
+"""An uploaded export → what lies in it → the workspace, by the importer that the command uses.
+
+The row says what is wanted and how far it is; a killed task is found by its silence and begun
+again, and what was stored before counts as there already.
+"""
+
+import logging
+import secrets
+import shutil
+import time
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from memories.models import AnotherUpload, Upload, User, Workspace
+from memories.pipeline.importing import ImportReport, WrongTeam, import_export
+from memories.pipeline.inspecting import broken_files, inspect
+from memories.pipeline.locks import Busy
+from memories.rules.outcomes import Result
+from memories.slack.export import Export, ExportFolder, NotAnExport
+
+logger = logging.getLogger(__name__)
+
+TELL_EVERY = 0.5  # seconds
+UNKNOWN_FOR = timedelta(days=1)  # a folder that no row names: its upload broke off
+
+# Why one failed, for whoever can help; anything else is the reader's own sentence.
+WRONG_TEAM = "wrong_team"
+FILE_GONE = "file_gone"
+GAVE_UP = "gave_up"
+
+
+class NotTaken(Exception):
+    """A file that cannot be an export, or could do harm; the text says why and what to do."""
+
+
+class _Cancelled(Exception):
+    """A person cancelled it while it was worked on."""
+
+
+def keep(slug: str, name: str, chunks: Iterable[bytes], *, by: User) -> Upload:
+    """Store the file as it is, look at its directory, and note what is to be done. Nothing is
+    unpacked. Raises `NotTaken` and `AnotherUpload`, and keeps nothing then."""
+    if Upload.objects.unfinished().filter(slug=slug).exists():
+        raise AnotherUpload
+    folder = secrets.token_hex(8)
+    path = Upload(folder=folder).path
+    path.parent.mkdir(parents=True, mode=0o700)
+    try:
+        with path.open("xb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+        with Export(path):
+            pass
+        size = path.stat().st_size
+        return Upload.objects.begin(folder, slug=slug, name=name, size=size, by=by)
+    except NotAnExport as error:
+        shutil.rmtree(path.parent)
+        raise NotTaken(str(error)) from error
+    except BaseException:
+        shutil.rmtree(path.parent)
+        raise
+
+
+def work_on(upload: Upload, now: datetime) -> Workspace | None:
+    """Whatever a worker has to do next. The workspace, when its export was stored."""
+    if not upload.claim(now):
+        if upload.is_given_up(now):
+            upload.fail(GAVE_UP, now)
+        return None
+    try:
+        with Export(upload.path) as export:
+            if upload.state == Upload.State.LOOKING:
+                found = inspect(export, _Teller(upload))
+                upload.was_looked_into(found.as_json(), timezone.now())
+                return None
+            return _store(upload, export, now)
+    except _Cancelled:
+        logger.info("upload %s was cancelled", upload.pk)
+    except Busy:
+        upload.put_back()
+    except WrongTeam:
+        upload.fail(WRONG_TEAM, timezone.now())
+    except NotAnExport as error:
+        upload.fail(str(error) if upload.path.exists() else FILE_GONE, timezone.now())
+    finally:
+        if not upload.is_unfinished:
+            discard(upload)
+    return None
+
+
+def _store(upload: Upload, export: Export, now: datetime) -> Workspace | None:
+    workspace, _made = Workspace.objects.get_or_create(
+        slug=upload.slug, defaults={"name": upload.slug}
+    )
+    choice, tell = upload.choice, _Teller(upload)
+
+    def wanted(folder: ExportFolder) -> bool:
+        if folder.is_public:
+            return folder.slack_id not in choice["without"]
+        return bool(folder.is_direct or choice["private"])
+
+    report = import_export(
+        workspace,
+        export,
+        now,
+        direct_messages=choice["direct"],
+        wanted=wanted,
+        progress=lambda where, seen: tell(seen),
+    )
+    public = {one["folder"] for one in upload.found["public"]}
+    told = {**_told(report), "files": broken_files(export, public)}
+    return workspace if upload.was_stored(told, timezone.now()) else None
+
+
+def _told(report: ImportReport) -> dict[str, Any]:
+    return {
+        **report.tally.as_json(),
+        "partial": report.is_partial,
+        "left_out": report.tally.count(result=Result.QUARANTINED),
+        "unlisted": sum(count for _, count in report.unlisted),
+        "before_start": sum(one.count for one in report.earlier),
+    }
+
+
+class _Teller:
+    """Says how far it is now and then, and hears whether it is still wanted."""
+
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
+        self._told = time.monotonic()
+
+    def __call__(self, seen: int) -> None:
+        if time.monotonic() - self._told < TELL_EVERY:
+            return
+        self._told = time.monotonic()
+        if not self._upload.is_wanted(seen, timezone.now()):
+            raise _Cancelled
+
+
+def cancel(upload: Upload, *, by: User | None, now: datetime) -> bool:
+    """No more of it is stored, and its file goes."""
+    done = upload.cancel(by=by, now=now)
+    if done:
+        discard(upload)
+    return done
+
+
+def discard(upload: Upload) -> None:
+    shutil.rmtree(upload.path.parent, ignore_errors=True)
+
+
+def tidy(now: datetime) -> None:
+    """Files that nobody decides about, and those of uploads that broke off."""
+    for upload in Upload.objects.forgotten(now):
+        cancel(upload, by=None, now=now)
+    known = set(Upload.objects.unfinished().values_list("folder", flat=True))
+    oldest = (now - UNKNOWN_FOR).timestamp()
+    for folder in Path(settings.MEMORYHUB_VAR, "uploads").glob("*"):
+        if folder.name not in known and folder.stat().st_mtime < oldest:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,148 @@
+"""Slack exports by upload, for operators: what lies in one, what of it is wanted, how far it is."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django_htmx.http import HttpResponseClientRedirect
+
+from memories.jobs import import_later
+from memories.models import AnotherUpload, Upload, Workspace
+from memories.pipeline import uploads
+from memories.pipeline.uploads import NotTaken
+from memories.views.access import UserRequest, must_operate
+from memories.views.pages import POLLING_ENDS, render_page_or_part, wants_part
+from memoryhub.uploads import LARGEST
+
+EARLIER = 20  # uploads that the page lists
+
+
+class UploadForm(forms.Form):
+    """The token against forged requests comes before the file, which is read in the order sent."""
+
+    slug = forms.SlugField(
+        label=gettext_lazy("Into the workspace"),
+        max_length=50,
+        help_text=gettext_lazy(
+            "One that is there, or a new short name: small letters, digits and hyphens."
+        ),
+    )
+    export = forms.FileField(
+        label=gettext_lazy("Slack export"),
+        help_text=gettext_lazy(
+            "The zip file that Slack made, at most 1 GB; a larger one, or a folder, with"
+            " `manage.py import_slack` on the server."
+        ),
+        widget=forms.FileInput(attrs={"accept": ".zip"}),
+    )
+
+    def __init__(self, request: UserRequest) -> None:
+        self.request = request
+        if request.method == "POST":
+            super().__init__(request.POST, request.FILES)
+        else:
+            super().__init__(initial={"slug": _likely_slug()})
+        if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST:
+            missing = self.fields["export"].error_messages
+            missing["required"] = _("This file is too large for an upload.")
+
+    def keep(self) -> Upload | None:
+        """None, with the reason on the form, when it cannot be."""
+        file: UploadedFile[bytes] = self.cleaned_data["export"]
+        try:
+            return uploads.keep(
+                self.cleaned_data["slug"], file.name or "", file.chunks(), by=self.request.user
+            )
+        except NotTaken as error:
+            self.add_error("export", str(error))
+        except AnotherUpload:
+            self.add_error("slug", _("Another import into this workspace is not over yet."))
+        return None
+
+
+def _likely_slug() -> str:
+    """The only workspace of a team, and the command's own name for the first one."""
+    slugs = list(Workspace.objects.exclude(slug="demo").values_list("slug", flat=True)[:2])
+    return {0: "default", 1: slugs[0] if slugs else ""}.get(len(slugs), "")
+
+
+@login_required
+def index(request: UserRequest) -> HttpResponse:
+    """POST takes a file in, and leads to what is in it."""
+    must_operate(request)
+    form = UploadForm(request)
+    status = 200
+    if request.method == "POST":
+        if form.is_valid() and (upload := form.keep()):
+            import_later(upload.pk)
+            path = reverse("imports-detail", args=[upload.pk])
+            return HttpResponseClientRedirect(path) if wants_part(request) else redirect(path)
+        status = 422
+    context = {"form": form, "uploads": Upload.objects.all()[:EARLIER]}
+    return render_page_or_part(
+        request, "imports/index.html", "imports/_upload.html", context, status=status
+    )
+
+
+@login_required
+def detail(request: UserRequest, pk: int) -> HttpResponse:
+    """How far one is; the part is asked for again while a worker is at it. POST ``do``: start
+    (without the channels in ``without``, with ``private`` and ``direct`` messages), retry, cancel."""
+    must_operate(request)
+    upload = get_object_or_404(Upload, pk=pk)
+    if request.method == "POST":
+        _change(request, upload)
+        return redirect("imports-detail", pk)
+    workspace = Workspace.objects.filter(slug=upload.slug).first()
+    context: dict[str, Any] = {
+        "upload": upload,
+        "workspace": workspace if upload.state == Upload.State.DONE else None,
+        "things": _things(upload.report),
+        "asks": request.GET.get("ask") == "cancel" and upload.is_unfinished,
+    }
+    is_last = wants_part(request) and not upload.is_at_work
+    return render_page_or_part(
+        request,
+        "imports/detail.html",
+        "imports/_import.html",
+        context,
+        status=POLLING_ENDS if is_last else 200,
+    )
+
+
+@transaction.atomic
+def _change(request: UserRequest, upload: Upload) -> None:
+    """What somebody wants of it. What it came to by itself meanwhile, the page says."""
+    verb, now = request.POST.get("do", ""), timezone.now()
+    if verb == "start":
+        choice = {
+            "without": request.POST.getlist("without"),
+            "private": "private" in request.POST,
+            "direct": "direct" in request.POST,
+        }
+        if upload.start(choice, by=request.user, now=now):
+            import_later(upload.pk)
+    elif verb == "retry" and upload.retry(by=request.user, now=now):
+        import_later(upload.pk)
+    elif verb == "cancel" and uploads.cancel(upload, by=request.user, now=now):
+        toasts.success(request, _("Cancelled: the file is gone, what was stored stays."))
+
+
+def _things(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """What was counted, in the order in which it is read."""
+    words = {
+        "people": _("people"),
+        "channels": _("channels"),
+        "messages": _("messages"),
+        "files": _("files without messages"),
+    }
+    return [(word, report[name]) for name, word in words.items() if name in report]

@@ -1,0 +1,25 @@
+"""The single keys, in the order in which a reader is told of them. Templates put them on controls
+(``{% key %}``) and between places (``{% steps %}``); app.js knows none of them by name."""
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+KEYS: dict[str, Promise] = {
+    "/": _("Search"),
+    "j": _("Next item"),
+    "k": _("Item before"),
+    "Enter": _("Open the item"),
+    "e": _("Edit"),
+    "m": _("Mark seen"),
+    "d": _("Compare with the version before"),
+    "[": _("Older version"),
+    "]": _("Newer version"),
+    "n": _("Next change"),
+    "p": _("Change before"),
+    "g h": _("Go to: catch up"),
+    "g c": _("Go to: context"),
+    "g n": _("Go to: notes"),
+    "g j": _("Go to: jobs"),
+    "?": _("These keys"),
+    "Escape": _("Leave"),
+}

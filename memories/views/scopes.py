@@ -1,0 +1,50 @@
+"""What a channel's page and a workspace's have in common: both current texts, and the short-term
+history."""
+
+from typing import Any
+
+from memories.models import Memory, MemoryVersion
+from memories.views.access import Place
+from memories.views.shown import ShownVersion, last_seen_of, rail_of, show, versions_of, with_origin
+
+HISTORY_SHOWN = 10
+
+
+def texts_of(place: Place, long_term: Memory | None, short_term: Memory | None) -> dict[str, Any]:
+    """For the templates, with all lines in one go."""
+    shown = _shown_by_pk(place, long_term, short_term)
+    history = [one for one in shown.values() if one.version.memory_id == _pk(short_term)]
+    return {
+        "memory": long_term,
+        "shown": shown.get(_current(long_term)),
+        "short_term": short_term,
+        "short_term_shown": shown.get(_current(short_term)),
+        "history": sorted(history, key=_by_period, reverse=True)[:HISTORY_SHOWN],
+        "history_total": versions_of(short_term, place).count() if short_term else 0,
+        "rail": rail_of(long_term, place),
+        "last_seen": last_seen_of(long_term, place),
+    }
+
+
+def _shown_by_pk(
+    place: Place, long_term: Memory | None, short_term: Memory | None
+) -> dict[int, ShownVersion]:
+    """Both current texts and the short-term history, with all their lines in one go."""
+    wanted = {_current(long_term), _current(short_term)}
+    if short_term is not None:
+        newest = versions_of(short_term, place).in_order().reverse()
+        wanted |= set(newest.values_list("pk", flat=True)[:HISTORY_SHOWN])
+    versions = with_origin(MemoryVersion.objects.filter(pk__in=wanted - {0}))
+    return {one.version.pk: one for one in show(versions, place)}
+
+
+def _by_period(one: ShownVersion) -> tuple[int, int]:
+    return (one.version.until_us, one.version.number)
+
+
+def _pk(memory: Memory | None) -> int:
+    return memory.pk if memory else 0
+
+
+def _current(memory: Memory | None) -> int:
+    return (memory.current_id or 0) if memory else 0

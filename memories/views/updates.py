@@ -1,0 +1,74 @@
+"""Update now: what it costs to remember at once what waits, a person's word on it, and how far it is."""
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils import timezone
+from django.utils.cache import patch_vary_headers
+from django.utils.translation import gettext as _
+
+from memories.jobs import remember_later
+from memories.models import Memory, MemoryVersion
+from memories.pipeline.asked import update_now
+from memories.pipeline.estimate import quote_update
+from memories.views import runs
+from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
+from memories.views.pages import POLLING_ENDS, render_page_or_part, wants_part
+from memories.views.paths import card_path
+
+PAGE, PART = "updates/detail.html", "updates/_update.html"
+
+
+@login_required
+def detail(request: UserRequest, pk: int) -> HttpResponse:
+    """For editors. GET: what it costs; with ``job``, how far that is: as a part 204 while ``seen``
+    is still its state, 286 when it is over. POST: what waits is remembered now."""
+    place, memory = open_memory(request, pk)
+    if memory.channel is None:
+        raise Http404
+    must_edit(place)
+    now = timezone.now()
+    if request.method == "POST":
+        job = update_now(memory, request.user, now)
+        remember_later(place.workspace.pk)
+        if job is not None and wants_part(request):
+            return _job(request, place, memory, job.pk)
+        if job is not None:
+            return redirect("jobs-detail", place.workspace.slug, job.pk)
+        if not wants_part(request):
+            toasts.info(request, _("Nothing waits: all that was said is remembered."))
+            return redirect(card_path(memory))
+    elif asked := number_or_none(request.GET.get("job", "")):
+        return _job(request, place, memory, asked)
+    total = quote_update(memory, now).as_json()
+    context = {
+        "place": place,
+        "memory": memory,
+        "quote": total["total"],
+        "is_free": total["free"],
+        "something_waits": total["total"]["segments"] + total["total"]["threads"] > 0,
+    }
+    return render_page_or_part(request, PAGE, PART, context)
+
+
+def _job(request: UserRequest, place: Place, memory: Memory, pk: int) -> HttpResponse:
+    rows = runs.rows_of(place).filter(memory__channel=memory.channel_id)
+    now = timezone.now()
+    [run] = runs.runs([get_object_or_404(rows, pk=pk)], now, runs.closed_at(now))
+    if wants_part(request) and not run.is_over and request.GET.get("seen") == run.status:
+        response = HttpResponse(status=204)
+        patch_vary_headers(response, ["HX-Request"])
+        return response
+    readable = MemoryVersion.objects.visible_to(place.reader).filter(generation=pk)
+    made = readable.newest_first().first() if run.is_over else None
+    context = {
+        "place": place,
+        "memory": memory,
+        "run": run,
+        "made": made,
+        "takes_focus": request.method == "POST",
+        "news": _("Updated: v%(n)s.") % {"n": made.number} if made else "",
+    }
+    status = POLLING_ENDS if wants_part(request) and run.is_over else 200
+    return render_page_or_part(request, PAGE, PART, context, status=status)

@@ -1,0 +1,53 @@
+"""The admin in the product's words and colours."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.admin.utils import flatten
+from django.core.exceptions import FieldDoesNotExist
+from django.urls import reverse
+
+from memories.admin.words import WORDS
+from tests.factories import UserFactory
+
+STATIC = Path(settings.BASE_DIR) / "memories" / "static" / "memories"
+OURS = [model for model in admin.site._registry if model._meta.app_label == "memories"]
+NO_WORDS = {"id"}  # in every language
+
+
+@pytest.mark.parametrize("model", OURS, ids=lambda model: model.__name__)
+def test_every_column_and_field_has_a_word(model) -> None:
+    """Else it would be called by its name in Python, in every language."""
+    shown = admin.site._registry[model]
+    names = {*shown.list_display, *flatten(shown.fields or ()), *shown.readonly_fields}
+    wordless = set()
+    for name in names - NO_WORDS - WORDS.keys():
+        try:
+            field = model._meta.get_field(name)
+        except FieldDoesNotExist:
+            continue  # a method, which is described where it stands
+        if getattr(field, "_verbose_name", "") is None:  # what points here has none of its own
+            wordless.add(name)
+    assert not wordless
+
+
+def test_its_colours_are_those_of_the_pages() -> None:
+    def colours(name: str) -> set[str]:
+        return set(re.findall(r"#[0-9A-F]{6}\b", (STATIC / name).read_text()))
+
+    assert len(colours("admin.css")) > 30
+    assert colours("admin.css") <= colours("app.css")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("theme", "expected"), [("dark", {"in-dark"}), ("light", {"in-light"}), ("", set())]
+)
+def test_it_follows_the_readers_theme(client, theme: str, expected: set[str]) -> None:
+    client.force_login(UserFactory(is_staff=True, is_superuser=True, theme=theme))
+    page = client.get(reverse("admin:index")).content.decode()
+    assert set(re.findall(r'<body class="([^"]*)"', page)[0].split()) == expected | {"dashboard"}
+    assert "theme.js" not in page

@@ -1,0 +1,98 @@
+"""What a page on the screen measures: whether it fits, keeps still, and can be hit."""
+
+from playwright.sync_api import CDPSession, Page
+
+SHIFT = 0.02
+FINE, COARSE = 24, 44  # CSS px
+
+WATCH = """
+window.shifted = 0;
+new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) if (!entry.hadRecentInput) shifted += entry.value;
+}).observe({type: "layout-shift", buffered: true});
+"""
+
+
+def shifts(page: Page) -> list[str]:
+    """Of a page that was loaded with WATCH."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    moved = page.evaluate("shifted")
+    return [f"shifted by {moved:.3f}"] if moved >= SHIFT else []
+
+
+def sideways(page: Page) -> list[str]:
+    is_wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    return ["scrolls sideways"] if is_wide else []
+
+
+SPACED = """() => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(`* { line-height: 1.5 !important; letter-spacing: .12em !important;
+        word-spacing: .16em !important } p { margin-block-end: 2em !important }`);
+    document.adoptedStyleSheets = [sheet];
+}"""
+# Words of a control that do not fit into it.
+CUT = """() => [...document.querySelectorAll("a, button, label, .badge, h1, h2, p")]
+    .filter((one) => one.checkVisibility() && !one.closest("pre, .scroll, .hidden, .skip"))
+    .filter((one) => ["hidden", "clip"].includes(getComputedStyle(one).overflowX)
+        && one.scrollWidth > one.clientWidth + 1)
+    .map((one) => one.outerHTML.slice(0, 120))"""
+
+
+def too_narrow(page: Page) -> list[str]:
+    """Wider than the window, as it is or spaced as WCAG 1.4.12 has it; or a heading that comes late."""
+    found = []
+    for width in (320, 1280):
+        page.set_viewport_size({"width": width, "height": 640})
+        found += sideways(page)
+        top = page.evaluate("document.querySelector('h1').getBoundingClientRect().top")
+        if width == 320 and top + page.evaluate("scrollY") > 120:
+            found.append("h1 comes late")
+        page.evaluate(SPACED)
+        found += [f"spaced, {width}: {fault}" for fault in sideways(page) + page.evaluate(CUT)]
+        page.evaluate("() => { document.adoptedStyleSheets = [] }")
+    return found
+
+
+SMALL = """(least) => [...document.querySelectorAll(
+        "a[href], button, input:not([type=hidden]), select, textarea, summary")]
+    .filter((one) => one.checkVisibility({visibilityProperty: true, opacityProperty: true}))
+    .filter((one) => !one.closest(".hidden, .skip, .line-text, .message-text, .band p, .hint"))
+    .map((one) => {
+        // A radio's or a checkbox's words belong to it.
+        const target = one.matches("input") && one.closest("label") || one;
+        const box = target.getBoundingClientRect();
+        // What is drawn around it and belongs to it (::before, ::after) takes clicks, too.
+        let [wide, high] = [box.width, box.height];
+        for (const part of ["::before", "::after"]) {
+            const style = getComputedStyle(target, part);
+            if (style.content === "none" || style.position !== "absolute") continue;
+            wide = Math.max(wide, parseFloat(style.width) || 0);
+            high = Math.max(high, parseFloat(style.height) || 0);
+        }
+        // A link in a sentence is as high as its line.
+        const words = [...one.parentElement.childNodes].some(
+            (node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim().length > 1);
+        const sentence = one.tagName === "A" && words
+            && getComputedStyle(one).display.startsWith("inline");
+        return [sentence || (wide >= least - .5 && high >= least - .5), one, wide, high];
+    })
+    .filter(([fits]) => !fits)
+    .map(([_, one, wide, high]) =>
+        `${wide.toFixed()}x${high.toFixed()} ${one.outerHTML.slice(0, 140)}`)"""
+
+
+def too_small(page: Page) -> list[str]:
+    """Targets under a mouse, and under a finger."""
+    found = [f"for a mouse: {one}" for one in page.evaluate(SMALL, FINE)]
+    finger(page, enabled=True)
+    assert page.evaluate("matchMedia('(pointer: coarse)').matches")
+    found += [f"for a finger: {one}" for one in page.evaluate(SMALL, COARSE)]
+    finger(page, enabled=False)
+    return found
+
+
+def finger(page: Page, *, enabled: bool) -> None:
+    tools: CDPSession = page.context.new_cdp_session(page)
+    tools.send("Emulation.setTouchEmulationEnabled", {"enabled": enabled})
+    tools.detach()

@@ -1,0 +1,255 @@
+"""When something breaks: what was typed stays, and what the pages say of it is true."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+from playwright.sync_api import Locator, Page, expect
+from pytest_django import Settings
+from pytest_httpserver import HTTPServer
+
+from memories.models import Channel, Generation, Heartbeat, Workspace
+from tests.browser.conftest import enter, sign_in
+from tests.browser.story import LINES, Story, fail_a_job
+from tests.browser.test_pages import running
+from tests.llm.endpoint import Endpoint
+from tests.processes import clean_environment, wait_until
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Mortal:
+    """A web server of its own over the database of the test, to be frozen, killed and started."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://localhost:{self.port}"
+        self.environment = clean_environment("PYTEST_") | {
+            "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
+            "MEMORYHUB_VAR": str(folder),
+            "MEMORYHUB_DEBUG": "true",  # static files from where they lie
+            "SECRET_KEY": django_settings.SECRET_KEY,
+        }
+
+    def start(self) -> None:
+        words = ["-m", "gunicorn", "memoryhub.wsgi", "--bind", f"127.0.0.1:{self.port}"]
+        self.process = subprocess.Popen(
+            [sys.executable, *words, "--threads", "4", "--log-level", "critical"],
+            cwd=ROOT,
+            env=self.environment,
+            start_new_session=True,
+        )
+        wait_until(self.answers, f"an answer at {self.url}")
+
+    def answers(self) -> bool:
+        with suppress(OSError), urllib.request.urlopen(f"{self.url}/livez") as answer:
+            return bool(answer.read() == b"ok")
+        return False
+
+    def freeze(self) -> None:
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def mortal(story: Story, tmp_path: Path) -> Iterator[Mortal]:
+    server = Mortal(tmp_path)
+    server.start()
+    story.url = server.url
+    yield server
+    server.kill()
+
+
+def test_23_a_server_killed_while_it_saves_takes_no_text_away(
+    page: Page, story: Story, mortal: Mortal
+) -> None:
+    first = story.now
+    sign_in(page, story)
+    page.goto(story.channel)
+    page.click("#memory >> text=Edit")
+    page.locator("#text").press_sequentially("- Typed and not lost.\n")
+    mortal.freeze()
+    page.click(f"text=Save over v{first}")
+    expect(page.locator("#memory")).to_have_attribute("aria-busy", "true")
+    mortal.kill()
+    band = page.locator("#failed")
+    expect(band).to_contain_text("what you typed is kept")
+    expect(page.locator("#memory")).not_to_have_attribute("aria-busy", "true")
+    expect(page.locator("#text")).to_have_value(re.compile("Typed and not lost"))
+    mortal.start()
+    band.locator("text=Try again").click()
+    expect(page.locator("#memory .lines")).to_contain_text("Typed and not lost.")
+    expect(band).to_have_count(0)
+    assert story.now == first + 1
+
+
+def test_23_a_server_killed_while_it_searches(page: Page, story: Story, mortal: Mortal) -> None:
+    enter(page.context, story.url, story.user)
+    page.goto(story.at("/w/kazoe/search/?q=freeze"))
+    field, hits = page.get_by_role("searchbox"), page.locator(".hit")
+    expect(hits.first).to_be_visible()
+    before = hits.count()
+    field.focus()
+    page.keyboard.press("End")
+    mortal.freeze()
+    page.keyboard.type(" before")
+    expect(page.locator("#results")).to_have_attribute("aria-busy", "true")
+    mortal.kill()
+    band = page.locator("#failed")
+    expect(band).to_be_visible()
+    expect(field).to_have_value("freeze before")
+    expect(hits).to_have_count(before)
+    mortal.start()
+    band.locator("text=Try again").click()
+    expect(page).to_have_url(re.compile("q=freeze(%20|[+])before"))
+    expect(band).to_have_count(0)
+
+
+def test_23_signed_out_meanwhile_the_page_stays(page: Page, story: Story) -> None:
+    sign_in(page, story)
+    page.goto(story.channel)
+    page.context.clear_cookies()
+    page.click("#memory >> text=Edit")
+    expect(page.locator("#failed")).to_contain_text("What you see and what you typed is kept.")
+    expect(page.locator("#memory .lines")).to_be_visible()
+    expect(page.locator("#id_password")).to_have_count(0)
+
+
+@pytest.fixture
+def model(settings: Settings, httpserver: HTTPServer) -> Endpoint:
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
+    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    return Endpoint(httpserver)
+
+
+def test_25_progress_and_cost_are_honest(page: Page, story: Story, model: Endpoint) -> None:
+    """What it costs stands there before it begins; a model without a price is never said to cost
+    nothing; no time is promised before any was measured; who is out of credit is told so."""
+    sign_in(page, story)
+    page.goto(story.at("/w/kazoe/backfill/"))
+    page.locator("summary", has_text="Choose channels").click()
+    page.get_by_label("beta-testers").check()
+    page.get_by_role("button", name="Show what it costs").click()
+    quote = page.locator("#quote")
+    expect(quote.locator("tfoot")).to_contain_text("unpriced")
+    expect(quote).to_contain_text("Nothing of this model is measured yet")
+    expect(quote).not_to_contain_text("$")
+    quote.get_by_role("button", name="Start without a cap").click()
+    progress = page.locator("#progress")
+    expect(progress).to_contain_text("running", ignore_case=True)
+    expect(progress.locator("dl")).to_contain_text("unpriced")
+    expect(progress).not_to_contain_text("still about")
+    expect(progress).not_to_contain_text("$")
+
+    model.answers(f"{LINES[0]} [1]")
+    call_command("run_pass", verbosity=0)
+    expect(progress.locator("progress").first).not_to_have_attribute("value", "0")
+    expect(progress).not_to_contain_text("$")
+    page.goto(story.at("/w/kazoe/jobs/cost/"))
+    expect(page.locator("main")).to_contain_text("unpriced")
+    expect(page.locator("main")).not_to_contain_text("$0")
+
+
+def test_25_a_model_out_of_credit_stops_and_says_so(
+    page: Page, story: Story, model: Endpoint
+) -> None:
+    model.refuses(429, {"code": "insufficient_quota"})
+    call_command("run_pass", verbosity=0)
+    sign_in(page, story)
+    page.goto(story.channel)
+    banner = page.locator(".banner")
+    expect(banner).to_contain_text("out of credit")
+    expect(banner).to_contain_text("Every message is kept")
+    page.goto(story.at("/w/kazoe/jobs/"))
+    expect(page.locator("#health")).to_contain_text("The model is not called for now")
+
+
+def well(story: Story) -> None:
+    """A worker that lives, and Slack read two minutes ago."""
+    now = timezone.now()
+    Heartbeat.objects.beat("worker", now)
+    Workspace.objects.update(
+        connected_at=now,
+        listed_at=now,
+        synced_at=now - timedelta(minutes=2),
+        sync_again_at=now + timedelta(minutes=3),
+    )
+    Channel.objects.update(
+        is_followed=True, bot_is_in=True, walked_at=now, synced_ts="1.000000", members_known_at=now
+    )
+
+
+def row_of(page: Page, job: Generation) -> Locator:
+    return page.locator(f"#row-{job.pk}")
+
+
+def test_26_running_beats_an_old_error(page: Page, story: Story) -> None:
+    well(story)
+    job = fail_a_job(story.memory)
+    sign_in(page, story)
+    page.goto(story.at("/w/kazoe/jobs/"))
+    expect(row_of(page, job).locator(".status")).to_have_text("failed")
+    expect(page.locator("#health")).to_contain_text("1 job failed.")
+    page.click(f"#retry-{job.pk}")
+    expect(row_of(page, job).locator(".status")).to_have_text("queued")
+    job.refresh_from_db()
+    assert job.claim(timezone.now(), timedelta(minutes=3))
+    page.reload()
+    expect(row_of(page, job).locator(".status")).to_have_text("running")
+    expect(page.locator("#health")).to_contain_text("All well.")
+    expect(page.locator("#failed-title")).to_have_count(0)
+
+
+def test_26_what_waits_says_until_when(page: Page, story: Story) -> None:
+    well(story)
+    running(story)
+    job = Generation.objects.get(input_key="waiting")
+    sign_in(page, story)
+    page.goto(story.at("/w/kazoe/jobs/"))
+    expect(row_of(page, job).locator(".status")).to_have_text(
+        re.compile(r"waiting\s+until .*\d\d:\d\d")
+    )
+
+
+@pytest.mark.parametrize(
+    ("break_it", "words"),
+    [
+        (lambda now: Heartbeat.objects.update(at=now - timedelta(hours=1)), "gave its last sign"),
+        (
+            lambda now: Workspace.objects.update(synced_at=now - timedelta(minutes=11)),
+            "Slack was not read for long.",
+        ),
+    ],
+    ids=["worker", "sync"],
+)
+def test_26_what_is_down_is_said(
+    page: Page, story: Story, break_it: Callable[..., object], words: str
+) -> None:
+    well(story)
+    sign_in(page, story)
+    page.goto(story.at("/w/kazoe/jobs/"))
+    expect(page.locator("#health")).to_contain_text("All well.")
+    break_it(timezone.now())
+    page.reload()
+    expect(page.locator("#health")).to_contain_text(words)

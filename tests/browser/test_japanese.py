@@ -1,0 +1,76 @@
+"""In Japanese all of it is: pages, states, what is told, and the pages of errors."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from memories.models import Channel, Person
+from tests.browser.conftest import enter
+from tests.browser.story import Story
+from tests.browser.test_pages import open_page, states
+
+pytestmark = pytest.mark.browser
+
+# What a page says in its own language: texts, titles and labels, but no words of people.
+SAID = """() => {
+    const own = (one) => one.closest("[lang]").lang === "ja" && !one.closest("code, pre, textarea");
+    const said = [document.title];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const one = walker.currentNode.parentElement;
+        if (own(one) && !one.closest("script, style")) said.push(walker.currentNode.textContent);
+    }
+    for (const name of ["aria-label", "title", "placeholder", "alt"])
+        for (const one of document.querySelectorAll(`[${name}]`))
+            if (own(one)) said.push(one.getAttribute(name));
+    return said.map((words) => words.replace(/\\s+/g, " ").trim()).filter(Boolean);
+}"""
+TIMES = """() => [...document.querySelectorAll("time")]
+    .filter((one) => one.checkVisibility()).map((one) => one.textContent.trim())"""
+WORD = re.compile(r"[A-Za-z]{2,}")
+# Names are the same in every language.
+NAMES = {
+    *"Memory Hub Slack Ctrl Enter English API LLM JSON USD UTC Kazoe New Tokyo Asia".split(),
+    *("in from by model person restore after before has link file code thread messages".split()),
+    *("memories older notes threads mika me design".split()),
+    *("make demo python manage py import_slack export zip tiny offline".split()),
+}
+IN_JAPANESE = re.compile(r"年|月|日|前|たった今|\d{1,2}:\d\d")
+
+
+def test_27_japanese_is_complete(
+    browser: Browser, browser_context_args: dict[str, Any], story: Story
+) -> None:
+    page = open_page(browser, browser_context_args, "ja", 1280)
+    page.goto(story.at("/login/"))
+    words = {"login": left_in_english(page, set())}
+    enter(page.context, story.url, story.user)
+    known = names(story)
+    for name, path in story.pages().items():
+        page.goto(story.at(path.partition("#")[0]))
+        words[name] = left_in_english(page, known)
+        words[name] |= {time for time in page.evaluate(TIMES) if not IN_JAPANESE.search(time)}
+    for name in states(page, story):
+        words[name] = left_in_english(page, known)
+    page.context.close()
+    assert {name: found for name, found in words.items() if found} == {}
+
+
+def names(story: Story) -> set[str]:
+    told = [
+        *Channel.objects.values_list("name", flat=True),
+        *Person.objects.values_list("name", flat=True),
+        story.user.get_full_name(),
+        *story.memory.workspace.notes.values_list("title", flat=True),
+    ]
+    return {word for one in told for word in WORD.findall(one)}
+
+
+def left_in_english(page: Page, known: set[str]) -> set[str]:
+    return {
+        said
+        for said in page.evaluate(SAID)
+        if [word for word in WORD.findall(said) if word not in NAMES and word not in known]
+    }

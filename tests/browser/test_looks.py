@@ -1,0 +1,193 @@
+"""What is seen: contrast, shapes beside colours, narrow and spaced text, targets, theme, language."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser.conftest import enter, sign_in
+from tests.browser.story import Story, fail_a_job
+from tests.browser.test_pages import THEMES
+
+pytestmark = pytest.mark.browser
+
+TEXT, GRAPHICS = 4.5, 3.0
+GROUNDS = ("bg", "surface", "inset", "nav")
+# Of what stands on what, by the names of the style sheet; axe sees texts at rest only.
+TEXTS = [
+    *((ink, ground) for ink in ("ink", "ink-2", "ink-3") for ground in GROUNDS),
+    *(("ink", ground) for ground in ("mark", "soft", "human-soft", "ok-soft", "danger-soft")),
+    *(("accent", ground) for ground in (*GROUNDS, "soft")),
+    ("on-accent", "accent"),
+    ("on-danger", "danger"),
+    *((name, f"{name}-soft") for name in ("human", "ok", "danger")),
+    ("ins-ink", "ins"),
+    ("del-ink", "del"),
+]
+CONTROLS = [
+    *((line, ground) for line in ("edge", "focus") for ground in GROUNDS),
+    *((f"c{n}", ground) for n in range(1, 7) for ground in ("surface", "inset")),
+]
+
+# The relative luminance of WCAG, of colours as the browser draws them.
+RATIO = """
+const channels = (colour) => {
+    const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+};
+const light = (colour) => {
+    const [r, g, b] = colour.slice(0, 3).map((value) => {
+        const part = value / 255;
+        return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const ratio = (one, other) => {
+    const [high, low] = [light(one), light(other)].sort((a, b) => b - a);
+    return (high + 0.05) / (low + 0.05);
+};
+const over = (top, below) => {
+    const part = top[3] / 255;
+    return top.slice(0, 3).map((value, i) => value * part + below[i] * (1 - part));
+};
+const ground = (one) => {
+    const layers = [];
+    for (let at = one; at; at = at.parentElement) {
+        const colour = channels(getComputedStyle(at).backgroundColor);
+        if (colour[3]) layers.push(colour);
+        if (colour[3] === 255) break;
+    }
+    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
+};
+"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_16_contrast_of_every_pair_of_colours(page: Page, story: Story, theme: str) -> None:
+    page.emulate_media(color_scheme=theme)
+    page.goto(story.at("/login/"))
+    measured = page.evaluate(
+        f"""(pairs) => {{ {RATIO}
+            const style = getComputedStyle(document.documentElement);
+            const named = (name) => channels(style.getPropertyValue(`--${{name}}`).trim());
+            return pairs.map(([top, below]) => ratio(named(top), named(below)));
+        }}""",
+        [*TEXTS, *CONTROLS],
+    )
+    wanted = [TEXT] * len(TEXTS) + [GRAPHICS] * len(CONTROLS)
+    pairs = zip([*TEXTS, *CONTROLS], measured, wanted, strict=True)
+    assert [(pair, round(found, 2)) for pair, found, least in pairs if found < least] == []
+
+
+CONTROL = "main a, main button, nav a, nav button, summary"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_16_contrast_under_the_pointer_and_switched_off(
+    page: Page, story: Story, theme: str
+) -> None:
+    """One control of each kind on the busiest pages, hovered; buttons also disabled."""
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    sign_in(page, story)
+    poor: list[str] = []
+    known: set[str] = set()
+    for name in ("catch-up", "channel", "version", "notes", "note-purge", "messages"):
+        page.goto(story.at(story.pages()[name].partition("#")[0]))
+        kinds = page.evaluate(
+            """(control) => [...document.querySelectorAll(control)].map((one, i) => {
+                const kind = [one.tagName, one.className, one.parentElement.className].join(" ");
+                return [i, one.checkVisibility() && one.innerText.trim() ? kind : ""];
+            })""",
+            CONTROL,
+        )
+        for i, kind in kinds:
+            if not kind or kind in known:
+                continue
+            known.add(kind)
+            control = page.locator(CONTROL).nth(i)
+            control.hover(force=True)
+            poor += [
+                f"{name}: {kind} {round(found, 2)}" for found in [contrast(control)] if found < TEXT
+            ]
+            if kind.startswith("BUTTON"):
+                control.evaluate("one => { one.disabled = true }")
+                poor += [f"{name}: {kind} off" for found in [contrast(control)] if found < TEXT]
+    assert len(known) > 20
+    assert poor == []
+
+
+def contrast(control: Any) -> float:
+    found: float = control.evaluate(
+        f"(one) => {{ {RATIO} return ratio(channels(getComputedStyle(one).color), ground(one)); }}"
+    )
+    return found
+
+
+def test_17_not_by_colour_alone(page: Page, story: Story) -> None:
+    """Author, change, source, state and chart have a shape or a word, too."""
+    sign_in(page, story)
+    pages = story.pages()
+    page.goto(story.at(pages["versions"]))
+    shapes = page.locator(".knot use").evaluate_all(
+        "all => all.map(one => one.getAttribute('href'))"
+    )
+    assert len(set(shapes)) == 3  # the model, a person, a restore
+    page.goto(story.channel)
+    expect(page.locator(".line-mark", has_text="by hand").first).to_be_visible()
+    page.goto(story.at(pages["compare"]))
+    for tag, line in (("ins", "underline"), ("del", "line-through")):
+        drawn = page.locator(f".diff {tag}").first.evaluate(
+            """one => { const style = getComputedStyle(one);
+                return style.textDecorationLine
+                    + (parseFloat(style.borderBottomWidth) > 0 ? " underline" : ""); }"""
+        )
+        assert line in drawn
+    signs = page.locator(".diff .diff-sign").all_inner_texts()
+    assert {"+", "±"} & set(signs)
+    page.goto(story.at(pages["messages"]))
+    expect(page.locator(".message.source .source-tag").first).to_contain_text("source")
+    fail_a_job(story.memory)
+    page.goto(story.at(pages["jobs"]))
+    told = page.locator(".status").evaluate_all(
+        "all => all.map(one => [one.innerText.trim(), one.querySelector('use')?.getAttribute('href')])"
+    )
+    by_word = dict(told)
+    assert len(by_word) > 1 and all(word and shape for word, shape in told)
+    assert len(set(by_word.values())) == len(by_word)
+    page.goto(story.at(pages["context"]))
+    bars = page.locator(".budget rect[class^=part-]").count()
+    assert bars and page.locator("tbody .key").count() == bars
+
+
+def test_29_theme_and_language_stick(page: Page, plain: BrowserContext, story: Story) -> None:
+    """At once, after a reload, in a new tab and without JavaScript; the server's own page has the
+    theme, so no other one flashes up first."""
+    sign_in(page, story)
+    page.evaluate("window.stayed = true")
+    page.click("nav >> text=Dark")
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-theme", "dark")
+    assert page.evaluate("window.stayed") is True
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 26)"
+    page.click("nav >> text=日本語")
+    expect(root).to_have_attribute("lang", "ja")
+    page.reload()
+    tab = page.context.new_page()
+    answer = tab.goto(story.channel)
+    assert answer is not None
+    assert answer.text().split("<head>")[0].count('data-theme="dark"') == 1
+    for one in (root, tab.locator("html")):
+        expect(one).to_have_attribute("data-theme", "dark")
+        expect(one).to_have_attribute("lang", "ja")
+
+    page = plain.new_page()
+    enter(plain, story.url, story.user)
+    page.goto(story.channel)
+    for words in ("English", "Light"):
+        page.click(f"nav >> text={words}")
+    for _ in range(2):
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+        expect(page.locator("html")).to_have_attribute("lang", "en")
+        page.reload()

@@ -1,0 +1,108 @@
+"""The pages of the first steps: an export is uploaded, looked into and imported in a browser."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from memories.jobs import import_upload
+from memories.models import Message, Upload
+from tests.browser.conftest import sign_in
+from tests.browser.story import Story
+from tests.browser.test_pages import LOOKS, look_at
+from tests.slackexports import channel, export_files, said, write_zip
+
+pytestmark = pytest.mark.browser
+
+FILES = export_files(
+    {
+        "general/2023-11-14": [said(n, f"message {n}") for n in range(30)],
+        "general/2023-11-15": json.dumps([said(90_000, "cut")])[:-9],
+        "salaries/2023-11-14": [said(5, "a secret")],
+    },
+    groups=[channel("G1", "salaries")],
+)
+
+
+@pytest.fixture
+def operator(story: Story) -> Story:
+    story.user.is_superuser = True
+    story.user.save()
+    return story
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    return write_zip(tmp_path / "our export.zip", FILES)
+
+
+def upload(page: Page, story: Story, export: Path, slug: str) -> Upload:
+    page.goto(story.at("/setup/import/"))
+    page.fill("#id_slug", slug)
+    page.set_input_files("#id_export", export)
+    page.click("#upload button")
+    page.wait_for_url(story.at("/setup/import/*/"))
+    return Upload.objects.latest("pk")
+
+
+def test_an_export_from_file_to_catch_up(
+    page: Page, operator: Story, export: Path, complaints: list[str]
+) -> None:
+    sign_in(page, operator)
+    upload_ = upload(page, operator, export, "ours")
+    expect(page.get_by_text("waits for a worker")).to_be_visible()
+    import_upload(upload_.pk)
+    page.get_by_role("button", name="Import", exact=True).click(timeout=10_000)  # it asks by itself
+    import_upload(upload_.pk)
+    page.get_by_role("link", name="Catch up").last.wait_for()
+    expect(page.get_by_role("heading", name="Imported, and something was left out")).to_be_visible()
+    assert Message.objects.filter(channel__workspace__slug="ours").count() == 31
+
+
+def test_without_javascript(
+    browser: Browser, browser_context_args: dict[str, Any], operator: Story, export: Path
+) -> None:
+    context = browser.new_context(**browser_context_args, java_script_enabled=False)
+    page = context.new_page()
+    sign_in(page, operator)
+    upload_ = upload(page, operator, export, "ours")
+    import_upload(upload_.pk)
+    page.goto(operator.at(f"/setup/import/{upload_.pk}/"))
+    page.click("button[value=start]")
+    import_upload(upload_.pk)
+    page.goto(operator.at(f"/setup/import/{upload_.pk}/"))
+    expect(page.get_by_role("heading", name="Imported, and something was left out")).to_be_visible()
+    context.close()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("look", LOOKS)
+def test_pages_of_operators(
+    browser: Browser,
+    browser_context_args: dict[str, Any],
+    operator: Story,
+    export: Path,
+    look: str,
+) -> None:
+    """axe finds nothing in both themes, and nothing scrolls sideways."""
+    context = browser.new_context(**{**browser_context_args, **LOOKS[look]})
+    page = context.new_page()
+    sign_in(page, operator)
+    for slug, steps in (("a", 0), ("b", 1), ("c", 2), ("d", 3)):
+        one = upload(page, operator, export, slug)
+        if steps >= 1:
+            import_upload(one.pk)
+        if steps >= 2:
+            page.goto(operator.at(f"/setup/import/{one.pk}/"))
+            page.click("button[value=start]")
+        if steps >= 3:
+            import_upload(one.pk)
+    Upload.objects.filter(slug="a").update(state="failed", fault="wrong_team")
+    faults = {}
+    for name, path in operator.operators_pages().items():
+        page.goto(operator.at(path))
+        faults[name] = look_at(page, name, look)
+    context.close()
+    assert {name: found for name, found in faults.items() if found} == {}

@@ -1,0 +1,204 @@
+"""What people come for: read, correct, follow to the source, catch up, compare, bring back."""
+
+import re
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, Response, expect
+
+from memories.models import Generation, Note, Seen
+from tests.browser.conftest import enter, sign_in
+from tests.browser.story import Story, fail_a_job
+from tests.browser.team import Team
+
+pytestmark = pytest.mark.browser
+
+
+def test_01_edit_a_memory(page: Page, story: Story, complaints: list[str]) -> None:
+    """Three interactions, and no page is loaded."""
+    first = story.now
+    sign_in(page, story)
+    page.goto(story.channel)
+    loads: list[Response] = []
+    page.on(
+        "response",
+        lambda answer: loads.append(answer) if answer.request.is_navigation_request() else None,
+    )
+    page.click("#memory >> text=Edit")
+    page.locator("#text").press_sequentially("- Nao tests on Tuesday.\n")
+    page.click("#memory >> text=Save over")
+    expect(page.locator("#memory .lines")).to_contain_text("Nao tests on Tuesday.")
+    expect(page.locator("#rail li").first).to_contain_text(f"v{first + 1}")
+    assert loads == []
+    assert story.now == first + 1
+
+
+def test_02_from_a_statement_to_its_message(page: Page, story: Story) -> None:
+    sign_in(page, story)
+    page.goto(story.channel)
+    follow_a_line(page)
+
+
+def follow_a_line(page: Page) -> None:
+    page.locator("#memory .chip").first.click()
+    source = page.locator(".message.source:target")
+    expect(source).to_be_in_viewport()
+    expect(source).to_contain_text("source 1")
+    marked, unmarked = (
+        page.locator(rows).first.evaluate("row => getComputedStyle(row).backgroundColor")
+        for rows in (".message.source", ".message:not(.source)")
+    )
+    assert marked != unmarked
+
+
+def test_03_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
+    """Every changed channel with what came and from where; what went is one step away."""
+    changed = {str(key) for key in Seen.objects.values_list("memory", flat=True)}
+    assert len(changed) > 50
+    sign_in(page, team)
+    page.goto(team.at("/"))
+    more = page.locator("#more a")
+    while more.count():
+        shown = page.locator(".entry").count()
+        more.click()
+        expect(page.locator(".entry")).not_to_have_count(shown)
+    entries = page.locator("#entries .entry")
+    told = entries.evaluate_all(
+        """all => all.map(one => ({
+            key: one.id.replace("entry-", ""),
+            came: one.querySelectorAll(".came li").length,
+            sources: one.querySelectorAll(".came .chip").length,
+        }))"""
+    )
+    assert changed <= {one["key"] for one in told}
+    assert [one for one in told if not one["came"]] == []
+    assert [one for one in told if one["key"] in changed and not one["sources"]] == []
+    removed = page.locator(f"#entry-{team.prose.pk} details")
+    expect(removed.locator("del")).to_be_hidden()
+    removed.locator("summary").click()
+    expect(removed.locator("del").first).to_be_visible()
+
+
+def test_04_compare_with_what_i_last_saw(page: Page, team: Team) -> None:
+    seen = Seen.objects.get(user=team.user, memory=team.prose)
+    sign_in(page, team)
+    page.goto(team.at("/"))
+    page.locator(f"#entry-{team.prose.pk}").get_by_role(
+        "link", name="Compare with what I last saw"
+    ).click()
+    expect(page.locator("h1")).to_have_text(f"v{seen.number} to v{team.prose.head}")
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["js", "nojs"])
+def test_05_restore_an_old_version_and_undo_it(
+    page: Page, plain: BrowserContext, story: Story, scripts: bool
+) -> None:
+    """Two interactions, two more versions, and every text that was there still is."""
+    page = page if scripts else plain.new_page()
+    first, before = story.now, texts(story)
+    sign_in(page, story)
+    page.goto(story.at(f"/v/{story.version(2)}/"))
+    page.click("text=Restore v2")
+    expect(page.locator("h1")).to_contain_text(f"v{first + 1} of {first + 1}")
+    news = page.locator("#toast")
+    expect(news).to_contain_text(f"Version 2 is current again, as version {first + 1}.")
+    news.locator("text=Undo").click()
+    expect(page.locator("h1")).to_contain_text(f"v{first + 2} of {first + 2}")
+    after = texts(story)
+    assert len(after) == len(before) + 2
+    assert after[: len(before)] == before
+    assert after[-2:] == [before[1], before[-1]]
+
+
+def texts(story: Story) -> list[str]:
+    return list(story.memory.versions.order_by("number").values_list("content", flat=True))
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["js", "nojs"])
+def test_06_a_conflict_keeps_my_text(
+    page: Page, plain: BrowserContext, story: Story, scripts: bool
+) -> None:
+    page = page if scripts else plain.new_page()
+    first = story.now
+    sign_in(page, story)
+    page.goto(story.channel)
+    page.click("#memory >> text=Edit")
+    text = page.locator("#text")
+    text.fill(f"- My own line.\n{text.input_value()}")
+    story.meanwhile("- Their own line.")
+    with page.expect_response(lambda answer: answer.request.method == "POST") as posted:
+        page.click(f"text=Save over v{first}")
+    assert posted.value.status == 409
+    expect(page.locator(".yours").first).to_contain_text("My own line.")
+    expect(page.locator(".theirs").first).to_contain_text("Their own line.")
+    page.locator(".hunk input[value=yours]").first.check()
+    page.click("text=Put the choices together")
+    expect(text).not_to_have_value(re.compile("Their own line"))
+    page.locator(".hunk input[value=both]").first.check()
+    page.click("text=Put the choices together")
+    expect(text).to_have_value(re.compile("My own line.*Their own line", re.S))
+    page.click(f"text=Save over v{first + 1}")
+    for line in ("My own line.", "Their own line."):
+        expect(page.locator("#memory .lines")).to_contain_text(line)
+    assert story.now == first + 2
+
+
+READ = "catch-up workspace messages thread version compare edit context notes jobs cost".split()
+
+
+def test_07_everything_works_without_javascript(plain: BrowserContext, story: Story) -> None:
+    """Conflict and restore are above. Importing is test_setup.py's."""
+    page = plain.new_page()
+    enter(plain, story.url, story.user)
+    for name in READ:
+        answer = page.goto(story.at(story.pages()[name]))
+        assert answer is not None
+        assert (name, answer.status) == (name, 200)
+        expect(page.locator("h1")).to_be_visible()
+
+    page.goto(story.channel)
+    follow_a_line(page)
+
+    page.goto(story.channel)
+    page.click("#memory >> text=Edit")
+    text = page.locator("#text")
+    text.fill(f"{text.input_value()}\n- Nao tests on Tuesday.")
+    page.click("text=Save over v")
+    expect(page.locator("#toast")).to_contain_text("Saved as version")
+    expect(page.locator("#memory .lines")).to_contain_text("Nao tests on Tuesday.")
+
+    page.click("#memory >> text=Compare")
+    expect(page.locator(".diff ins")).to_contain_text("Nao tests on Tuesday.")
+    expect(page.locator(".changes li")).to_contain_text("Added")
+
+    page.click("nav >> text=Catch up")
+    entry = page.locator(f"#entry-{story.memory.pk}")
+    entry.get_by_role("button", name="Mark seen").click()
+    expect(page.locator("#toast")).to_contain_text("is seen up to")
+    expect(entry).to_contain_text("seen up to")
+    assert Seen.objects.get(user=story.user, memory=story.memory).number == story.now
+
+    page.click("nav >> text=Search")
+    page.get_by_role("searchbox").fill("frozen build")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator(".hit mark").first).to_be_visible()
+
+    page.click("nav >> text=Notes")
+    page.fill("#id_content", "A note without a script")
+    page.click("#add button")
+    expect(page.locator("#notes")).to_contain_text("A note without a script")
+    assert Note.objects.filter(content="A note without a script").exists()
+    page.fill("#q", "without a script")
+    page.click("form.search button")
+    expect(page.locator("#notes article")).to_have_count(1)
+
+    job = fail_a_job(story.memory)
+    page.click("nav >> text=Jobs")
+    page.locator(f"#retry-{job.pk}").click()
+    expect(page.locator("#toast")).to_contain_text("1 job will be tried again.")
+    job.refresh_from_db()
+    assert job.state == Generation.State.WAITING
+
+    page.click("nav >> text=Context")
+    page.get_by_label("Budget").fill("4000")
+    page.get_by_role("button", name="Show the context").click()
+    expect(page.locator("#text")).to_contain_text("Kazoe 3 launches")

@@ -1,0 +1,79 @@
+"""What stands around every page: help in one place, a way back, and errors that look like the rest."""
+
+import re
+
+import pytest
+from django.test import RequestFactory
+from django.urls import get_resolver
+from django.utils import translation
+
+from tests.factories import MemberFactory
+from tests.views.conftest import Cast
+
+HELP = '<a href="/help/">'
+
+
+def column(cast: Cast, path: str, name: str = "member") -> str:
+    """What stands beside the page."""
+    return cast.clients[name].get(path).content.decode().partition("<main")[0]
+
+
+@pytest.mark.parametrize("path", ["catch-up/", "jobs/", "c/C0PUBLIC/", "/settings/", "/factors/"])
+def test_help_stands_between_the_theme_and_the_name(cast: Cast, path: str) -> None:
+    beside = column(cast, path if path.startswith("/") else cast.path(path))
+    assert beside.count(HELP) == 1
+    assert beside.index('name="theme"') < beside.index(HELP) < beside.index('class="who"')
+
+
+def test_help_is_open_to_everybody(cast: Cast) -> None:
+    for client in cast.clients.values():
+        page = client.get("/help/").content.decode()
+        assert "Short-term memory" in page and "#salaries" not in page.partition("<main")[2]
+    assert HELP in cast.clients["nobody"].get("/login/").content.decode()
+
+
+def test_the_order_of_the_column(cast: Cast) -> None:
+    beside = column(cast, cast.path("catch-up/"), "insider")
+    at = [
+        beside.index(f'href="{cast.path(rest)}"')
+        for rest in ("catch-up/", "search/", "context/", "notes/", "jobs/", "", "c/C0PUBLIC/")
+    ]
+    at += [beside.index(words) for words in (cast.path("settings/"), 'name="language"', HELP)]
+    assert at == sorted(at)
+
+
+@pytest.mark.parametrize("path", ["/settings/", "/help/"])
+def test_pages_of_no_workspace_have_the_navigation_of_the_only_one(cast: Cast, path: str) -> None:
+    assert f'href="{cast.path("catch-up/")}"' in column(cast, path)
+    MemberFactory(user=cast.users["member"])
+    assert '<a href="/"><svg' in column(cast, path), "of two neither is meant"
+
+
+def test_second_factors_lead_back(cast: Cast) -> None:
+    assert '<a href="/"><svg' in column(cast, "/factors/")
+
+
+@pytest.mark.parametrize(
+    ("name", "rest", "status"), [("member", "settings/", 403), ("outsider", "catch-up/", 404)]
+)
+def test_errors_keep_language_and_theme_and_offer_both(
+    cast: Cast, name: str, rest: str, status: int
+) -> None:
+    cast.users[name].prefer(language="ja", theme="dark")
+    response = cast.clients[name].get(cast.path(rest))
+    page = response.content.decode()
+    assert response.status_code == status
+    assert '<html lang="ja" data-theme="dark">' in page
+    assert 'name="language"' in page and 'name="theme"' in page and HELP in page
+
+
+def test_what_broke_does_too(rf: RequestFactory) -> None:
+    request = rf.get("/w/team/jobs/")
+    request.theme = "dark"  # type: ignore[attr-defined]
+    handler = get_resolver().resolve_error_handler(500)
+    with translation.override("ja"):
+        response = handler(request)
+    page = response.content.decode()
+    assert response.status_code == 500
+    assert '<html lang="ja" data-theme="dark">' in page and 'name="theme"' in page
+    assert re.search(r'name="csrfmiddlewaretoken" value="\w{64}"', page)

@@ -1,0 +1,139 @@
+"""Update now: what it costs, a person's word, and the job until it is over."""
+
+from datetime import timedelta
+
+import pytest
+from django.http import HttpResponse
+from django.utils import timezone
+
+from memories.models import AuditEvent, Generation, Memory, MemoryVersion, Segment
+from memories.pipeline.passes import run_pass
+from memories.pipeline.plan import plan_channel
+from memories.rules.memory import MemoryType
+from tests.factories import MessageFactory, make_reply, make_thread_memory
+from tests.views.conftest import Cast
+
+PART = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def talking(cast: Cast) -> Cast:
+    """A conversation that goes on: nothing of it is due yet."""
+    at = timezone.now() - timedelta(minutes=3)
+    MessageFactory(channel=cast.public, author=cast.author, at=at, text="the lamps are blue")
+    plan_channel(cast.public.pk, timezone.now())
+    run_pass(cast.workspace, timezone.now())
+    return cast
+
+
+def short(cast: Cast) -> Memory:
+    return Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+
+
+def asked(cast: Cast, name: str = "editor", memory: Memory | None = None, **headers: str):
+    path = f"/m/{(memory or short(cast)).pk}/generate/"
+    response: HttpResponse = cast.clients[name].post(path, headers=headers)
+    return response
+
+
+def test_the_page_says_what_it_costs_and_does_nothing(talking: Cast) -> None:
+    segments = Segment.objects.count()
+    page = talking.clients["editor"].get(talking.path("c/C0PUBLIC/")).content.decode()
+    path = f"/m/{short(talking).pk}/generate/"
+    assert f'href="{path}"' in page
+    for headers in ({}, PART):
+        offer = talking.clients["editor"].get(path, headers=headers).content.decode()
+        assert "Update now (no cost)" in offer and ("<html" in offer) is not bool(headers)
+    assert Segment.objects.count() == segments
+    member = talking.clients["member"].get(talking.path("c/C0PUBLIC/")).content.decode()
+    assert "/generate/" not in member
+
+
+@pytest.mark.parametrize("of", [MemoryType.SHORT_TERM, MemoryType.LONG_TERM])
+def test_what_waits_is_remembered_at_once(talking: Cast, of: MemoryType) -> None:
+    memory = Memory.objects.of_channel(talking.public, of)
+    answer = asked(talking, memory=memory)
+    job = Generation.objects.unfinished().get()
+    assert answer["Location"] == talking.path(f"jobs/{job.pk}/")
+    assert (job.trigger["reason"], job.trigger["new"]) == ("asked", 1)
+    assert AuditEvent.objects.filter(action="memory_update", actor="editor").count() == 1
+    asked(talking, memory=memory)
+    assert Generation.objects.unfinished().get() == job  # what is under way is not wanted twice
+    run_pass(talking.workspace, timezone.now())
+    assert "the lamps are blue" in short(talking).current.content
+    version = MemoryVersion.objects.get(generation=job)
+    page = talking.clients["editor"].get(f"/v/{version.pk}/").content.decode()
+    assert "1 message, asked for by hand" in page
+
+
+def test_its_job_is_asked_after_until_it_is_over(talking: Cast) -> None:
+    part = asked(talking, **PART).content.decode()
+    job = Generation.objects.unfinished().get()
+    path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
+    assert 'hx-trigger="every 3s"' in part and f'hx-get="{path}&amp;seen=queued"' in part
+    client = talking.clients["editor"]
+    assert client.get(f"{path}&seen=queued", headers=PART).status_code == 204
+    assert client.get(f"{path}&seen=running", headers=PART).status_code == 200
+    run_pass(talking.workspace, timezone.now())
+    over = client.get(f"{path}&seen=queued", headers=PART)
+    number = MemoryVersion.objects.get(generation=job).number
+    assert over.status_code == 286 and f"Updated: v{number}." in over.content.decode()
+    assert "every 3s" not in over.content.decode()
+    assert client.get(path).status_code == 200
+
+
+def test_what_failed_says_why_and_is_tried_again(talking: Cast) -> None:
+    asked(talking)
+    job = Generation.objects.unfinished().get()
+    Generation.objects.filter(pk=job.pk).update(
+        state="dead", fault="timeout", finished_at=timezone.now()
+    )
+    path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
+    over = talking.clients["editor"].get(path, headers=PART)
+    text = over.content.decode()
+    assert over.status_code == 286 and "The model did not answer in time" in text
+    assert "Retry" in text
+    asked(talking, **PART)
+    job.refresh_from_db()
+    assert job.state == "waiting"
+
+
+def test_where_nothing_waits_nothing_is_made(talking: Cast) -> None:
+    asked(talking)
+    run_pass(talking.workspace, timezone.now())
+    before = Generation.objects.count()
+    answer = asked(talking, **PART)
+    assert "Nothing waits" in answer.content.decode()
+    assert asked(talking)["Location"].startswith(talking.path("c/C0PUBLIC/"))
+    assert Generation.objects.count() == before
+
+
+def test_a_thread_by_itself(talking: Cast) -> None:
+    now = timezone.now()
+    root = MessageFactory(channel=talking.public, author=talking.author, at=now, text="who?")
+    memory = make_thread_memory(channel=talking.public, thread_ts=root.ts)
+    for i in range(5):
+        make_reply(root=root, author=talking.author, at=now + timedelta(seconds=i + 1))
+    # What has a memory is remembered further, however short it is.
+    page = talking.clients["editor"].get(talking.path(f"c/C0PUBLIC/t/{root.ts}/"))
+    assert f"/m/{memory.pk}/generate/" in page.content.decode()
+    later = now + timedelta(minutes=1)
+    plan_channel(talking.public.pk, later)
+    assert not memory.generations.exists()
+    plan_channel(talking.public.pk, later, asked=root.ts)
+    assert memory.generations.get().trigger["reason"] == "asked"
+    assert not Segment.objects.filter(thread_ts="", reason="asked").exists()
+
+
+@pytest.mark.parametrize(("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)])
+def test_others_ask_for_nothing(talking: Cast, name: str, status: int) -> None:
+    assert asked(talking, name).status_code == status
+    path = f"/m/{short(talking).pk}/generate/"
+    assert talking.clients[name].get(path).status_code == status
+    assert not Generation.objects.unfinished().exists()
+
+
+def test_another_channels_job_is_not_told(talking: Cast) -> None:
+    other = Generation.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
+    path = f"/m/{short(talking).pk}/generate/?job={other.pk}"
+    assert talking.clients["insider"].get(path).status_code == 404

@@ -1,0 +1,49 @@
+"""A day or a moment that somebody types is meant in the zone in which times are told to them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from memories.pipeline import search
+from tests.factories import MessageFactory
+from tests.views.conftest import Cast
+
+EVENING = datetime(2026, 1, 20, 20, 0, tzinfo=UTC)  # the morning of the 21st in Tokyo
+
+
+@pytest.fixture(params=["", "Asia/Tokyo"])
+def in_tokyo(request: pytest.FixtureRequest, cast: Cast) -> bool:
+    """The member reads in the workspace's zone (UTC), then in one of their own."""
+    cast.users["member"].prefer(time_zone=request.param)
+    MessageFactory(channel=cast.public, author=cast.author, at=EVENING, text="a word at dusk")
+    return bool(request.param)
+
+
+def page(cast: Cast, rest: str) -> str:
+    response = cast.clients["member"].get(cast.path(rest))
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_the_days_of_a_search(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
+    search.catch_up()
+    later = page(cast, "search/?q=dusk&from=2026-01-21")
+    typed = page(cast, "search/?q=dusk+after:2026-01-20")
+    assert ("1 result in" in later, "1 result in" in typed) == (in_tokyo, in_tokyo)
+    before = page(cast, "search/?q=dusk&to=2026-01-20")
+    assert ("1 result in" in before) is not in_tokyo
+
+
+def test_the_day_of_catch_up(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
+    zone = "+09:00" if in_tokyo else "+00:00"
+    assert f'datetime="2026-01-21T00:00:00{zone}"' in page(cast, "catch-up/?since=2026-01-21")
+
+
+def test_the_moment_of_a_context(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
+    """It was said at 20:00 in UTC, which is 05:00 of the next day in Tokyo."""
+    before = page(cast, "context/?channel=launch&at=2026-01-20T19:00")
+    assert "a word at dusk" not in before
+    after = page(cast, "context/?channel=launch&at=2026-01-21T06:00")
+    assert "a word at dusk" in after
+    between = page(cast, "context/?channel=launch&at=2026-01-20T21:00")
+    assert ("a word at dusk" in between) is not in_tokyo
