@@ -1,19 +1,23 @@
 """A picture of every page, to be looked at: `make screenshots` leaves them in var/screenshots."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from playwright.sync_api import Browser, Page, expect
 
 from memories.models import SlackConnection, User, Workspace
 from tests.browser.conftest import sign_in
 from tests.browser.story import Story
-from tests.browser.test_pages import AT_WORK, LOOKS, PICTURES, states
+from tests.browser.test_pages import AT_WORK, LOOKS, states
 from tests.factories import PASSWORD, MemberFactory, WorkspaceFactory
 from tests.secondfactors import give_factor
 
 pytestmark = pytest.mark.browser
+
+PICTURES = Path(settings.BASE_DIR) / "var" / "screenshots"
 
 
 @pytest.mark.timeout(900)

@@ -85,7 +85,7 @@ def test_the_list_of_keys(page: Page, story: Story, complaints: list[str]) -> No
     page.goto(story.channel)
     page.keyboard.press("?")
     expect(page.locator("#keys-title")).to_be_focused()
-    assert look_at(page, "keys", "light") == []
+    assert look_at(page) == []
     page.keyboard.press("e")  # it lies above the page
     expect(page.locator("#text")).to_have_count(0)
     page.keyboard.press("Escape")

@@ -29,7 +29,7 @@ def test_a_line_is_pinned_and_the_keyboard_stays_where_it_was(
     expect(pin).to_have_text("pinned")
     expect(pin).to_be_focused()
     assert [line.position for line in story.memory.current.lines.filter(pinned=True)] == [1]
-    assert look_at(page, "pinned", "light") == []
+    assert look_at(page) == []
     page.keyboard.press("Enter")
     expect(pin).to_have_attribute("aria-pressed", "false")
     assert not story.memory.current.lines.filter(pinned=True).exists()
@@ -57,10 +57,10 @@ def test_a_shorter_text_is_compared_and_rejected(
     sign_in(page, story)
     page.goto(story.channel)
     expect(page.locator(".proposal")).to_contain_text("A shorter text waits for you.")
-    assert look_at(page, "proposal-card", look) == []
+    assert look_at(page) == []
     page.locator(".proposal a.button").click()
     expect(page.locator("h1")).to_have_text("A shorter text waits for you")
-    assert look_at(page, "proposal", look) == []
+    assert look_at(page) == []
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".toast")).to_contain_text("Rejected: the text stays as it is.")
     assert proposals.of(story.memory) is None

@@ -156,4 +156,4 @@ def test_it_fits_on_a_telephone(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.at(f"/w/{story.workspace.slug}/search/?q=鯨肉"))
     expect(page.locator(".hit mark")).to_have_text("鯨肉")
-    assert look_at(page, "search", "narrow") == []
+    assert look_at(page) == []

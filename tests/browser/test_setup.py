@@ -103,6 +103,6 @@ def test_pages_of_operators(
     faults = {}
     for name, path in operator.operators_pages().items():
         page.goto(operator.at(path))
-        faults[name] = look_at(page, name, look)
+        faults[name] = look_at(page)
     context.close()
     assert {name: found for name, found in faults.items() if found} == {}
