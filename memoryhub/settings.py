@@ -73,6 +73,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "memories.views.pages.Compressed",
     "csp.middleware.CSPMiddleware",
     "memories.views.pages.varied",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseServerError
+from django.http.response import HttpResponseBase
 from django.middleware.csrf import get_token
+from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render
 from django.template.loader import get_template
 from django.utils import timezone
@@ -27,6 +29,16 @@ def varied(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
         return response
 
     return answer
+
+
+class Compressed(GZipMiddleware):
+    """Middleware: pages are sent compressed, but for those that may repeat what was in an address or
+    a form. Beside what is not for everybody the length of such a page would tell of it (BREACH)."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> Any:
+        if request.method != "GET" or request.META.get("QUERY_STRING"):
+            return response
+        return super().process_response(request, response)
 
 
 def wants_part(request: UserRequest) -> bool:

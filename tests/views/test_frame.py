@@ -77,3 +77,15 @@ def test_what_broke_does_too(rf: RequestFactory) -> None:
     assert response.status_code == 500
     assert '<html lang="ja" data-theme="dark">' in page and 'name="theme"' in page
     assert re.search(r'name="csrfmiddlewaretoken" value="\w{64}"', page)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "is_compressed"),
+    [("get", "catch-up/", True), ("get", "search/?q=Acme", False), ("post", "search/", False)],
+)
+def test_what_may_repeat_what_was_typed_is_not_compressed(
+    cast: Cast, method: str, path: str, is_compressed: bool
+) -> None:
+    client = cast.clients["member"]
+    answer = getattr(client, method)(cast.path(path), headers={"accept-encoding": "gzip"})
+    assert (answer.headers.get("content-encoding") == "gzip") is is_compressed
