@@ -15,10 +15,12 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Memory, MemoryVersion, StaleBase, Unchanged, UnsavedText
+from memories.models.versions import LONGEST_NAME
 from memories.rules import compare
 from memories.rules.lines import split_text
 from memories.rules.memory import MemoryType
 from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
+from memories.views.naming import fault_of_name, name_in
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
 from memories.views.shown import as_listed, card_of, show_one, versions_of, with_origin
@@ -50,7 +52,7 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
     text, based_on = _typed(request)
     if request.POST.get("do") == "choose":
         return _chosen(request, place, memory)
-    error = _fault(text)
+    error = _fault(text) or fault_of_name(_summary(request))
     if error:
         _keep(place, memory, text, based_on)
         return _editor(
@@ -165,6 +167,8 @@ def _editor(
         "text": text,
         "free_lines": base.free_lines() if base else (),
         "ticked": request.POST.getlist("keep"),
+        "summary": _summary(request),
+        "longest_name": LONGEST_NAME,
         "based_on": based_on,
         "error": error,
         "preview": preview,
@@ -179,7 +183,8 @@ def _editor(
 
 @transaction.atomic
 def _write(request: UserRequest, memory: Memory, text: str, based_on: Base) -> MemoryVersion:
-    """The edit, and the lines ticked to stay word for word; of a text that is the same these alone."""
+    """The edit, and the lines ticked to stay word for word; of a text that is the same these alone.
+    Its summary is the name of the version that was made."""
     by, ticked = request.user, request.POST.getlist("keep")
     number, revision = based_on.number, based_on.revision
     try:
@@ -189,6 +194,8 @@ def _write(request: UserRequest, memory: Memory, text: str, based_on: Base) -> M
         if not memory.hold(ticked, by=by, based_on=number, revision=revision):
             raise
     assert memory.current is not None
+    if name := _summary(request):
+        memory.current.call(name, by=by)
     return memory.current
 
 
@@ -250,6 +257,7 @@ def _conflict_context(
         "base": base,
         "theirs": show_one(theirs, place),
         "ticked": request.POST.getlist("keep"),
+        "summary": _summary(request),
         "hunks": compare.hunks(
             base.content if base else "", yours, theirs.content if theirs else ""
         ),
@@ -273,6 +281,10 @@ def _typed(request: UserRequest) -> tuple[str, Base]:
     """What a form of the editor holds: the text, and over which one it was typed."""
     number, revision = (_number(request.POST.get(name, "")) for name in ("based_on", "revision"))
     return _clean(request.POST.get("text", "")), Base(number, revision)
+
+
+def _summary(request: UserRequest) -> str:
+    return name_in(request.POST.get("summary", ""))
 
 
 def _fault(text: str) -> str:

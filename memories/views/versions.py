@@ -29,6 +29,7 @@ from memories.views.access import (
     open_version,
     place_of,
 )
+from memories.views.naming import fault_of_name, name_in
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
 from memories.views.runs import rows_of
@@ -76,9 +77,8 @@ def name(request: UserRequest, pk: int) -> HttpResponse:
     """``name``: what people call this version, empty for nothing. 422 when it is too long."""
     place, version = open_version(request, pk)
     must_edit(place)
-    given = " ".join(request.POST.get("name", "").replace("\0", "").split())
-    if len(given) > LONGEST_NAME:
-        error = _("A name has at most %(n)s characters.") % {"n": LONGEST_NAME}
+    given = name_in(request.POST.get("name", ""))
+    if error := fault_of_name(given):
         return _page(request, place, version, misnamed=(given, error), status=422)
     version.call(given, by=request.user)
     news = _("Named “%(name)s”.") % {"name": given} if given else _("It has no name.")

@@ -121,6 +121,29 @@ def test_a_conflict_keeps_both_texts(cast: Cast, htmx: str) -> None:
     assert cast.memory.versions.get(number=4).author == cast.users["editor"]
 
 
+class TestSummary:
+    """What an edit was for, in a few words: the name of the version that it makes."""
+
+    def test_it_names_the_version(self, cast: Cast) -> None:
+        assert edit(cast, MINE, summary="after the\x00 review ").status_code == 302
+        assert cast.memory.versions.get(number=3).name == "after the review"
+
+    def test_without_one_the_version_has_no_name(self, cast: Cast) -> None:
+        edit(cast, MINE, summary=" ")
+        assert cast.memory.versions.get(number=3).name == ""
+
+    def test_one_too_long_leaves_all_in_the_editor(self, cast: Cast) -> None:
+        response = edit(cast, MINE, summary="x" * 81)
+        page = response.content.decode()
+        assert response.status_code == 422 and "at most 80 characters" in page
+        assert text_in(page) == MINE and hidden_in(page, "summary") == "x" * 81
+
+    def test_a_conflict_keeps_it(self, cast: Cast) -> None:
+        cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
+        page = edit(cast, MINE, summary="after the review").content.decode()
+        assert hidden_in(page, "summary") == "after the review"
+
+
 @pytest.mark.parametrize(
     ("choice", "first"),
     [
