@@ -26,6 +26,7 @@ WORDS = {
     "channel_opt_in": _("let a private channel into the workspace's memory"),
     "channel_opt_out": _("took a private channel out of the workspace's memory"),
     "channel_unfollow": _("let a channel be read no more"),
+    "demo": _("made the demo workspace"),
     "endpoint_resume": _("allowed calls to an endpoint again"),
     "event_retry": _("retried an event"),
     "export": _("wrote a bundle"),
@@ -45,6 +46,8 @@ WORDS = {
     "logout": _("signed out"),
     "memory_edit": _("edited a memory"),
     "memory_restore": _("restored a version"),
+    "memory_undo": _("undid a change"),
+    "memory_update": _("asked for an update"),
     "message_forget": _("forgot a message"),
     "note_purge": _("deleted a note for good"),
     "person_forget": _("forgot a person"),
@@ -62,6 +65,11 @@ WORDS = {
     "slack_token_set": _("set a Slack token"),
     "source_restore": _("made a source again"),
     "source_revoke": _("revoked a source"),
+    "upload": _("uploaded an export"),
+    "upload_cancel": _("cancelled an import"),
+    "upload_retry": _("retried an import"),
+    "upload_start": _("started an import"),
+    "version_name": _("named a version"),
     "workspace": _("changed a workspace"),
 }
 

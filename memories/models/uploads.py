@@ -150,17 +150,17 @@ class Upload(models.Model):
 
     def start(self, choice: dict[str, Any], *, by: User, now: datetime) -> bool:
         """Store what was chosen. False: it began already."""
-        return self._decide("import", (self.State.READY,), self.State.STORING, by, now, choice)
+        return self._decide("upload_start", (self.State.READY,), self.State.STORING, by, now, choice)
 
     def retry(self, *, by: User, now: datetime) -> bool:
         """Once more from where it failed; what is stored already counts as there."""
         again = self.State.STORING if self.choice else self.State.LOOKING
-        return self._decide("import_retry", (self.State.FAILED,), again, by, now, self.choice)
+        return self._decide("upload_retry", (self.State.FAILED,), again, by, now, self.choice)
 
     def cancel(self, *, by: User | None, now: datetime) -> bool:
         """What is stored by then stays."""
         over = self.State.CANCELLED
-        return self._decide("import_cancel", self.UNFINISHED, over, by, now, self.choice)
+        return self._decide("upload_cancel", self.UNFINISHED, over, by, now, self.choice)
 
     @transaction.atomic
     def _decide(

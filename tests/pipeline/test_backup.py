@@ -45,6 +45,8 @@ from memories.models import (
     SlackBudget,
     SlackConnection,
     SlackEvent,
+    UnsavedText,
+    Upload,
 )
 from memories.pipeline.backup import (
     LEFT_OUT,
@@ -119,6 +121,8 @@ def everything() -> Memory:
     SlackEvent.objects.create(event_id="E1", team_id="T1", kind="message", body=HARD)
     Opening.objects.create(user=user, channel=channel, reason=HARD, until=now)
     Seen.objects.of(user, memory).mark(2, now)
+    UnsavedText.objects.create(user=user, memory=memory, text=HARD, based_on=2, revision=0, at=now)
+    Upload.objects.begin("f" * 32, slug="other", name=HARD, size=7, by=user)
     held_back = QuarantinedLine.objects.create(memory=memory, text=HARD, rule="link")
     held_back.sources.set(messages)
     EmailAddress.objects.create(user=user, email="mika@example.org", verified=True)

@@ -116,7 +116,7 @@ def test_from_a_file_to_the_workspace(boss: Client, work_area: Path) -> None:
     assert 'href="/w/team/catch-up/"' in told and 'href="/w/team/backfill/?quote=1"' in told
     assert not list(work_area.iterdir())
     actions = list(AuditEvent.objects.filter(actor="boss").values_list("action", flat=True))
-    assert sorted(actions) == ["import", "login", "upload"]
+    assert sorted(actions) == ["login", "upload", "upload_start"]
     assert Person.objects.count() == 2
 
 
