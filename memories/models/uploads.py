@@ -150,7 +150,9 @@ class Upload(models.Model):
 
     def start(self, choice: dict[str, Any], *, by: User, now: datetime) -> bool:
         """Store what was chosen. False: it began already."""
-        return self._decide("upload_start", (self.State.READY,), self.State.STORING, by, now, choice)
+        return self._decide(
+            "upload_start", (self.State.READY,), self.State.STORING, by, now, choice
+        )
 
     def retry(self, *, by: User, now: datetime) -> bool:
         """Once more from where it failed; what is stored already counts as there."""

@@ -1,5 +1,8 @@
 """What a page on the screen measures: whether it fits, keeps still, and can be hit."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from playwright.sync_api import CDPSession, Page
 
 SHIFT = 0.02
@@ -54,18 +57,20 @@ def too_narrow(page: Page) -> list[str]:
     return found
 
 
-SMALL = """(least) => [...document.querySelectorAll(
+SMALL = """(size) => [...document.querySelectorAll(
         "a[href], button, input:not([type=hidden]), select, textarea, summary")]
     .filter((one) => one.checkVisibility({visibilityProperty: true, opacityProperty: true}))
     .filter((one) => !one.closest(".hidden, .skip, .line-text, .message-text, .band p, .hint"))
     .map((one) => {
-        // A radio's or a checkbox's words belong to it.
-        const target = one.matches("input") && one.closest("label") || one;
-        const box = target.getBoundingClientRect();
+        // A radio's or a checkbox's words belong to it; a field's stand above it.
+        const boxes = [one, ...one.matches("[type=radio], [type=checkbox]") ? one.labels : []]
+            .map((part) => part.getBoundingClientRect());
+        const [least, most] = [(side) => Math.min(...boxes.map((box) => box[side])),
+            (side) => Math.max(...boxes.map((box) => box[side]))];
         // What is drawn around it and belongs to it (::before, ::after) takes clicks, too.
-        let [wide, high] = [box.width, box.height];
+        let [wide, high] = [most("right") - least("left"), most("bottom") - least("top")];
         for (const part of ["::before", "::after"]) {
-            const style = getComputedStyle(target, part);
+            const style = getComputedStyle(one, part);
             if (style.content === "none" || style.position !== "absolute") continue;
             wide = Math.max(wide, parseFloat(style.width) || 0);
             high = Math.max(high, parseFloat(style.height) || 0);
@@ -75,7 +80,7 @@ SMALL = """(least) => [...document.querySelectorAll(
             (node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim().length > 1);
         const sentence = one.tagName === "A" && words
             && getComputedStyle(one).display.startsWith("inline");
-        return [sentence || (wide >= least - .5 && high >= least - .5), one, wide, high];
+        return [sentence || (wide >= size - .5 && high >= size - .5), one, wide, high];
     })
     .filter(([fits]) => !fits)
     .map(([_, one, wide, high]) =>
@@ -85,14 +90,16 @@ SMALL = """(least) => [...document.querySelectorAll(
 def too_small(page: Page) -> list[str]:
     """Targets under a mouse, and under a finger."""
     found = [f"for a mouse: {one}" for one in page.evaluate(SMALL, FINE)]
-    finger(page, enabled=True)
-    assert page.evaluate("matchMedia('(pointer: coarse)').matches")
-    found += [f"for a finger: {one}" for one in page.evaluate(SMALL, COARSE)]
-    finger(page, enabled=False)
-    return found
+    with finger(page):
+        return found + [f"for a finger: {one}" for one in page.evaluate(SMALL, COARSE)]
 
 
-def finger(page: Page, *, enabled: bool) -> None:
-    tools: CDPSession = page.context.new_cdp_session(page)
-    tools.send("Emulation.setTouchEmulationEnabled", {"enabled": enabled})
-    tools.detach()
+@contextmanager
+def finger(page: Page) -> Iterator[None]:
+    tools: CDPSession = page.context.new_cdp_session(page)  # the emulation ends with it
+    tools.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    page.wait_for_function("matchMedia('(pointer: coarse)').matches")
+    try:
+        yield
+    finally:
+        tools.detach()

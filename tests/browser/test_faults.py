@@ -138,7 +138,7 @@ def test_23_signed_out_meanwhile_the_page_stays(page: Page, story: Story) -> Non
 
 @pytest.fixture
 def model(settings: Settings, httpserver: HTTPServer) -> Endpoint:
-    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "of-no-price", "sk-test"
     settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
     return Endpoint(httpserver)
 

@@ -32,10 +32,10 @@ TIMES = """() => [...document.querySelectorAll("time")]
 WORD = re.compile(r"[A-Za-z]{2,}")
 # Names are the same in every language.
 NAMES = {
-    *"Memory Hub Slack Ctrl Enter English API LLM JSON USD UTC Kazoe New Tokyo Asia".split(),
+    *"Memory Hub Slack Ctrl Alt Command Enter Escape English API LLM JSON USD UTC Kazoe New Tokyo Asia".split(),
     *("in from by model person restore after before has link file code thread messages".split()),
     *("memories older notes threads mika me design".split()),
-    *("make demo python manage py import_slack export zip tiny offline".split()),
+    *("Shift JIS make demo python manage py import_slack export zip tiny offline".split()),
 }
 IN_JAPANESE = re.compile(r"年|月|日|前|たった今|\d{1,2}:\d\d")
 

@@ -73,7 +73,7 @@ def test_03_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
     assert [one for one in told if not one["came"]] == []
     assert [one for one in told if one["key"] in changed and not one["sources"]] == []
     removed = page.locator(f"#entry-{team.prose.pk} details")
-    expect(removed.locator("del")).to_be_hidden()
+    expect(removed.locator("del").first).to_be_hidden()
     removed.locator("summary").click()
     expect(removed.locator("del").first).to_be_visible()
 

@@ -79,12 +79,11 @@
   });
 
   // Search while typing, but never while a Japanese word is still being composed.
-  for (const kind of ["input", "compositionend"]) {
-    on(kind, ({ isComposing, target }) => {
-      if (isComposing || !target.matches?.('input[type="search"]')) return;
-      target.dispatchEvent(new CustomEvent("q-change", { bubbles: true }));
-    });
-  }
+  const changed = ({ isComposing, target }) => {
+    if (isComposing || !target.matches?.('input[type="search"]')) return;
+    target.dispatchEvent(new CustomEvent("q-change", { bubbles: true }));
+  };
+  for (const kind of ["input", "compositionend"]) on(kind, changed);
 
   on("click", async (event) => {
     const toast = document.getElementById("toast");
@@ -98,29 +97,31 @@
 
   // htmx: what is busy says so; what failed keeps what was there and offers another try.
   // What asks again by itself does so unnoticed, and not while nobody looks.
-  const forget = () => document.getElementById("failed")?.remove();
-  const polls = (elt) => elt.getAttribute("hx-trigger")?.startsWith("every");
+  const told = () => document.getElementById("failed");
+  const forget = () => told()?.remove();
+  const polls = (elt) => elt.matches("[hx-trigger^=every]");
+  const quiet = (elt) => polls(elt) || elt.matches("#draft");
   on("htmx:beforeRequest", (event) => {
-    if (polls(event.detail.elt)) {
-      if (document.hidden) event.preventDefault();
-      return;
-    }
-    event.detail.target.setAttribute("aria-busy", "true");
+    const { elt, target } = event.detail;
+    if (polls(elt) && document.hidden) event.preventDefault();
+    if (quiet(elt)) return;
+    target.setAttribute("aria-busy", "true");
     forget();
   });
   on("htmx:afterRequest", (event) => {
     // An answer may have been for another place than the one that was busy.
     const { target, requestConfig } = event.detail;
     for (const one of [target, requestConfig.target]) one.removeAttribute("aria-busy");
-    if (event.detail.successful && polls(event.detail.elt)) forget();
+    if (event.detail.successful && told()?.source === requestConfig.elt) forget();
   });
   const failed = (event, why = event.detail.xhr.status) => {
     const bands = document.getElementById("error-bands").content;
     const band = (bands.querySelector(`[data-for~="${why}"]`) ?? bands.firstElementChild).cloneNode(true);
     const source = event.detail.requestConfig?.elt ?? event.detail.elt;
     if (source.matches("[data-guard]")) unsaved = source;
+    if (quiet(source) && told()) return; // of what a person did
     forget();
-    band.id = "failed";
+    Object.assign(band, { id: "failed", source });
     band.querySelector("[data-again]")?.addEventListener("click", () => {
       band.remove();
       if (source.requestSubmit) source.requestSubmit();
