@@ -97,6 +97,7 @@
 
   // htmx: what is busy says so; what failed keeps what was there and offers another try.
   // What asks again by itself does so unnoticed, and not while nobody looks.
+  const toLogin = (event) => new URL(event.detail.xhr.responseURL).pathname === "/login/";
   const told = () => document.getElementById("failed");
   const forget = () => told()?.remove();
   const polls = (elt) => elt.matches("[hx-trigger^=every]");
@@ -112,7 +113,7 @@
     // An answer may have been for another place than the one that was busy.
     const { target, requestConfig } = event.detail;
     for (const one of [target, requestConfig.target]) one.removeAttribute("aria-busy");
-    if (event.detail.successful && told()?.source === requestConfig.elt) forget();
+    if (event.detail.successful && !toLogin(event) && told()?.source === requestConfig.elt) forget();
   });
   const failed = (event, why = event.detail.xhr.status) => {
     const bands = document.getElementById("error-bands").content;
@@ -135,7 +136,7 @@
   on("htmx:sendError", failed);
   on("htmx:beforeSwap", (event) => {
     // Signed out meanwhile: the login page is no part of this one.
-    if (new URL(event.detail.xhr.responseURL).pathname !== "/login/") return;
+    if (!toLogin(event)) return;
     event.detail.shouldSwap = false;
     failed(event, "login");
   });
