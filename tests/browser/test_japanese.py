@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 # What a page says in its own language: texts, titles and labels, but no words of people.
 SAID = """() => {
-    const own = (one) => one.closest("[lang]").lang === "ja" && !one.closest("code, pre, textarea");
+    const own = (one) => one.closest("[lang]").lang === "ja" && !one.closest("code, pre, textarea, #id_time_zone");
     const said = [document.title];
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
@@ -30,12 +30,14 @@ SAID = """() => {
 TIMES = """() => [...document.querySelectorAll("time")]
     .filter((one) => one.checkVisibility()).map((one) => one.textContent.trim())"""
 WORD = re.compile(r"[A-Za-z]{2,}")
+# Addresses, commands, scopes of Slack, and what was searched for.
+NOT_WORDS = re.compile(r"https?://\S+|`[^`]*`|\b\w+:\w+[.\w]*|[A-Z]+(_[A-Z]+)+|nowhere|freeze")
 # Names are the same in every language.
 NAMES = {
     *"Memory Hub Slack Ctrl Alt Command Enter Escape English API LLM JSON USD UTC Kazoe New Tokyo Asia".split(),
     *("in from by model person restore after before has link file code thread messages".split()),
     *("memories older notes threads mika me design".split()),
-    *("Shift JIS make demo python manage py import_slack export zip tiny offline".split()),
+    *("PIN ts Shift JIS make demo python manage py import_slack export zip tiny offline".split()),
 }
 IN_JAPANESE = re.compile(r"年|月|日|前|たった今|\d{1,2}:\d\d")
 
@@ -72,5 +74,9 @@ def left_in_english(page: Page, known: set[str]) -> set[str]:
     return {
         said
         for said in page.evaluate(SAID)
-        if [word for word in WORD.findall(said) if word not in NAMES and word not in known]
+        if [
+            word
+            for word in WORD.findall(NOT_WORDS.sub("", said))
+            if word not in NAMES and word not in known
+        ]
     }

@@ -57,7 +57,7 @@ def retry(page: Page, team: Team) -> None:
 
 
 def mark_seen(page: Page, team: Team) -> None:
-    page.click(f"#entry-{team.memory.pk} >> text=Mark seen")
+    page.click(".entry >> text=Mark seen")
 
 
 def add_note(page: Page, team: Team) -> None:
@@ -76,7 +76,7 @@ def at(rest: str) -> Callable[[Team], str]:
 ACTIONS = {
     "edit": Action(channel, edit, "#memory"),
     "save": Action(channel, save, "#memory", "Saved as version"),
-    "conflict": Action(channel, conflict, "#memory.conflict", "While you were editing"),
+    "conflict": Action(channel, conflict, "#memory.conflict", "Your text is kept"),
     "more entries": Action(
         at("catch-up/"), lambda page, _: page.click("#more a"), "#entries", "more are shown."
     ),
@@ -84,7 +84,7 @@ ACTIONS = {
         lambda team: f"{team.channel}messages/",
         lambda page, _: page.click("#older a"),
         "#messages",
-        "more are shown.",
+        "more messages are shown.",
     ),
     "restore": Action(
         lambda team: team.at(f"/v/{team.version(2)}/"), restore, "#version", "is current again"
@@ -196,7 +196,7 @@ def test_13_the_menu_of_a_narrow_page(page: Page, story: Story) -> None:
     sign_in(page, story)
     to(page, page.locator(".topbar button"), "Enter")
     expect(page.locator("#nav")).to_be_visible()
-    to(page, page.locator("nav >> text=Notes"))
+    to(page, page.locator("nav a", has_text="Notes"))
     page.keyboard.press("Escape")
     expect(page.locator("#nav")).to_be_hidden()
     expect(page.locator(".topbar button")).to_be_focused()

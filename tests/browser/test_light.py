@@ -22,7 +22,7 @@ REQUESTS, BYTES = 6, 100_000
 
 @pytest.mark.parametrize(
     "path",
-    [lambda team: team.at("/"), lambda team: team.channel],
+    [lambda team: team.at("/w/kazoe/catch-up/"), lambda team: team.channel],
     ids=["catch-up", "channel"],
 )
 def test_20_a_cold_load_is_light(page: Page, team: Team, path: Callable[[Team], str]) -> None:

@@ -53,7 +53,7 @@ const over = (top, below) => {
     return top.slice(0, 3).map((value, i) => value * part + below[i] * (1 - part));
 };
 const ground = (one) => {
-    const layers = [];
+    const layers = [channels(getComputedStyle(one, "::before").backgroundColor)];
     for (let at = one; at; at = at.parentElement) {
         const colour = channels(getComputedStyle(at).backgroundColor);
         if (colour[3]) layers.push(colour);
@@ -134,7 +134,7 @@ def test_17_not_by_colour_alone(page: Page, story: Story) -> None:
         "all => all.map(one => one.getAttribute('href'))"
     )
     assert len(set(shapes)) == 3  # the model, a person, a restore
-    page.goto(story.channel)
+    page.goto(story.at(f"/v/{story.version(7)}/"))
     expect(page.locator(".line-mark", has_text="by hand").first).to_be_visible()
     page.goto(story.at(pages["compare"]))
     for tag, line in (("ins", "underline"), ("del", "line-through")):

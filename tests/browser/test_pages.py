@@ -121,6 +121,7 @@ def in_all_looks(page: Page) -> list[str]:
 def faults_of(page: Page) -> list[str]:
     # In the middle of a swap nothing is as it is going to be.
     expect(page.locator(AT_WORK)).to_have_count(0)
+    page.evaluate("Promise.all(document.getAnimations().map((one) => one.finished))")
     if page.evaluate("typeof axe") == "undefined":
         page.evaluate(axe_script())
     options = {

@@ -103,7 +103,7 @@ def test_10_every_address_that_is_pushed_is_a_page(page: Page, story: Story) -> 
     page.click("text=Restore v2")
     expect(page.locator("#toast")).to_contain_text("is current again")
 
-    assert len({url.partition("?")[0] for url in kept}) == 5
+    assert len({url.partition("?")[0] for url in kept}) >= 5
     tab = page.context.new_page()
     for url in dict.fromkeys(kept):
         answer = tab.goto(url)
