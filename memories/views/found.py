@@ -32,10 +32,13 @@ class Hit:
     at: datetime | int
     who: str
     pieces: Sequence[Piece]
-    text: str
     is_private: bool = False
     shape: str = ""
     number: int = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,6 @@ def _message(row: Message, query: Query, place: Place, names: Names) -> Hit:
         row.micros,
         row.author_name,
         snippet(text, query.terms),
-        text,
         is_private=not row.channel.is_public,
     )
 
@@ -183,7 +185,6 @@ def _version(row: MemoryVersion, query: Query) -> Hit:
         row.created_at,
         _writer(row),
         snippet(clean(row.content), query.terms),
-        row.content,
         is_private=memory.channel is not None and not memory.channel.is_public,
         shape=shape_of(row),
         number=row.number,
@@ -210,6 +211,5 @@ def _note(row: Note, query: Query, place: Place) -> Hit:
         row.created_at,
         name_of(row.author),
         snippet(clean(text + tags), query.terms),
-        row.content,
         is_private=row.channel is not None and not row.channel.is_public,
     )

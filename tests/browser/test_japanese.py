@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 # What a page says in its own language: texts, titles and labels, but no words of people.
 SAID = """() => {
-    const own = (one) => one.closest("[lang]").lang === "ja" && !one.closest("code, pre, textarea, #id_time_zone");
+    const own = (one) => one.closest("[lang]").lang === "ja" && !one.closest("code, pre, textarea, #id_time_zone, .stretches [lang]");
     const said = [document.title];
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
@@ -31,7 +31,7 @@ TIMES = """() => [...document.querySelectorAll("time")]
     .filter((one) => one.checkVisibility()).map((one) => one.textContent.trim())"""
 WORD = re.compile(r"[A-Za-z]{2,}")
 # Addresses, commands, scopes of Slack, and what was searched for.
-NOT_WORDS = re.compile(r"https?://\S+|`[^`]*`|\b\w+:\w+[.\w]*|[A-Z]+(_[A-Z]+)+|nowhere|freeze")
+NOT_WORDS = re.compile(r"https?://\S+|`[^`]*`|\b\w+:\w+[.\w]*|[A-Z]+(_[A-Z]+)+|…\w+|nowhere|freeze")
 # Names are the same in every language.
 NAMES = {
     *"Memory Hub Slack Ctrl Alt Command Enter Escape English API LLM JSON USD UTC Kazoe New Tokyo Asia".split(),

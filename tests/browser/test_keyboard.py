@@ -57,7 +57,7 @@ def retry(page: Page, team: Team) -> None:
 
 
 def mark_seen(page: Page, team: Team) -> None:
-    page.click(".entry >> text=Mark seen")
+    page.click("#entries .entry >> text=Mark seen")
 
 
 def add_note(page: Page, team: Team) -> None:

@@ -136,16 +136,16 @@ def test_17_not_by_colour_alone(page: Page, story: Story) -> None:
     assert len(set(shapes)) == 3  # the model, a person, a restore
     page.goto(story.at(f"/v/{story.version(7)}/"))
     expect(page.locator(".line-mark", has_text="by hand").first).to_be_visible()
-    page.goto(story.at(pages["compare"]))
-    for tag, line in (("ins", "underline"), ("del", "line-through")):
+    for older, newer, tag, line in ((6, 7, "ins", "underline"), (7, 8, "del", "line-through")):
+        page.goto(story.at(f"/diff/{story.version(older)}..{story.version(newer)}/"))
         drawn = page.locator(f".diff {tag}").first.evaluate(
             """one => { const style = getComputedStyle(one);
                 return style.textDecorationLine
                     + (parseFloat(style.borderBottomWidth) > 0 ? " underline" : ""); }"""
         )
         assert line in drawn
-    signs = page.locator(".diff .diff-sign").all_inner_texts()
-    assert {"+", "±"} & set(signs)
+        signs = {"ins": {"+", "±"}, "del": {"−", "±"}}[tag]
+        assert signs & set(page.locator(".diff .diff-sign").all_inner_texts())
     page.goto(story.at(pages["messages"]))
     expect(page.locator(".message.source .source-tag").first).to_contain_text("source")
     fail_a_job(story.memory)

@@ -14,9 +14,9 @@ from memories.jobs import import_upload, retention
 from memories.models import AuditEvent, Channel, Message, Person, Upload, Workspace
 from memories.models.uploads import KEPT, MOST_ATTEMPTS, SILENCE
 from memories.pipeline import uploads
-from memories.pipeline.locks import storing
 from tests.factories import UserFactory, WorkspaceFactory
 from tests.hostilezips import packed, with_link
+from tests.pipeline.test_locks import held_elsewhere
 from tests.slackexports import channel, export_files, person, said
 
 pytestmark = pytest.mark.django_db
@@ -227,11 +227,15 @@ def test_another_teams_export_is_not_mixed_in(boss: Client) -> None:
     assert not Message.objects.exists()
 
 
-def test_while_a_sync_stores_it_waits(boss: Client) -> None:
+@pytest.mark.cluster
+def test_while_a_sync_stores_it_waits(
+    boss: Client, work_area: Path, process_environment: dict[str, str]
+) -> None:
     workspace = WorkspaceFactory(slug="team")
     upload = take_in(boss)
     boss.post(here(upload), {"do": "start"})
-    with storing(workspace):
+    there = process_environment | {"MEMORYHUB_VAR": str(work_area.parent)}
+    with held_elsewhere(workspace, there):
         import_upload(upload.pk)
     upload.refresh_from_db()
     assert (upload.state, upload.attempts) == ("storing", 0)
