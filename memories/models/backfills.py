@@ -33,9 +33,9 @@ class BackfillQuerySet(models.QuerySet["Backfill"]):
     def visible_to(self, reader: Reader) -> "BackfillQuerySet":
         """Those of readable workspaces; one that touches a channel out of sight is out of sight."""
         hidden = BackfillChannel.objects.exclude(
-            channel__in=Channel.objects.visible_to(reader).values("pk")
+            channel__in=reader.keys(Channel.objects.visible_to)
         )
-        readable = self.filter(workspace__in=Workspace.objects.visible_to(reader).values("pk"))
+        readable = self.filter(workspace__in=reader.keys(Workspace.objects.visible_to))
         return readable.exclude(pk__in=hidden.values("backfill"))
 
     def unfinished(self) -> "BackfillQuerySet":

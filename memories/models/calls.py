@@ -19,14 +19,14 @@ class CallQuerySet(models.QuerySet["Call"]):
         """Sums are a matter of operation: to operators and to readers of the workspace."""
         if reader.is_operator:
             return self
-        return self.filter(workspace__in=Workspace.objects.visible_to(reader).values("pk"))
+        return self.filter(workspace__in=reader.keys(Workspace.objects.visible_to))
 
     def readable_by(self, reader: Reader) -> "CallQuerySet":
         """A call tells how busy a channel is: all of them are an operator's to see, others see those
         whose texts they may read."""
         if reader.is_operator:
             return self
-        readable = Generation.objects.visible_to(reader).values("pk")
+        readable = reader.keys(Generation.objects.visible_to)
         return self.visible_to(reader).filter(generation__in=readable)
 
     def under(self, cap: Cap, today: date) -> "CallQuerySet":

@@ -25,9 +25,9 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         """
         public = Q(
             kind=Channel.Kind.PUBLIC,
-            workspace__in=Workspace.objects.visible_to(reader).confirmed(reader).values("pk"),
+            workspace__in=reader.keys(Workspace.objects.known_to),
         )
-        return self.filter(public | Q(pk__in=self.of_members(reader).values("pk")))
+        return self.filter(public | Q(pk__in=reader.keys(Channel.objects.of_members)))
 
     def of_members(self, reader: Reader) -> "ChannelQuerySet":
         """What the reader is in, as far as that is known and fresh, or opened as an operator."""
@@ -35,7 +35,7 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
             return self.none()
         fresh = Q(
             members_known_at__isnull=False,
-            workspace__in=Workspace.objects.confirmed(reader).values("pk"),
+            workspace__in=reader.keys(Workspace.objects.confirmed),
         ) & (
             Q(workspace__connected_at__isnull=True)
             | Q(members_known_at__gte=reader.memberships_since)

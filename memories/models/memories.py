@@ -41,10 +41,10 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
     def visible_to(self, reader: Reader) -> "MemoryQuerySet":
         """A memory's readers are those who may read all its sources (docs/rules.md)."""
         return self.filter(
-            Q(channel__in=Channel.objects.visible_to(reader).values("pk"))
+            Q(channel__in=reader.keys(Channel.objects.visible_to))
             | Q(
                 channel__isnull=True,
-                workspace__in=Workspace.objects.visible_to(reader).confirmed(reader).values("pk"),
+                workspace__in=reader.keys(Workspace.objects.known_to),
             )
         )
 

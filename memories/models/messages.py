@@ -41,11 +41,11 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
 
     def visible_to(self, reader: Reader) -> "MessageQuerySet":
         """A channel's messages to its readers; what was said while it was private, to its members."""
-        mine = Channel.objects.of_members(reader).values("pk")
+        mine = reader.keys(Channel.objects.of_members)
         return self.filter(
             Q(channel__in=mine)
             | Q(
-                channel__in=Channel.objects.visible_to(reader).values("pk"),
+                channel__in=reader.keys(Channel.objects.visible_to),
                 was_private=False,
             )
         )

@@ -46,11 +46,10 @@ class StaleNote(Exception):
 def _read_by(reader: Reader, workspace: str) -> Q:
     """A channel's words to its readers, those from its private days to its members; the others to
     members of the workspace."""
-    confirmed = Workspace.objects.visible_to(reader).confirmed(reader)
     return (
-        Q(channel__in=Channel.objects.of_members(reader).values("pk"))
-        | Q(channel__in=Channel.objects.visible_to(reader).values("pk"), was_private=False)
-        | Q(channel__isnull=True, **{f"{workspace}__in": confirmed.values("pk")})
+        Q(channel__in=reader.keys(Channel.objects.of_members))
+        | Q(channel__in=reader.keys(Channel.objects.visible_to), was_private=False)
+        | Q(channel__isnull=True, **{f"{workspace}__in": reader.keys(Workspace.objects.known_to)})
     )
 
 

@@ -21,14 +21,14 @@ class QuarantineQuerySet(models.QuerySet["QuarantinedLine"]):
         """To readers of the memory, where they may read all that the line was made of."""
         hidden = QuarantinedLine.sources.through.objects.filter(
             quarantinedline=models.OuterRef("pk")
-        ).exclude(message__in=Message.objects.visible_to(reader).values("pk"))
+        ).exclude(message__in=reader.keys(Message.objects.visible_to))
         made_by = models.Q(generation__isnull=True) | models.Q(
-            generation__in=Generation.objects.visible_to(reader).values("pk")
+            generation__in=reader.keys(Generation.objects.visible_to)
         )
         return self.filter(
             ~models.Exists(hidden),
             made_by,
-            memory__in=Memory.objects.visible_to(reader).values("pk"),
+            memory__in=reader.keys(Memory.objects.visible_to),
         )
 
     def not_accepted(self) -> "QuarantineQuerySet":

@@ -12,10 +12,10 @@ from memories.rules.segments import Trigger
 class SegmentQuerySet(models.QuerySet["Segment"]):
     def visible_to(self, reader: Reader) -> "SegmentQuerySet":
         """A channel's segments to its readers; what holds words said in private, to its members."""
-        mine = Channel.objects.of_members(reader).values("pk")
+        mine = reader.keys(Channel.objects.of_members)
         said_in_private = Q(messages__was_private=True) | Q(thread_messages__was_private=True)
         private = Segment.objects.filter(said_in_private, pk=models.OuterRef("pk"))
-        readable = Q(channel__in=Channel.objects.visible_to(reader).values("pk"))
+        readable = Q(channel__in=reader.keys(Channel.objects.visible_to))
         return self.filter(Q(channel__in=mine) | readable & ~models.Exists(private))
 
     def of_channel(self) -> "SegmentQuerySet":

@@ -47,8 +47,8 @@ def _not_held(now: datetime) -> Q:
 
 def _open_to(reader: Reader) -> Q:
     """Whose texts, replies and faults this reader may read."""
-    mine = Q(memory__channel__in=Channel.objects.of_members(reader).values("pk"))
-    readable = Q(memory__in=Memory.objects.visible_to(reader).values("pk"))
+    mine = Q(memory__channel__in=reader.keys(Channel.objects.of_members))
+    readable = Q(memory__in=reader.keys(Memory.objects.visible_to))
     return mine | readable & ~_rests_on_private()
 
 
@@ -85,8 +85,11 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
     def visible_to(self, reader: Reader) -> "GenerationQuerySet":
         """To readers of the memory; what rests on words that not all of these may read, to the
         members of its channel."""
-        readable = self.model.objects.filter(_open_to(reader)).values("pk")
-        return self.filter(pk__in=readable)
+        return self.filter(pk__in=reader.keys(self.model.objects.readable_by))
+
+    def readable_by(self, reader: Reader) -> "GenerationQuerySet":
+        """The same, as the database is asked."""
+        return self.filter(_open_to(reader))
 
     def saying_who_reads(self, reader: Reader) -> "GenerationQuerySet":
         """All rows, with ``is_readable``: facts of operation are for more people than texts are."""

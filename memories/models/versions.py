@@ -33,9 +33,9 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         read (`Audience`)."""
         from memories.models.memories import Memory
 
-        mine = Channel.objects.of_members(reader).values("pk")
+        mine = reader.keys(Channel.objects.of_members)
         return self.filter(
-            Q(audience=Audience.SCOPE, memory__in=Memory.objects.visible_to(reader).values("pk"))
+            Q(audience=Audience.SCOPE, memory__in=reader.keys(Memory.objects.visible_to))
             | Q(audience=Audience.MEMBERS, memory__channel__in=mine)
         )
 

@@ -50,6 +50,10 @@ class WorkspaceQuerySet(models.QuerySet["Workspace"]):
             Q(connected_at__isnull=True) | (Q(listed_at__gte=reader.memberships_since) & is_live)
         )
 
+    def known_to(self, reader: Reader) -> "WorkspaceQuerySet":
+        """Both: what is said of them in public is theirs to read now."""
+        return self.visible_to(reader).confirmed(reader)
+
     def entered_by(self, reader: Reader) -> "WorkspaceQuerySet":
         """Workspaces this reader has any business in: guests come in by the channels they are in."""
         if reader.reads_all_public:

@@ -190,7 +190,7 @@ class Command(BaseCommand):
 
 def _must_read(workspace: Workspace, reader: Reader) -> None:
     """Nobody writes where they may not read."""
-    readable = Workspace.objects.visible_to(reader).confirmed(reader)
+    readable = Workspace.objects.known_to(reader)
     if not readable.filter(pk=workspace.pk).exists():
         raise CommandError("This user may not read the workspace's notes, nor write any.")
 
