@@ -24,6 +24,7 @@ class Evenings:
         self.life = life
         self.servers: list[FakeSlack] = []
         self.exports: list[list[list[Path]]] = [[]]  # of each evening, each way to cut it
+        self.held: dict[Path, set[Key]] = {}  # the messages of each part of them
         self._stack = ExitStack()
         chance = random.Random(seed)
         for number, evening in enumerate(life.evenings):
@@ -38,7 +39,16 @@ class Evenings:
 
     def _cut(self, evening: lived.Evening, chance: random.Random, to: Path, n: int) -> list[Path]:
         parts = [part for part in lived.split(evening, chance, 1 + n) if len(part) > 3]
-        return [lived.write(part, to / str(i)) for i, part in enumerate(parts)]
+        ids = {channel.name: id for id, channel in evening.channels.items()}
+        paths = [lived.write(part, to / str(i)) for i, part in enumerate(parts)]
+        for path, part in zip(paths, parts, strict=True):
+            self.held[path] = {
+                (ids[name.partition("/")[0]], message["ts"])
+                for name, messages in part.items()
+                if "/" in name
+                for message in messages
+            }
+        return paths
 
     def __enter__(self) -> "Evenings":
         return self
@@ -114,8 +124,10 @@ class Order:
         seen: set[Key] = set()
         gone: set[Key] = set()
         for step in sorted(self.made, key=lambda step: step.at):
-            held = life.evenings[step.evening].channels if step.what != "event" else {}
-            here = {(id, ts) for id, channel in held.items() for ts in channel.messages}
+            here = self.slack.held[step.path] if step.path else set()
+            if step.what == "sync":
+                held = life.evenings[step.evening].channels
+                here = {(id, ts) for id, channel in held.items() for ts in channel.messages}
             if step.what == "sync" and step.full:
                 gone |= {key for key in seen if life.deleted.get(key, END) < step.at}
             elif step.told and step.told.of and _ends(step.told):
