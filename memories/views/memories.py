@@ -136,6 +136,8 @@ def _opened(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
 
 
 def _keep(place: Place, memory: Memory, text: str, based_on: Base) -> UnsavedText | None:
+    if not split_text(text):  # nothing to go on with
+        return None
     return UnsavedText.objects.keep(
         place.reader,
         memory,

@@ -149,7 +149,7 @@ def _bases(memories: Sequence[Memory], place: Place, since: Since) -> dict[int, 
 
 
 def fill(entries: Iterable[Entry], place: Place, since: Since) -> None:
-    """What only those on a page need: lines with sources, and how much was said. Three queries."""
+    """What only those on a page need: lines with sources, and how much was said. Four queries."""
     found = list(entries)
     if not found:
         return

@@ -5,7 +5,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
-from django.utils.cache import patch_vary_headers
 from django.utils.translation import gettext as _
 
 from memories.jobs import remember_later
@@ -57,9 +56,7 @@ def _job(request: UserRequest, place: Place, memory: Memory, pk: int) -> HttpRes
     now = timezone.now()
     [run] = runs.runs([get_object_or_404(rows, pk=pk)], now, runs.closed_at(now))
     if wants_part(request) and not run.is_over and request.GET.get("seen") == run.status:
-        response = HttpResponse(status=204)
-        patch_vary_headers(response, ["HX-Request"])
-        return response
+        return HttpResponse(status=204)
     readable = MemoryVersion.objects.visible_to(place.reader).filter(generation=pk)
     made = readable.newest_first().first() if run.is_over else None
     context = {

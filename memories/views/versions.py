@@ -68,7 +68,7 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
         "old": version.number,
         "new": made.number,
     }
-    return _answer(request, place, made, news)
+    return _answer(request, place, made, news, has_undo=True)
 
 
 @login_required
@@ -112,7 +112,7 @@ def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
         refused = _("Nothing was undone: v%(n)s says nothing else.")
     else:
         news = _("The change is undone, in version %(number)s.") % {"number": made.number}
-        return _answer(request, place, made, news)
+        return _answer(request, place, made, news, has_undo=True)
     memory.refresh_from_db()
     return _page(request, place, new, moved_on=refused, status=409)
 
@@ -231,12 +231,14 @@ def _pairs(
     return sorted(found.items(), reverse=True)
 
 
-def _answer(request: UserRequest, place: Place, version: MemoryVersion, news: str) -> HttpResponse:
+def _answer(
+    request: UserRequest, place: Place, version: MemoryVersion, news: str, *, has_undo: bool = False
+) -> HttpResponse:
     if not wants_part(request):
-        toasts.success(request, news)
+        toasts.success(request, news, extra_tags="undo" if has_undo else "")
         return redirect("versions-detail", version.pk)
     version = MemoryVersion.objects.select_related("memory__current").get(pk=version.pk)
-    response = _page(request, place, version, news=news)
+    response = _page(request, place, version, news=news, has_undo=has_undo)
     response["HX-Push-Url"] = reverse("versions-detail", args=[version.pk])
     return response
 
@@ -250,6 +252,7 @@ def _page(
     moved_on: str = "",
     misnamed: tuple[str, str] | None = None,
     takes_focus: bool = True,
+    has_undo: bool = False,
     status: int = 200,
 ) -> HttpResponse:
     memory = version.memory
@@ -278,7 +281,7 @@ def _page(
             "kept": kept(version.content, newer.content) if newer else None,
             "built_from": _built_from(place, version),
             "job": _job(place, version),
-            "undo": base if is_undoable else None,
+            "undo": base if is_undoable and (has_undo or not wants_part(request)) else None,
             "base": base,
             "address": request.build_absolute_uri(reverse("versions-detail", args=[version.pk])),
             "newest": visible.aggregate(newest=Max("number"))["newest"] or version.number,

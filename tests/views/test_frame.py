@@ -89,3 +89,8 @@ def test_what_may_repeat_what_was_typed_is_not_compressed(
     client = cast.clients["member"]
     answer = getattr(client, method)(cast.path(path), headers={"accept-encoding": "gzip"})
     assert (answer.headers.get("content-encoding") == "gzip") is is_compressed
+
+
+def test_the_keys_stand_on_pages_without_navigation_too(cast: Cast) -> None:
+    page = cast.clients["member"].get(cast.path("settings/")).content.decode()
+    assert 'popovertarget="keys"' in page and page.count('id="keys"') == 1

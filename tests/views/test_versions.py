@@ -334,6 +334,23 @@ class TestNames:
         assert answer.status_code == 422 and "y" * 81 in answer.content.decode()
         assert version_of(cast, 1).name == "x" * 80
 
+    @pytest.mark.parametrize("headers", [{}, HTMX], ids=["page", "part"])
+    def test_the_news_of_it_takes_back_no_restore(
+        self, cast: Cast, headers: dict[str, str]
+    ) -> None:
+        """Beside the news of a restore stands its undo, beside those of a name nothing."""
+        client, undo = cast.clients["editor"], f'action="/v/{version_of(cast, 2).pk}/restore/"'
+
+        def toast(answer: HttpResponse) -> str:
+            page = client.get(answer["Location"]) if answer.status_code == 302 else answer
+            return page.content.decode().partition('id="toast"')[2].partition("data-dismiss")[0]
+
+        restored = toast(restore(cast, 1, based_on=2, headers=headers))
+        assert "is current again" in restored and undo in restored
+        path = f"/v/{version_of(cast, 3).pk}/name/"
+        named = toast(client.post(path, {"name": "as agreed"}, headers=headers))
+        assert "as agreed" in named and undo not in named
+
     @pytest.mark.parametrize(
         ("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)]
     )
