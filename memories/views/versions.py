@@ -79,7 +79,9 @@ def name(request: UserRequest, pk: int) -> HttpResponse:
     must_edit(place)
     given = name_in(request.POST.get("name", ""))
     if error := fault_of_name(given):
-        return _page(request, place, version, misnamed=(given, error), status=422)
+        return _page(
+            request, place, version, misnamed=(given, error), takes_focus=False, status=422
+        )
     version.call(given, by=request.user)
     news = _("Named “%(name)s”.") % {"name": given} if given else _("It has no name.")
     return _answer(request, place, version, news)

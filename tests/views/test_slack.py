@@ -156,7 +156,7 @@ class TestTest:
         slack.scopes.discard("channels:history")
         answer = cast.clients["insider"].post(cast.path("slack/test/"), headers=HTMX)
         part = answer.content.decode()
-        assert part.lstrip().startswith("<section") and 'role="status"' in part
+        assert part.lstrip().startswith("<section") and 'id="toast" hx-swap-oob' in part
         assert "<code>channels:history</code>" in part and "install it again" in part
         assert "messages and threads of public channels" in part
         assert "channels:history</code>" in page(cast), "and stays so"
