@@ -15,6 +15,7 @@ from memories.models import (
     Channel,
     ChannelMember,
     Draft,
+    Heartbeat,
     Member,
     Memory,
     MemoryVersion,
@@ -241,3 +242,18 @@ class NoteFactory(DjangoModelFactory):
     tags = factory.LazyAttribute(lambda o: [o.kind] if o.kind else [])
     kind = ""
     date = MONDAY.date()
+
+
+def all_is_well() -> None:
+    """A worker that lives, and Slack read two minutes ago."""
+    now = timezone.now()
+    Heartbeat.objects.beat("worker", now)
+    Workspace.objects.update(
+        connected_at=now,
+        listed_at=now,
+        synced_at=now - timedelta(minutes=2),
+        sync_again_at=now + timedelta(minutes=3),
+    )
+    Channel.objects.update(
+        is_followed=True, bot_is_in=True, walked_at=now, synced_ts="1.000000", members_known_at=now
+    )

@@ -21,10 +21,11 @@ from playwright.sync_api import Locator, Page, expect
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
-from memories.models import Channel, Generation, Heartbeat, Workspace
+from memories.models import Generation, Heartbeat, Workspace
 from tests.browser.conftest import enter, sign_in
 from tests.browser.story import LINES, Story, fail_a_job
 from tests.browser.test_pages import running
+from tests.factories import all_is_well
 from tests.llm.endpoint import Endpoint
 from tests.processes import clean_environment, wait_until
 
@@ -185,27 +186,12 @@ def test_25_a_model_out_of_credit_stops_and_says_so(
     expect(page.locator("#health")).to_contain_text("The model is not called for now")
 
 
-def well(story: Story) -> None:
-    """A worker that lives, and Slack read two minutes ago."""
-    now = timezone.now()
-    Heartbeat.objects.beat("worker", now)
-    Workspace.objects.update(
-        connected_at=now,
-        listed_at=now,
-        synced_at=now - timedelta(minutes=2),
-        sync_again_at=now + timedelta(minutes=3),
-    )
-    Channel.objects.update(
-        is_followed=True, bot_is_in=True, walked_at=now, synced_ts="1.000000", members_known_at=now
-    )
-
-
 def row_of(page: Page, job: Generation) -> Locator:
     return page.locator(f"#row-{job.pk}")
 
 
 def test_26_running_beats_an_old_error(page: Page, story: Story) -> None:
-    well(story)
+    all_is_well()
     job = fail_a_job(story.memory)
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/jobs/"))
@@ -222,7 +208,7 @@ def test_26_running_beats_an_old_error(page: Page, story: Story) -> None:
 
 
 def test_26_what_waits_says_until_when(page: Page, story: Story) -> None:
-    well(story)
+    all_is_well()
     running(story)
     job = Generation.objects.get(input_key="waiting")
     sign_in(page, story)
@@ -246,7 +232,7 @@ def test_26_what_waits_says_until_when(page: Page, story: Story) -> None:
 def test_26_what_is_down_is_said(
     page: Page, story: Story, break_it: Callable[..., object], words: str
 ) -> None:
-    well(story)
+    all_is_well()
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/jobs/"))
     expect(page.locator("#health")).to_contain_text("All well.")

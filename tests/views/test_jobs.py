@@ -21,7 +21,7 @@ from memories.models import (
     Workspace,
 )
 from memories.rules.memory import MemoryType
-from tests.factories import ChannelFactory, make_segment, make_version
+from tests.factories import ChannelFactory, all_is_well, make_segment, make_version
 from tests.views.conftest import Cast
 
 State = Generation.State
@@ -76,18 +76,7 @@ def status_in(text: str, generation: Generation) -> str:
 
 @pytest.fixture
 def well(cast: Cast) -> Cast:
-    """A worker that lives, and Slack read two minutes ago."""
-    now = timezone.now()
-    Heartbeat.objects.beat("worker", now)
-    Workspace.objects.update(
-        connected_at=now,
-        listed_at=now,
-        synced_at=now - timedelta(minutes=2),
-        sync_again_at=now + timedelta(minutes=3),
-    )
-    Channel.objects.update(
-        is_followed=True, bot_is_in=True, walked_at=now, synced_ts="1.000000", members_known_at=now
-    )
+    all_is_well()
     return cast
 
 
