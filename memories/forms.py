@@ -101,6 +101,15 @@ CHOICE_WORDS: dict[str, dict[str, _Words]] = {
 }
 
 
+def focus_first_wrong(form: forms.Form) -> None:
+    """Whoever is told that something is wrong is led to the first of it; what is wrong there is the
+    field's description."""
+    for field in form.visible_fields():
+        if field.errors:
+            field.field.widget.attrs["autofocus"] = True
+            return
+
+
 def setting_field(key: str) -> forms.Field:
     """The form field of one setting, made from its rule."""
     label, help_text = SETTING_WORDS[key]

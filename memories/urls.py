@@ -78,6 +78,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/sources/people/<int:pk>/", quarantine.person, name="quarantine-person"),
     path("w/<slug:slug>/c/<str:slack_id>/", channels.detail, name="channels-detail"),
     path("w/<slug:slug>/c/<str:slack_id>/opt-in/", channels.opt_in, name="channels-opt_in"),
+    path("w/<slug:slug>/c/<str:slack_id>/generate/", updates.channel, name="updates-channel"),
     path("w/<slug:slug>/c/<str:slack_id>/messages/", messages.index, name="messages-index"),
     path("w/<slug:slug>/c/<str:slack_id>/threads/", threads.index, name="threads-index"),
     path(

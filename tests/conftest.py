@@ -18,7 +18,7 @@ from django.utils import translation
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from tests import chromium
+from tests import chromium, long
 from tests.processes import clean_environment
 
 # How fast a busy machine is says nothing about the code.
@@ -28,6 +28,8 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("here")
 
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "live_server", "database_url"})
+
+LONG = long.listed()
 
 _folder = pytest.StashKey[Path]()
 
@@ -56,6 +58,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.stash[_folder], ignore_errors=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if long.name_of(item.nodeid) in LONG:
+        item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 import psutil
 
-OURS = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY", "PORT", "Q_CLUSTER_NAME")
+OURS = (
+    *("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY", "PORT", "Q_CLUSTER_NAME"),
+    "PYTHONDONTWRITEBYTECODE",  # else each of our many processes compiles everything anew
+)
 PATIENCE = 60.0  # seconds; a bound for a broken test, not a measure
 
 

@@ -93,8 +93,7 @@ def checks(report: Report) -> None:
 
 def fast(report: Report, arguments: list[str]) -> None:
     checks(report)
-    marks = "not browser and not cluster and not long"
-    report.pytest("sqlite", marks, arguments)
+    report.pytest("sqlite", "not browser and not cluster and not long", arguments)
 
 
 def browser(report: Report, arguments: list[str]) -> None:

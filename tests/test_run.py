@@ -1,10 +1,12 @@
 """The driver of the tests: what did not run is said, and with CI=true it is a failure."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests import postgres
+from tests.long import longest, name_of
 from tests.run import Report, must_answer, skipped_tests
 
 RESULTS = """<testsuites><testsuite>
@@ -46,6 +48,23 @@ def test_the_end(
     assert report.close() == status
     said = capsys.readouterr().out
     assert all(what in said for what in failed + not_run)
+
+
+def test_the_fewest_that_take_the_share_are_long() -> None:
+    took = Counter({"walk": 5.0, "race": 3.0, "rule": 1.0, "word": 1.0})
+    assert longest(took, 0.5) == ["walk"]
+    assert longest(took, 0.6) == ["race", "walk"]
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "name"),
+    [
+        ("tests/test_a.py::test_b", "tests.test_a.test_b"),
+        ("tests/a/test_b.py::TestC::test_d[e::f]", "tests.a.test_b.TestC.test_d"),
+    ],
+)
+def test_a_test_goes_by_its_name_without_its_case(nodeid: str, name: str) -> None:
+    assert name_of(nodeid) == name
 
 
 @pytest.mark.cluster

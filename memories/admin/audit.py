@@ -67,6 +67,8 @@ WORDS = {
     "source_revoke": _("revoked a source"),
     "upload": _("uploaded an export"),
     "upload_cancel": _("cancelled an import"),
+    "upload_pause": _("paused an import"),
+    "upload_resume": _("resumed an import"),
     "upload_retry": _("retried an import"),
     "upload_start": _("started an import"),
     "version_name": _("named a version"),

@@ -1,7 +1,7 @@
 """Who asks. Every `visible_to(reader)` word starts from here (docs/rules.md, readers)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from memories.models.people import PersonQuerySet
 
 MEMBERSHIP_LASTS = timedelta(hours=24)
+FEW = ("Channel", "Workspace")  # of these, and not above MOST, keys may stand in a question
+MOST = 500
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Reader:
     is_operator: bool = False
     is_public: bool = False
     now: datetime | None = None
+    is_settled: bool = False
     _written: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
@@ -51,19 +54,23 @@ class Reader:
         """In a connected workspace, what was confirmed before this of who may read no longer counts."""
         return (self.now or timezone.now()) - MEMBERSHIP_LASTS
 
+    def settled(self) -> "Reader":
+        """The same reader for one search: which channels and workspaces they read is asked once. A
+        question that holds the rule for it takes PostgreSQL longer to plan than to answer, and lets
+        it believe that each row costs as much."""
+        return replace(self, is_settled=True)
+
     def keys(self, word: "Callable[[Reader], QuerySet[Any]]") -> Any:
         """The keys of the rows that a word, as `Channel.objects.visible_to`, gives this reader, for
-        ``__in``: a subquery that the database answers anew each time. Only its SQL is kept: rules
-        within rules take Django longer to put together than the database to answer, and a page
-        asks for the same ones many times over."""
-        name = f"{word.__self__.model.__name__}.{word.__name__}"  # type: ignore[attr-defined]
+        ``__in``: a subquery that the database answers anew each time, or, of a settled one, the keys.
+        Its SQL is kept: rules within rules take Django longer to put together than the database to
+        answer, and a page asks for the same ones many times over."""
+        model = word.__self__.model.__name__  # type: ignore[attr-defined]
+        name = f"{model}.{word.__name__}"
         if name not in self._written:
-            try:
-                sql, values = word(self).order_by().values("pk").query.sql_with_params()
-            except EmptyResultSet:
-                self._written[name] = ()
-            else:
-                self._written[name] = RawSQL(sql, values)  # noqa: S611  as Django wrote it
+            rows = word(self).order_by().values("pk")
+            few = _few(rows) if self.is_settled and model in FEW else None
+            self._written[name] = _as_sql(rows) if few is None else few
         return self._written[name]
 
     def people(self) -> "PersonQuerySet":
@@ -85,3 +92,16 @@ class Reader:
     def full_people(self) -> "PersonQuerySet":
         """Those of them who see all public channels: neither guests nor from outside."""
         return self.people().full()
+
+
+def _few(rows: QuerySet[Any]) -> tuple[Any, ...] | None:
+    keys = tuple(rows.values_list("pk", flat=True)[: MOST + 1])
+    return keys if len(keys) <= MOST else None
+
+
+def _as_sql(rows: QuerySet[Any]) -> Any:
+    try:
+        sql, values = rows.query.sql_with_params()
+    except EmptyResultSet:
+        return ()
+    return RawSQL(sql, values)  # noqa: S611  as Django wrote it

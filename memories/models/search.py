@@ -27,7 +27,8 @@ class SearchDocument(models.Model):
     The three keys are no foreign keys: triggers keep them, and a check would only look twice.
     """
 
-    id = models.BigIntegerField(primary_key=True)
+    # Always given; of this kind because SQLite then finds a row by it without an index beside.
+    id = models.BigAutoField(primary_key=True)
     message = models.BigIntegerField(null=True, unique=True)
     version = models.BigIntegerField(null=True, unique=True)
     note = models.BigIntegerField(null=True, unique=True)

@@ -85,22 +85,19 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
     def visible_to(self, reader: Reader) -> "GenerationQuerySet":
         """To readers of the memory; what rests on words that not all of these may read, to the
         members of its channel."""
-        return self.filter(pk__in=reader.keys(self.model.objects.readable_by))
-
-    def readable_by(self, reader: Reader) -> "GenerationQuerySet":
-        """The same, as the database is asked."""
         return self.filter(_open_to(reader))
 
     def saying_who_reads(self, reader: Reader) -> "GenerationQuerySet":
         """All rows, with ``is_readable``: facts of operation are for more people than texts are."""
-        readable = self.model.objects.filter(_open_to(reader), pk=models.OuterRef("pk"))
+        readable = self.model.objects.visible_to(reader).filter(pk=models.OuterRef("pk"))
         return self.annotate(is_readable=models.Exists(readable))
 
     def shown_to(self, reader: Reader) -> "GenerationQuerySet":
         """Whoever runs the installation sees that a job is there, others only what they may read;
         each row says ``is_readable``."""
-        rows = self.saying_who_reads(reader)
-        return rows if reader.reads_all_public else rows.visible_to(reader)
+        if reader.reads_all_public:
+            return self.saying_who_reads(reader)
+        return self.visible_to(reader).annotate(is_readable=models.Value(True))  # noqa: FBT003
 
     def of_workspace(self, workspace: Workspace) -> "GenerationQuerySet":
         return self.filter(memory__workspace=workspace)

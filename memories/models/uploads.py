@@ -50,20 +50,22 @@ class UploadQuerySet(models.QuerySet["Upload"]):
 class Upload(models.Model):
     """One export, and how far it is. ``slug`` names the workspace that it is for, which is made
     when storing begins. ``found`` is what lies in it, ``choice`` what a person wants of that,
-    ``report`` what became of it: numbers, and names of public channels alone, for those of private
-    ones are not every operator's to see. The file stays as it came until the upload is over.
+    ``report`` what became of it: numbers, reasons as words that each reader is told in their own
+    language, and names of public channels alone, for those of private ones are not every
+    operator's to see. The file stays as it came until the upload is over.
     """
 
     class State(models.TextChoices):
         LOOKING = "looking", _("being looked into")
         READY = "ready", _("waiting for a choice")
         STORING = "storing", _("being imported")
+        PAUSED = "paused", _("paused")
         FAILED = "failed", _("failed")
         DONE = "done", _("done")
         CANCELLED = "cancelled", _("cancelled")
 
     AT_WORK = (State.LOOKING, State.STORING)
-    UNFINISHED = (*AT_WORK, State.READY, State.FAILED)
+    UNFINISHED = (*AT_WORK, State.READY, State.PAUSED, State.FAILED)
 
     slug = models.SlugField(_("workspace"), max_length=50)
     folder = models.CharField(max_length=32, unique=True)
@@ -75,7 +77,10 @@ class Upload(models.Model):
     report = models.JSONField(default=dict, blank=True)
     fault = models.CharField(_("fault"), max_length=300, blank=True)
     seen = models.PositiveBigIntegerField(_("read"), default=0)
-    # The last sign of whoever works on it, and how often somebody began to.
+    # Of that, by the id of a public channel; "private" and "direct" for all of a kind.
+    parts = models.JSONField(default=dict, blank=True)
+    # When whoever works on it began, their last sign, and how often somebody began to.
+    begun_at = models.DateTimeField(null=True, blank=True)
     alive_at = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
     author = models.ForeignKey(
@@ -92,7 +97,7 @@ class Upload(models.Model):
             models.UniqueConstraint(
                 fields=["slug"],
                 name="upload_one_at_a_time",
-                condition=Q(state__in=["looking", "ready", "storing", "failed"]),
+                condition=Q(state__in=["looking", "ready", "storing", "paused", "failed"]),
             ),
         ]
         verbose_name = _("upload")
@@ -119,7 +124,7 @@ class Upload(models.Model):
     def claim(self, now: datetime) -> bool:
         """Begin to work on it. False: somebody does, or there is nothing to do."""
         free = Upload.objects.left_alone(now).filter(pk=self.pk, attempts__lt=MOST_ATTEMPTS)
-        done = free.update(alive_at=now, attempts=F("attempts") + 1)
+        done = free.update(begun_at=now, alive_at=now, seen=0, parts={}, attempts=F("attempts") + 1)
         self.refresh_from_db()
         return bool(done)
 
@@ -132,10 +137,14 @@ class Upload(models.Model):
         """It could not be begun, which counts for nothing: it is tried again later."""
         Upload.objects.filter(pk=self.pk).update(attempts=F("attempts") - 1)
 
-    def is_wanted(self, seen: int, now: datetime) -> bool:
-        """A sign of life: so much is read. False: it was cancelled meanwhile."""
+    def is_wanted(self, seen: int, now: datetime, parts: dict[str, int] | None = None) -> bool:
+        """A sign of life: so much is read. False: it was paused or cancelled meanwhile."""
         same = Upload.objects.filter(pk=self.pk, state=self.state)
-        return bool(same.update(seen=seen, alive_at=now))
+        return bool(same.update(seen=seen, parts=parts or {}, alive_at=now))
+
+    def is_silent(self, now: datetime) -> bool:
+        """Whoever worked on it gives no sign any more."""
+        return self.is_at_work and self.alive_at is not None and self.alive_at < now - SILENCE
 
     def was_looked_into(self, found: dict[str, Any], now: datetime) -> bool:
         return self._move((self.State.LOOKING,), self.State.READY, now, found=found)
@@ -143,8 +152,10 @@ class Upload(models.Model):
     def was_stored(self, report: dict[str, Any], now: datetime) -> bool:
         return self._move((self.State.STORING,), self.State.DONE, now, report=report)
 
-    def fail(self, fault: str, now: datetime) -> bool:
-        return self._move(self.AT_WORK, self.State.FAILED, now, fault=fault[:300])
+    def fail(self, fault: str, now: datetime, values: dict[str, str] | None = None) -> bool:
+        """``fault`` is a code; what stands in its sentence is kept beside it."""
+        report = {"fault": values} if values else {}
+        return self._move(self.AT_WORK, self.State.FAILED, now, fault=fault, report=report)
 
     # What a person does
 
@@ -158,6 +169,18 @@ class Upload(models.Model):
         """Once more from where it failed; what is stored already counts as there."""
         again = self.State.STORING if self.choice else self.State.LOOKING
         return self._decide("upload_retry", (self.State.FAILED,), again, by, now, self.choice)
+
+    def pause(self, *, by: User, now: datetime) -> bool:
+        """No more is stored until it is resumed. False: nothing is being stored."""
+        return self._decide(
+            "upload_pause", (self.State.STORING,), self.State.PAUSED, by, now, self.choice
+        )
+
+    def resume(self, *, by: User, now: datetime) -> bool:
+        """Store on; what is stored already counts as there. False: it is not paused."""
+        return self._decide(
+            "upload_resume", (self.State.PAUSED,), self.State.STORING, by, now, self.choice
+        )
 
     def cancel(self, *, by: User | None, now: datetime) -> bool:
         """What is stored by then stays."""
@@ -188,7 +211,10 @@ class Upload(models.Model):
     ) -> bool:
         """The next step is a new one: nobody works on it yet, and nobody tried."""
         rows = Upload.objects.filter(pk=self.pk, state__in=before)
-        done = rows.update(state=after, alive_at=None, attempts=0, seen=0, changed_at=now, **values)
+        anew: dict[str, Any] = {"begun_at": None, "alive_at": None, "attempts": 0}
+        if after != self.State.PAUSED:  # the page tells how far it was
+            anew |= {"seen": 0, "parts": {}}
+        done = rows.update(state=after, changed_at=now, **anew, **values)
         self.refresh_from_db()
         return bool(done)
 

@@ -19,7 +19,7 @@ from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.prompts import UNKNOWN, for_model
 from memories.rules.settings import MemorySettings
-from memories.rules.slacktime import HOUR, from_micros
+from memories.rules.slacktime import from_micros
 from memories.rules.summary import Addition, MemoryLine, MessageLine, Reference, Request
 
 
@@ -77,7 +77,7 @@ class Asker:
         else:
             found = Message.objects.rememberable().filter(segment=generation.segment)
         if not self.settings.history_enabled:  # S1: the window, and what is not yet remembered
-            window_us = self.settings.short_term_window_hours * HOUR
+            window_us = self.settings.window_us
             found = found | Message.objects.rememberable().filter(
                 channel=channel,
                 micros__gte=generation.as_of_us - window_us,

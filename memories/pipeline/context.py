@@ -21,7 +21,7 @@ from memories.rules.memory import MemoryScope, MemoryType, parse_thread_scope_id
 from memories.rules.notes import NoteText
 from memories.rules.prompts import UNKNOWN, for_model, message_line
 from memories.rules.settings import MemorySettings
-from memories.rules.slacktime import HOUR, from_micros, micros, to_micros
+from memories.rules.slacktime import from_micros, micros, to_micros
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class _Rows:
 
     @property
     def window_us(self) -> int:
-        return self.now_us - self.settings.short_term_window_hours * HOUR
+        return self.now_us - self.settings.window_us
 
     @cached_property
     def own(self) -> str:

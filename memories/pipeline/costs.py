@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from django.db.models import Count, F, Q, Sum
+from django.db.models.fields.json import KeyTextTransform
 
 from memories.models import Call, Cap, Channel, Generation, Reader, Workspace
 from memories.models.calls import CallQuerySet
@@ -120,6 +121,33 @@ def costs_of(calls: CallQuerySet, reader: Reader, first: date, last: date, by: B
 def by_day_and_model(calls: CallQuerySet, first: date, last: date) -> dict[tuple[date, str], Sums]:
     groups: Any = calls.filter(day__gte=first, day__lte=last).order_by().values("day", "model")
     return {(one["day"], one["model"]): _sums_of(one) for one in groups.annotate(**_sums())}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What calls were made for: a memory of this scope and type, and why it was due ("" for what
+    is gone by now)."""
+
+    scope: str
+    memory_type: str
+    reason: str
+
+
+def by_cause(calls: CallQuerySet, first: date, last: date) -> dict[Cause, Sums]:
+    groups: Any = (
+        calls.filter(day__gte=first, day__lte=last)
+        .order_by()
+        .values(
+            scope=F("generation__memory__scope"),
+            memory_type=F("generation__memory__memory_type"),
+            reason=KeyTextTransform("reason", "generation__trigger"),
+        )
+        .annotate(**_sums())
+    )
+    return {
+        Cause(one["scope"] or "", one["memory_type"] or "", one["reason"] or ""): _sums_of(one)
+        for one in groups
+    }
 
 
 def of_generations(keys: Collection[int]) -> dict[int, Sums]:

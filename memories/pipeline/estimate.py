@@ -81,8 +81,10 @@ def quote_update(memory: Memory, now: datetime) -> Quote:
     assert memory.channel is not None
     channel, thread_ts = memory.channel, memory.thread_ts
     workspace = memory.workspace
-    as_of_us = to_micros(workspace.known_until(now) or now)
-    reader = _Reader(workspace, as_of_us, as_of_us, asked=thread_ts)
+    as_of_us = since_us = to_micros(workspace.known_until(now) or now)
+    if channel.start_us is None:  # as a first pass would fix it
+        since_us -= workspace.memory_settings.window_us
+    reader = _Reader(workspace, since_us, as_of_us, asked=thread_ts)
     load = reader.load(channel)
     wanted = replace(load, segments=()) if thread_ts else replace(load, threads=())
     return _quote(reader, [wanted])

@@ -77,6 +77,7 @@ def find(
     day is one of ``zone``."""
     if query.is_empty:
         return Found()
+    reader = reader.settled()
     channel = None
     if query.channel:
         channel = _channel(query.channel, channels)

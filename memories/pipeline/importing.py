@@ -15,6 +15,7 @@ from memories.pipeline.roster import store_channels, store_people
 from memories.pipeline.store import store_messages
 from memories.rules.outcomes import Outcome, Result, Tally, Thing, quarantined, skipped
 from memories.rules.slack import slack_id
+from memories.rules.slackmessages import moment
 from memories.rules.slacktext import as_dict
 from memories.rules.slacktime import HOUR, to_micros, ts_from_micros
 from memories.slack.export import Export, ExportFolder
@@ -27,6 +28,7 @@ Progress = Callable[[str, int], None]
 TELL_EVERY = 200  # objects
 ROOTS_AT_ONCE = 500  # keys in one query
 UNLISTED = quarantined("of a channel in no list")
+NOT_CHOSEN = skipped("not chosen")
 _T = TypeVar("_T")
 
 
@@ -81,12 +83,14 @@ def import_export(
     backfill: Backfill = None,
     direct_messages: bool = False,
     wanted: Callable[[ExportFolder], bool] = lambda folder: True,
+    since_us: int = 0,
     progress: Progress = lambda where, seen: None,
 ) -> ImportReport:
     """Store all that the export holds; ``progress`` is told where it is and how much it has seen.
 
     Direct and group messages only with ``direct_messages``: as channels of their members alone.
-    Of a folder that is not ``wanted`` the messages are counted and left out.
+    Of a folder that is not ``wanted`` the messages are counted and left out; so are those of before
+    ``since_us``.
 
     Stopped anywhere and run again it comes to the same end. Raises `Busy` when another import or
     sync of the workspace is at work, and `WrongTeam`.
@@ -113,8 +117,10 @@ def import_export(
             elif channel is None:
                 _leave_out(folder, raws, report, UNLISTED)
             elif not wanted(folder):
-                _leave_out(folder, raws, report, skipped("not chosen"))
+                _leave_out(folder, raws, report, NOT_CHOSEN)
             else:
+                if since_us:
+                    raws = _said_since(since_us, raws, report, now)
                 store = store_messages if folder.is_public else _store_in_private
                 report.tally.add(store(channel, raws, now))
                 imported[channel.pk] = channel
@@ -178,6 +184,20 @@ def _leave_out(
         report.unlisted.append((folder.name, count))
 
 
+def _said_since(
+    since_us: int, raws: Iterator[object], report: ImportReport, now: datetime
+) -> Iterator[object]:
+    """What is older is counted; what tells no time is let through, to be counted as that."""
+    now_us = to_micros(now)
+    for raw in raws:
+        us = moment(as_dict(raw).get("ts"), now_us)
+        if isinstance(us, int) and us < since_us:
+            report.tally.see(Thing.MESSAGE)
+            report.tally.end(Thing.MESSAGE, NOT_CHOSEN)
+        else:
+            yield raw
+
+
 def _count_files(export: Export, report: ImportReport) -> None:
     """Only files that hold no objects, or break; the others are counted by what they hold."""
     # What the team's people are settled from is read twice.
@@ -201,7 +221,7 @@ def _widen(channel: Channel, backfill: Backfill, now: datetime) -> None:
 
 def _earlier(workspace: Workspace, channels: list[Channel], now: datetime) -> list[EarlierMessages]:
     """What lies before the start marks; where none is fixed yet, before where it would be now."""
-    window = workspace.memory_settings.short_term_window_hours * HOUR
+    window = workspace.memory_settings.window_us
     would_be = to_micros(now) - window
     counts = Message.objects.before_start(channels, would_be)
     return [

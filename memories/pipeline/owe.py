@@ -23,7 +23,6 @@ from memories.models import (
 from memories.models.versions import MemoryVersionQuerySet
 from memories.pipeline.keys import merge_key, numbered, thread_key
 from memories.rules.memory import MemoryScope, MemoryType
-from memories.rules.slacktime import HOUR
 from memories.rules.tokens import estimate
 
 MOST_INPUT_TOKENS = 12_000  # one merge reads so much; what is left stays owed for the next
@@ -99,7 +98,7 @@ def workspace_merges(workspace: Workspace, as_of_us: int) -> None:
         _owe_merge(long_term, _as_many_as_fit(changed.order_by("memory__channel")), as_of_us)
     if workspace.memory_settings.workspace_short_term:
         short_term = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
-        window_us = workspace.memory_settings.short_term_window_hours * HOUR
+        window_us = workspace.memory_settings.window_us
         public = flowing.filter(  # opted in is the long-term text alone
             kind=Channel.Kind.PUBLIC, is_shared=False
         )

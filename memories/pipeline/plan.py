@@ -24,7 +24,7 @@ from memories.pipeline.keys import provisional_key, segment_key
 from memories.rules.memory import MemoryType
 from memories.rules.segments import Due, Trigger, should_update_short_term_memory
 from memories.rules.settings import MemorySettings
-from memories.rules.slacktime import HOUR, SECOND, to_micros
+from memories.rules.slacktime import SECOND, to_micros
 from memories.rules.windows import windows
 
 
@@ -100,7 +100,7 @@ def plan_channel(channel_id: int, now: datetime, *, asked: str | None = None) ->
         return None
     settings, now_us = channel.workspace.memory_settings, to_micros(now)
     if channel.start_us is None:
-        channel.remember_from(now_us - settings.short_term_window_hours * HOUR)
+        channel.remember_from(now_us - settings.window_us)
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     waiting = _read(Message.objects.waiting().filter(channel=channel).until(now_us))
     frontier = channel.segments.of_channel().aggregate(last=Max("last_us"))["last"]

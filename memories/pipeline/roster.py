@@ -4,7 +4,7 @@ Everything may be read twice, in any order, and stopped anywhere: each batch is 
 and what a row already knows better is left alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -93,6 +93,16 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool)
         changed.values(), [*_PERSON_FIELDS, "is_placeholder"], batch_size=100
     )
     return outcomes
+
+
+def narrow_the_unnamed(workspace: Workspace, named: Collection[str]) -> int:
+    """Slack's list names everybody, also who was deactivated. Whom a whole one leaves out is in no
+    list until one names them: it may have been cut. How many these were."""
+    full = workspace.people.full().filter(is_bot=False, is_deleted=False)
+    unnamed = [pk for pk, slack_id in full.values_list("pk", "slack_id") if slack_id not in named]
+    for keys in _batches(unnamed, PEOPLE_IN_A_BATCH):
+        workspace.people.filter(pk__in=keys).update(is_placeholder=True)
+    return len(unnamed)
 
 
 def people_by_id(

@@ -23,7 +23,7 @@ from memories.pipeline import audience, connecting
 from memories.pipeline.coverage import Coverage, coverage_of
 from memories.pipeline.locks import storing
 from memories.pipeline.reading import OutOfTime, Reading, Walked, stop_watch
-from memories.pipeline.roster import set_members, store_channels, store_people
+from memories.pipeline.roster import narrow_the_unnamed, set_members, store_channels, store_people
 from memories.pipeline.threads import Threads
 from memories.pipeline.walk import Walk
 from memories.rules import rings
@@ -241,8 +241,12 @@ class _Sync:
 
     def _roster(self, *, private: bool) -> None:
         self._connect(self.client.identity())
+        named = set()
         for page in self.client.people():
             self.report.tally.add(store_people(self.workspace, page, live=True))
+            named |= {slack_id(as_dict(raw).get("id")) for raw in page}
+        if unnamed := narrow_the_unnamed(self.workspace, named):
+            logger.warning("sync of %s: Slack lists %s people no more", self.workspace, unnamed)
         self._channels(private=private)
         self.workspace.has_been_listed(self.now)
 

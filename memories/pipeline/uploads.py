@@ -8,7 +8,9 @@ import logging
 import secrets
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,15 +22,18 @@ from memories.models import AnotherUpload, Upload, User, Workspace
 from memories.pipeline.importing import ImportReport, WrongTeam, import_export
 from memories.pipeline.inspecting import broken_files, inspect
 from memories.pipeline.locks import Busy
+from memories.rules.invisible import marked
 from memories.rules.outcomes import Result
+from memories.rules.quote import Range, time_left
 from memories.slack.export import Export, ExportFolder, NotAnExport
+from memories.slack.refusals import SENTENCES, sentence_of
 
 logger = logging.getLogger(__name__)
 
 TELL_EVERY = 0.5  # seconds
 UNKNOWN_FOR = timedelta(days=1)  # a folder that no row names: its upload broke off
 
-# Why one failed, for whoever can help; anything else is the reader's own sentence.
+# Why one failed, for whoever can help; anything else is the code of a refusal.
 WRONG_TEAM = "wrong_team"
 FILE_GONE = "file_gone"
 GAVE_UP = "gave_up"
@@ -38,8 +43,8 @@ class NotTaken(Exception):
     """A file that cannot be an export, or could do harm; the text says why and what to do."""
 
 
-class _Cancelled(Exception):
-    """A person cancelled it while it was worked on."""
+class _Stopped(Exception):
+    """A person paused or cancelled it while it was worked on."""
 
 
 def keep(slug: str, name: str, chunks: Iterable[bytes], *, by: User) -> Upload:
@@ -60,7 +65,8 @@ def keep(slug: str, name: str, chunks: Iterable[bytes], *, by: User) -> Upload:
         return Upload.objects.begin(folder, slug=slug, name=name, size=size, by=by)
     except NotAnExport as error:
         shutil.rmtree(path.parent)
-        raise NotTaken(str(error)) from error
+        # As the person called it, and not where it lies.
+        raise NotTaken(sentence_of(error.code, error.values | {"name": marked(name)})) from error
     except BaseException:
         shutil.rmtree(path.parent)
         raise
@@ -75,18 +81,21 @@ def work_on(upload: Upload, now: datetime) -> Workspace | None:
     try:
         with Export(upload.path) as export:
             if upload.state == Upload.State.LOOKING:
-                found = inspect(export, _Teller(upload))
+                found = inspect(export, Teller(upload))
                 upload.was_looked_into(found.as_json(), timezone.now())
                 return None
             return _store(upload, export, now)
-    except _Cancelled:
-        logger.info("upload %s was cancelled", upload.pk)
+    except _Stopped:
+        logger.info("upload %s was stopped", upload.pk)
     except Busy:
         upload.put_back()
     except WrongTeam:
         upload.fail(WRONG_TEAM, timezone.now())
     except NotAnExport as error:
-        upload.fail(str(error) if upload.path.exists() else FILE_GONE, timezone.now())
+        if upload.path.exists():
+            upload.fail(error.code, timezone.now(), error.values | {"name": upload.name})
+        else:
+            upload.fail(FILE_GONE, timezone.now())
     finally:
         if not upload.is_unfinished:
             discard(upload)
@@ -97,9 +106,10 @@ def _store(upload: Upload, export: Export, now: datetime) -> Workspace | None:
     workspace, _made = Workspace.objects.get_or_create(
         slug=upload.slug, defaults={"name": upload.slug}
     )
-    choice, tell = upload.choice, _Teller(upload)
+    choice, tell = upload.choice, Teller(upload)
 
     def wanted(folder: ExportFolder) -> bool:
+        tell.knows(folder)
         if folder.is_public:
             return folder.slack_id not in choice["without"]
         return bool(folder.is_direct or choice["private"])
@@ -110,10 +120,15 @@ def _store(upload: Upload, export: Export, now: datetime) -> Workspace | None:
         now,
         direct_messages=choice["direct"],
         wanted=wanted,
-        progress=lambda where, seen: tell(seen),
+        since_us=choice.get("since", 0),
+        progress=lambda where, seen: tell(seen, where),
     )
     public = {one["folder"] for one in upload.found["public"]}
-    told = {**_told(report), "files": broken_files(export, public)}
+    told = {
+        **_told(report),
+        "files": broken_files(export, public),
+        "files_count": len(set(export.broken)),
+    }
     return workspace if upload.was_stored(told, timezone.now()) else None
 
 
@@ -127,19 +142,71 @@ def _told(report: ImportReport) -> dict[str, Any]:
     }
 
 
-class _Teller:
+@dataclass(frozen=True)
+class Share:
+    """How much of a channel is read. ``name`` is "" for all of a ``kind`` together: the names of
+    private ones are not every operator's to see."""
+
+    name: str
+    kind: str
+    read: int
+    of: int
+
+
+def shares_of(upload: Upload) -> list[Share]:
+    """Of what was chosen, in the order in which it is read."""
+    choice, found, parts = upload.choice, upload.found, upload.parts
+    shares = [
+        Share(one["folder"], "public", parts.get(one["id"], 0), one["messages"])
+        for one in found.get("public", [])
+        if one["id"] not in choice.get("without", [])
+    ]
+    for kind in ("private", "direct"):
+        if choice.get(kind) and found.get(kind, {}).get("messages"):
+            shares.append(Share("", kind, parts.get(kind, 0), found[kind]["messages"]))
+    return shares
+
+
+def seconds_left(upload: Upload) -> Range | None:
+    """By the rate until the last sign of who works on it; None before there is one."""
+    if not upload.is_at_work or upload.begun_at is None or upload.alive_at is None:
+        return None
+    left = max(0, upload.found.get("objects", 0) - upload.seen)
+    return time_left(upload.seen, left, (upload.alive_at - upload.begun_at).total_seconds())
+
+
+def refusal_of(upload: Upload) -> str:
+    """Why its file cannot be read, for who asks now; "" where something else is wrong."""
+    if upload.fault not in SENTENCES:
+        return ""
+    values: dict[str, str] = upload.report.get("fault", {})
+    return marked(sentence_of(upload.fault, values))
+
+
+class Teller:
     """Says how far it is now and then, and hears whether it is still wanted."""
 
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
         self._told = time.monotonic()
+        self._parts: Counter[str] = Counter()
+        self._part_of: dict[str, str] = {}  # by folder
+        self._part, self._seen = "", 0
 
-    def __call__(self, seen: int) -> None:
+    def knows(self, folder: ExportFolder) -> None:
+        """Private channels are one part, for their names are not told."""
+        closed = "direct" if folder.is_direct else "private"
+        self._part_of[folder.name] = folder.slack_id if folder.is_public else closed
+
+    def __call__(self, seen: int, where: str = "") -> None:
+        if self._part:
+            self._parts[self._part] += seen - self._seen
+        self._part, self._seen = self._part_of.get(where, ""), seen
         if time.monotonic() - self._told < TELL_EVERY:
             return
         self._told = time.monotonic()
-        if not self._upload.is_wanted(seen, timezone.now()):
-            raise _Cancelled
+        if not self._upload.is_wanted(seen, timezone.now(), dict(self._parts)):
+            raise _Stopped
 
 
 def cancel(upload: Upload, *, by: User | None, now: datetime) -> bool:

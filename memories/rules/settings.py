@@ -9,6 +9,8 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, available_timezones
 
+from memories.rules.slacktime import HOUR
+
 Inject = Literal["auto", "manual", "none"]
 OutputLanguage = Literal["conversation", "ja", "en"]
 
@@ -42,6 +44,11 @@ class MemorySettings:
     @property
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.time_zone)
+
+    @property
+    def window_us(self) -> int:
+        """How far back a first pass and memories without a history reach, in microseconds."""
+        return self.short_term_window_hours * HOUR
 
 
 KINDS: dict[str, Any] = get_type_hints(MemorySettings)

@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from memories.slack.jsonlists import Readable, Unreadable, objects
 from memories.slack.limits import LARGEST_TOTAL, MOST_MEMBERS, Meter, may_unpack_to
+from memories.slack.refusals import NotAnExport
 
 _LOCAL_HEADER = 30  # bytes before an entry's name
 _ENTRY = b"PK\x01\x02"  # begins each entry of a zip's directory
@@ -26,13 +27,8 @@ _ZIP64_END = 76  # bytes that may stand between the directory and its end record
 _CHUNK = 1 << 20
 _LARGEST_DIRECTORY = 64 << 20
 _DRIVE = re.compile(r"[A-Za-z]:")
-_UNPACK = "Unpack it yourself, look at what it holds, and give the folder."
 # Whatever a damaged zip makes of the library that reads it.
 _DAMAGE = (OSError, EOFError, ValueError, IndexError, struct.error, zipfile.BadZipFile, zlib.error)
-
-
-class NotAnExport(Exception):
-    """What was given cannot be read as an export; the text says what to do instead."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class Zip:
             self._refuse_many(path)
             self._zip = zipfile.ZipFile(path)
         except (NotImplementedError, *_DAMAGE) as error:
-            raise NotAnExport(f"{path.name} is damaged, or not a zip file.") from error
+            raise NotAnExport("damaged", name=path.name) from error
         try:
             self._refuse_harm(self._zip.infolist())
             self._meter = Meter(self._most(path.stat().st_size))
@@ -110,37 +106,37 @@ class Zip:
                 count += chunk.count(_ENTRY)
                 rest = chunk[-len(_ENTRY) + 1 :]
         if count > MOST_MEMBERS or too_long:
-            self._refuse(f"holds more than {MOST_MEMBERS:,} files. Give it in parts.")
+            self._refuse("many_files", n=f"{MOST_MEMBERS:,}")
 
     def _refuse_harm(self, infos: list[zipfile.ZipInfo]) -> None:
         names: set[str] = set()
         for info in infos:
             name = _zip_name(info)
             if "\\" in name or name.startswith("/") or _DRIVE.match(name) or _leads_out(name):
-                self._refuse(f"names a place outside of itself ({_shown(name)}). {_UNPACK}")
+                self._refuse("leads_out", file=_shown(name))
             if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                self._refuse(f"holds a link or a device ({_shown(name)}). {_UNPACK}")
+                self._refuse("link", file=_shown(name))
             if name in names:
-                self._refuse(f"holds two files of one name ({_shown(name)}). {_UNPACK}")
+                self._refuse("same_name", file=_shown(name))
             names.add(name)
         end = self._zip.start_dir
         for info in sorted(infos, key=lambda info: info.header_offset, reverse=True):
             if info.header_offset + _least_size(info) > end:
-                self._refuse("holds files that lie over each other.")
+                self._refuse("overlap")
             end = info.header_offset
         files = [info for info in infos if not info.is_dir()]
         if files and all(info.flag_bits & 1 for info in files):
-            self._refuse("is protected by a password. Unpack it, and give the folder.")
+            self._refuse("password")
 
     def _most(self, packed: int) -> int:
         """How much may be read. What claims to be more is refused before anything is stored."""
         most = may_unpack_to(packed)
         if sum(info.file_size for info in self._zip.infolist()) > most:
-            self._refuse(f"unpacks to far more than an export of its size may. {_UNPACK}")
+            self._refuse("unpacks_to_more")
         return most
 
-    def _refuse(self, why: str) -> NoReturn:
-        raise NotAnExport(f"{self._name} {why}")
+    def _refuse(self, code: str, **values: str) -> NoReturn:
+        raise NotAnExport(code, name=self._name, **values)
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
@@ -179,9 +175,7 @@ class Folder:
             folders.sort()
             count += len(files)
             if count > MOST_MEMBERS:
-                raise NotAnExport(
-                    f"{self._top.name} holds more than {MOST_MEMBERS:,} files. Give it in parts."
-                )
+                raise NotAnExport("many_files", name=self._top.name, n=f"{MOST_MEMBERS:,}")
             for name in sorted(files):
                 path = Path(folder, name)
                 inner = path.relative_to(self._top).as_posix()
@@ -204,4 +198,6 @@ class Folder:
 
     @staticmethod
     def _stop(error: OSError) -> None:
-        raise NotAnExport(f"{error.filename} cannot be read: {error.strerror}.") from error
+        raise NotAnExport(
+            "unreadable", name=str(error.filename), why=str(error.strerror)
+        ) from error

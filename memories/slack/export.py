@@ -17,8 +17,9 @@ from pathlib import Path
 from memories.rules.slack import ChannelIn, channel, slack_id
 from memories.rules.slacktext import as_text
 from memories.rules.slacktime import SLACK_BEGAN, to_micros
-from memories.slack.archive import Folder, Member, NotAnExport, Zip
+from memories.slack.archive import Folder, Member, Zip
 from memories.slack.jsonlists import Unreadable
+from memories.slack.refusals import NotAnExport
 
 __all__ = ["Export", "ExportFolder", "NotAnExport"]
 
@@ -41,10 +42,6 @@ _WRAPPERS = 8  # how many folders around the export are taken off
 _ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|gz|bz2|xz)", re.IGNORECASE)
 # Of one file: a list of so many things that are no objects of Slack's was made to keep us busy.
 _MOST_ODD = 10_000
-_CONVERT = (
-    "This is slackdump's {form}, not an export. Make one of it first:"
-    " slackdump convert -f export -o export.zip {name}"
-)
 
 
 @dataclass
@@ -261,10 +258,7 @@ def _of_the_team(members: list[Member], name: str) -> list[Member]:
         )
     }
     if len(teams) > 1:
-        raise NotAnExport(
-            f"{name} holds {len(teams)} teams of an organisation. Give the export of one team, each"
-            " to a workspace of its own."
-        )
+        raise NotAnExport("several_teams", name=name, n=str(len(teams)))
     if not teams:
         return members
     prefix = f"{TEAMS}/{teams.pop()}/"
@@ -276,37 +270,34 @@ def _of_the_team(members: list[Member], name: str) -> list[Member]:
 def _refuse_other_files(path: Path) -> None:
     try:
         if not path.exists():
-            raise NotAnExport(f"There is no {path}.")
+            raise NotAnExport("absent", name=str(path))
         if path.is_dir():
             return
         if not path.is_file():
-            raise NotAnExport(f"{path} is neither a zip file nor a folder.")
+            raise NotAnExport("other_file", name=str(path))
         with path.open("rb") as file:
             begin = file.read(16)
     except OSError as error:
-        raise NotAnExport(f"{path} cannot be read: {error.strerror}.") from error
+        raise NotAnExport("unreadable", name=str(path), why=str(error.strerror)) from error
     if begin.startswith(b"SQLite format 3"):
-        raise NotAnExport(_CONVERT.format(form="database", name=path.name))
+        raise NotAnExport("slackdump", form="database", name=path.name)
     if begin.startswith(b"\x1f\x8b") and path.name.endswith(".json.gz"):
-        raise NotAnExport(_CONVERT.format(form="archive", name="its folder"))
+        raise NotAnExport("slackdump", form="archive", name="its folder")
     if not begin.startswith(b"PK"):
-        raise NotAnExport(f"{path.name} is neither a zip file nor a folder. Unpack it first.")
+        raise NotAnExport("no_zip", name=path.name)
 
 
 def _refuse_other_forms(members: list[Member], name: str) -> None:
     names = [member.parts[-1] for member in members]
     if any(name.endswith(".json.gz") for name in names):
-        raise NotAnExport(_CONVERT.format(form="archive", name=name))
+        raise NotAnExport("slackdump", form="archive", name=name)
     if any(name in ("slackdump.sqlite", "slackdump.db") for name in names):
-        raise NotAnExport(_CONVERT.format(form="database", name=name))
+        raise NotAnExport("slackdump", form="database", name=name)
     has_days = any(_DAY.fullmatch(name) for name in names)
     if not has_days and any(_DUMP_FILE.fullmatch(name) for name in names):
-        raise NotAnExport(_CONVERT.format(form="dump", name=name))
+        raise NotAnExport("slackdump", form="dump", name=name)
     has_lists = any(name in _LISTS for name in names)
     if not has_days and not has_lists and any(name.endswith(".zip") for name in names):
-        raise NotAnExport(f"{name} holds another zip file. Take it out, and give that one.")
+        raise NotAnExport("zip_inside", name=name)
     if not has_days and not has_lists:
-        raise NotAnExport(
-            f"{name} holds neither lists of channels nor files of days. Give the zip file that"
-            " Slack made, or the folder it was unpacked to."
-        )
+        raise NotAnExport("nothing_inside", name=name)

@@ -25,7 +25,7 @@ from memories.views import paths
 from memories.views.keys import KEYS
 from memories.views.messages import topic_words
 from memories.views.shown import shape_of
-from memories.views.texts import line_text, message_text, text_lang
+from memories.views.texts import in_its_language, line_text, message_text, text_lang
 
 register = template.Library()
 
@@ -225,16 +225,11 @@ def tokens(text: str) -> int:
 # Texts
 
 register.filter(text_lang)
+register.filter(in_its_language)
 register.filter(line_text)
 register.filter("words", words_of)
 register.simple_tag(message_text)
 register.simple_tag(topic_words)
-
-
-@register.filter
-def in_its_language(text: str) -> SafeString:
-    """Words of people inside a sentence of the page."""
-    return format_html('<span lang="{}">{}</span>', text_lang(text), text)
 
 
 # Drawings

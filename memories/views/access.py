@@ -79,9 +79,9 @@ class Place:
 
     @cached_property
     def held_back(self) -> int:
-        """Lines that wait for an editor's word."""
-        lines = QuarantinedLine.objects.visible_to(self.reader).waiting()
-        return lines.filter(memory__workspace=self.workspace).count()
+        """Lines that wait for an editor's word; who may read them is asked where there are any."""
+        lines = QuarantinedLine.objects.waiting().filter(memory__workspace=self.workspace)
+        return lines.visible_to(self.reader).count() if lines.exists() else 0
 
     @cached_property
     def channels(self) -> list[Channel]:

@@ -11,12 +11,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from memories.forms import focus_first_wrong
 from memories.jobs import remember_later
 from memories.models import AnotherBackfill, Backfill, Generation
 from memories.pipeline import operate
 from memories.pipeline.backfill import NeedsPrice, check_cap, progress_of
 from memories.pipeline.estimate import quote_backfill
-from memories.rules.orders import Unreadable, read_cap, read_since
+from memories.rules.orders import Unreadable, read_cap
 from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, must_administer, open_workspace
 from memories.views.pages import (
@@ -26,19 +27,13 @@ from memories.views.pages import (
     render_page_or_part,
     wants_part,
 )
+from memories.views.periods import since_field, since_us
 
 
 class OrderForm(forms.Form):
     """What is to be remembered; nothing chosen means all that the reader may read."""
 
-    since = forms.CharField(
-        label=gettext_lazy("Since"),
-        required=False,
-        max_length=10,
-        help_text=gettext_lazy(
-            "A day, such as 2026-01-31, or a number of days back. Empty: from the first message."
-        ),
-    )
+    since = since_field()
     cap = forms.CharField(
         label=gettext_lazy("At most"),
         required=False,
@@ -59,11 +54,7 @@ class OrderForm(forms.Form):
         field.choices = [(channel.slack_id, str(channel)) for channel in place.channels]
 
     def clean_since(self) -> int:
-        zone = self.place.workspace.memory_settings.zone
-        try:
-            return read_since(self.cleaned_data["since"], timezone.now(), zone)
-        except Unreadable as error:
-            raise forms.ValidationError(_("Neither a day nor a number of days.")) from error
+        return since_us(self.cleaned_data["since"], self.place.workspace.memory_settings.zone)
 
     def clean_cap(self) -> tuple[int | None, int | None]:
         try:
@@ -85,8 +76,8 @@ class OrderForm(forms.Form):
         assert self.now is not None
         wanted = set(self.cleaned_data["channel"])
         self.channels = [c for c in self.place.channels if not wanted or c.slack_id in wanted]
-        since_us = self.cleaned_data["since"]
-        return quote_backfill(self.place.workspace, self.channels, since_us, self.now).as_json()
+        since = self.cleaned_data["since"]
+        return quote_backfill(self.place.workspace, self.channels, since, self.now).as_json()
 
     def start(self, request: UserRequest) -> Backfill | None:
         """Order it; None, with the reason on the form, when it cannot be."""
@@ -135,6 +126,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         status = 422
     elif is_asked:
         quote = form.quote()
+    if status == 422:
+        focus_first_wrong(form)
     context = {
         "place": place,
         "form": form,

@@ -1,6 +1,7 @@
 """A channel: what is remembered of it, what happened lately, and what still waits."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -12,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from memories.models import Call, Channel, Generation, Memory, Message, Note
 from memories.pipeline import audience, costs
+from memories.rules.coverage import Waiting
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, open_channel
@@ -19,7 +21,7 @@ from memories.views.activity import activity_of
 from memories.views.coverage import bar_of, bar_of_reading, channels_waiting, read_from_slack
 from memories.views.messages import first_words
 from memories.views.pages import render_page
-from memories.views.paths import thread_path
+from memories.views.paths import thread_path, update_path
 from memories.views.scopes import texts_of
 
 THREADS_SHOWN = 12
@@ -62,6 +64,9 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "reading": bar_of_reading(coverage, channel, BAR_WIDTH) if coverage else [],
             "bar_width": BAR_WIDTH,
             "waiting": waiting,
+            "update_path": _update_path(
+                place, channel, memories.get(MemoryType.SHORT_TERM), waiting, now
+            ),
             "coverage": coverage,
             "jobs": _jobs(channel),
             "threads": _threads(place, channel),
@@ -99,6 +104,21 @@ def may_opt_in(place: Place, channel: Channel) -> bool:
     is_closed = channel.kind == Channel.Kind.PRIVATE
     is_narrow = is_closed or (channel.is_public and channel.is_shared)
     return is_narrow and place.can_administer and place.is_in(channel)
+
+
+def _update_path(
+    place: Place, channel: Channel, memory: Memory | None, waiting: Waiting | None, now: datetime
+) -> str:
+    """Where an editor has it remembered at once; "" where nothing waits for that."""
+    if not place.can_edit:
+        return ""
+    if waiting is None:
+        # Before the first pass nothing is known to wait, and yet something may.
+        since_us = to_micros(now) - place.workspace.memory_settings.window_us
+        said = Message.objects.rememberable().filter(channel=channel, micros__gte=since_us)
+        if channel.start_us is not None or not said.exists():
+            return ""
+    return update_path(memory or Memory(workspace=place.workspace, channel=channel))
 
 
 def _threads(place: Place, channel: Channel) -> list[Thread]:

@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
+from memories.forms import focus_first_wrong
 from memories.models import MemoryVersion, Reader
 from memories.pipeline.context import build_context
 from memories.pipeline.operate import endpoint_in_use
@@ -235,6 +236,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     }
     if built is not None:
         context |= _shown(request, place, form, built)
+    else:
+        focus_first_wrong(form)
     status = 422 if built is None else 200
     return render_page_or_part(
         request, "context/index.html", "context/_preview.html", context, status=status

@@ -79,7 +79,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "since": today.replace(day=1),
         "first": first,
         "today": today,
-        "caps": _caps(place, calls),
+        "caps": caps_of(place, calls),
         "models": models,
         "bars": _bars(days, {row.model: row.series for row in models}, first),
         "days": _by_day(days, models),
@@ -92,7 +92,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     return render_page(request, "costs/index.html", context)
 
 
-def _caps(place: Place, calls: CallQuerySet) -> list[ShownCap]:
+def caps_of(place: Place, calls: CallQuerySet) -> list[ShownCap]:
     """The caps that bind this workspace. What counts against them elsewhere, or where the reader may
     not look, is an operator's to see."""
     among = Call.objects.all() if place.reader.is_operator else calls

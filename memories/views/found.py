@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from django.http import QueryDict
 from django.urls import reverse
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memories.models import MemoryVersion, Message, Note
@@ -21,6 +22,7 @@ from memories.views import paths
 from memories.views.access import Place
 from memories.views.messages import names_in
 from memories.views.shown import name_of, shape_of
+from memories.views.texts import with_words
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,18 @@ def filters_of(query: Query, place: Place) -> list[Filter]:
     if query.writer:
         found.append(Filter(writers[query.writer], replace(query, writer="")))
     if query.since:
-        words = _("from %(day)s") % {"day": query.since.isoformat()}
+        words = _("from %(day)s") % {"day": _day(query.since)}
         found.append(Filter(words, replace(query, since=None)))
     if query.until:
-        words = _("until %(day)s") % {"day": query.until.isoformat()}
+        words = _("until %(day)s") % {"day": _day(query.until)}
         found.append(Filter(words, replace(query, until=None)))
     for one in sorted(query.has):
         found.append(Filter(has[one], replace(query, has=query.has - {one})))
     return found
+
+
+def _day(day: date) -> str:
+    return date_format(day, _("j M Y"))
 
 
 def wider(query: Query, filters: Sequence[Filter], path: str) -> list[tuple[str, str]]:
@@ -198,7 +204,7 @@ def _writer(version: MemoryVersion) -> str:
     if shape == "person":
         return name or _("A person")
     if shape == "restore":
-        return _("Restored by %(name)s") % {"name": name} if name else _("Restored")
+        return with_words(_("Restored by %(name)s"), name=name) if name else _("Restored")
     return _("Provisional") if shape == "provisional" else _("model")
 
 

@@ -40,7 +40,8 @@ def signs(
     has_trouble: bool,
     is_stopped: bool,
 ) -> Signs:
-    """Two queries, however much there is."""
+    """Two queries where all is well, three else. Who may read what is asked only where something
+    failed: that rule is the longest there is, and every page asks for the signs."""
     is_connected = workspace.connected_at is not None
     read = (coverage_of(channel, now) for channel in channels) if is_connected else ()
     dead = Generation.objects.of_workspace(workspace).filter(state=Generation.State.DEAD)
@@ -52,5 +53,5 @@ def signs(
         is_stopped=is_stopped,
         has_trouble=has_trouble,
         failing_channels=sum(coverage.code not in EVERYDAY for coverage in read),
-        failed_jobs=dead.shown_to(reader).count(),
+        failed_jobs=dead.shown_to(reader).count() if dead.exists() else 0,
     )

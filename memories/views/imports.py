@@ -1,5 +1,6 @@
 """Slack exports by upload, for operators: what lies in one, what of it is wanted, how far it is."""
 
+from datetime import UTC, tzinfo
 from typing import Any
 
 from django import forms
@@ -7,7 +8,7 @@ from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -15,12 +16,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django_htmx.http import HttpResponseClientRedirect
 
+from memories.forms import focus_first_wrong
 from memories.jobs import import_later
 from memories.models import AnotherUpload, Upload, Workspace
 from memories.pipeline import uploads
 from memories.pipeline.uploads import NotTaken
 from memories.views.access import UserRequest, must_operate
-from memories.views.pages import POLLING_ENDS, render_page_or_part, wants_part
+from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
+from memories.views.periods import since_field, since_us
 from memoryhub.uploads import LARGEST
 
 EARLIER = 20  # uploads that the page lists
@@ -69,6 +72,27 @@ class UploadForm(forms.Form):
         return None
 
 
+class ChoiceForm(forms.Form):
+    """What of an export is wanted: since when; the page draws the rest by what lies in it."""
+
+    since = since_field()
+    private = forms.BooleanField(required=False)
+    direct = forms.BooleanField(required=False)
+
+    def __init__(self, data: QueryDict | None = None, *, zone: tzinfo) -> None:
+        super().__init__(data)
+        self.zone = zone
+        self.without = data.getlist("without") if data is not None else []
+
+    def clean_since(self) -> int:
+        return since_us(self.cleaned_data["since"], self.zone)
+
+    @property
+    def choice(self) -> dict[str, Any]:
+        """Of what is valid, as an upload keeps it."""
+        return {**self.cleaned_data, "without": self.without}
+
+
 def _likely_slug() -> str:
     """The only workspace of a team, and the command's own name for the first one."""
     slugs = list(Workspace.objects.exclude(slug="demo").values_list("slug", flat=True)[:2])
@@ -86,6 +110,7 @@ def index(request: UserRequest) -> HttpResponse:
             import_later(upload.pk)
             path = reverse("imports-detail", args=[upload.pk])
             return HttpResponseClientRedirect(path) if wants_part(request) else redirect(path)
+        focus_first_wrong(form)
         status = 422
     context = {"form": form, "uploads": Upload.objects.all()[:EARLIER]}
     return render_page_or_part(
@@ -96,45 +121,73 @@ def index(request: UserRequest) -> HttpResponse:
 @login_required
 def detail(request: UserRequest, pk: int) -> HttpResponse:
     """How far one is; the part is asked for again while a worker is at it. POST ``do``: start
-    (without the channels in ``without``, with ``private`` and ``direct`` messages), retry, cancel."""
+    (messages ``since`` a day, without the channels in ``without``, with ``private`` and ``direct``
+    messages), pause, resume, retry, cancel."""
     must_operate(request)
     upload = get_object_or_404(Upload, pk=pk)
-    if request.method == "POST":
-        _change(request, upload)
-        return redirect("imports-detail", pk)
+    starts = request.POST.get("do") == "start"
+    # In the zone in which the page tells times.
+    form = ChoiceForm(request.POST if starts else None, zone=request.user.zone or UTC)
+    if request.method == "POST" and (not starts or form.is_valid()):
+        _change(request, upload, form)
+        return redirect(_here(request, upload))
+    status = 422 if starts else 200
+    focus_first_wrong(form)
     workspace = Workspace.objects.filter(slug=upload.slug).first()
     context: dict[str, Any] = {
         "upload": upload,
+        "form": form,
+        "shares": uploads.shares_of(upload),
+        "left": uploads.seconds_left(upload),
+        "is_silent": upload.is_silent(timezone.now()),
         "workspace": workspace if upload.state == Upload.State.DONE else None,
         "things": _things(upload.report),
+        "more": _more(upload),
+        "refusal": uploads.refusal_of(upload),
+        "live": is_live(request),
+        "here": _here(request, upload),
         "asks": request.GET.get("ask") == "cancel" and upload.is_unfinished,
     }
-    is_last = wants_part(request) and not upload.is_at_work
+    if wants_part(request) and not upload.is_at_work:
+        status = POLLING_ENDS
     return render_page_or_part(
         request,
         "imports/detail.html",
         "imports/_import.html",
         context,
-        status=POLLING_ENDS if is_last else 200,
+        status=status,
     )
 
 
 @transaction.atomic
-def _change(request: UserRequest, upload: Upload) -> None:
+def _change(request: UserRequest, upload: Upload, form: ChoiceForm) -> None:
     """What somebody wants of it. What it came to by itself meanwhile, the page says."""
     verb, now = request.POST.get("do", ""), timezone.now()
     if verb == "start":
-        choice = {
-            "without": request.POST.getlist("without"),
-            "private": "private" in request.POST,
-            "direct": "direct" in request.POST,
-        }
-        if upload.start(choice, by=request.user, now=now):
+        if upload.start(form.choice, by=request.user, now=now):
             import_later(upload.pk)
+    elif verb == "pause" and upload.pause(by=request.user, now=now):
+        toasts.success(request, _("Paused: nothing more is stored."))
+    elif verb == "resume" and upload.resume(by=request.user, now=now):
+        import_later(upload.pk)
+        toasts.success(request, _("It goes on."))
     elif verb == "retry" and upload.retry(by=request.user, now=now):
         import_later(upload.pk)
     elif verb == "cancel" and uploads.cancel(upload, by=request.user, now=now):
         toasts.success(request, _("Cancelled: the file is gone, what was stored stays."))
+
+
+def _here(request: UserRequest, upload: Upload) -> str:
+    """Where a word on it is sent, and leads: a page that does not refresh stays one."""
+    path = reverse("imports-detail", args=[upload.pk])
+    return path if is_live(request) else f"{path}?live=off"
+
+
+def _more(upload: Upload) -> int:
+    """Broken files beyond those that are named."""
+    if "files" in upload.report:
+        return int(upload.report.get("files_count", 0)) - len(upload.report["files"])
+    return int(upload.found.get("broken_count", 0)) - len(upload.found.get("broken", []))
 
 
 def _things(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -4,6 +4,7 @@ its steps; and a person's word on it."""
 import hashlib
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -180,17 +181,20 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
         "backfill": backfill,
         "is_empty": not shown,
         "live": is_live(request),
-        "here": _here(request, place),
+        "here": _here(request, place, before),
         "mark": mark,
         "seconds": WHILE_ACTIVE if is_active else WHILE_IDLE,
         "reads_costs": place.role in Member.READING,
     }
 
 
-def _here(request: UserRequest, place: Place) -> str:
-    """Where a word on a job is sent; a page that does not refresh stays one."""
+def _here(request: UserRequest, place: Place, before: int | None) -> str:
+    """Where a word on a job is sent: older jobs stay on the screen, and a page that does not refresh
+    stays one."""
+    asked = {"before": before, "live": None if is_live(request) else "off"}
+    query = urlencode({name: value for name, value in asked.items() if value})
     path = reverse("jobs-index", args=[place.workspace.slug])
-    return path if is_live(request) else f"{path}?live=off"
+    return f"{path}?{query}" if query else path
 
 
 def _focus(context: dict[str, Any], acted: int) -> str:

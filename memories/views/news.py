@@ -247,11 +247,12 @@ def with_place(memory: Memory, place: Place) -> Memory:
 
 def _proposed(place: Place) -> list[Look]:
     """Shorter texts that wait for a person's word, over the text that stands now."""
+    proposed = Generation.objects.of_workspace(place.workspace).proposed()
+    if not proposed.exists():  # mostly so, and who may read them is the longest rule there is
+        return []
     not_for_all = Q(read__version__audience__in=("members", "nobody"))
     waiting = (
-        Generation.objects.visible_to(place.reader)
-        .of_workspace(place.workspace)
-        .proposed()
+        proposed.visible_to(place.reader)
         .filter(base=F("memory__current"))
         .exclude(not_for_all)
         .with_memory()

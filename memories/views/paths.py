@@ -27,6 +27,14 @@ def card_path(memory: Memory) -> str:
     return f"{page_of(memory)}#{'now' if is_channels_now else 'memory'}"
 
 
+def update_path(memory: Memory) -> str:
+    """Where it is updated at once; also the one that a channel will have."""
+    if memory.pk:
+        return reverse("updates-detail", args=[memory.pk])
+    assert memory.channel is not None
+    return reverse("updates-channel", args=[memory.workspace.slug, memory.channel.slack_id])
+
+
 @lru_cache(maxsize=KEPT)
 def channel_path(slug: str, slack_id: str) -> str:
     return reverse("channels-detail", args=[slug, slack_id])

@@ -7,12 +7,14 @@ from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memories.forms import SETTING_WORDS, SettingsForm, value_words
+from memories.forms import SETTING_WORDS, SettingsForm, focus_first_wrong, value_words
 from memories.models import AuditEvent
 from memories.views.access import Place, UserRequest, must_administer, open_workspace
 from memories.views.pages import render_page
+from memories.views.setting_costs import tell_costs
 
 SAVES_SHOWN = 20
 
@@ -43,6 +45,7 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
         return _page(request, place, SettingsForm(workspace=place.workspace))
     form = SettingsForm(request.POST, workspace=place.workspace)
     if not form.is_valid():
+        focus_first_wrong(form)
         return _page(request, place, form, status=422)
     changed = form.save(by=request.user)
     toasts.success(request, _("Settings saved.") if changed else _("Nothing was different."))
@@ -52,7 +55,8 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
 def _page(
     request: UserRequest, place: Place, form: SettingsForm, *, status: int = 200
 ) -> HttpResponse:
-    context = {"place": place, "form": form, "saves": _saves(place)}
+    costs = tell_costs(form, place, timezone.now())
+    context = {"place": place, "form": form, "saves": _saves(place), **costs}
     return render_page(request, "settings/edit.html", context, status=status)
 
 

@@ -26,6 +26,17 @@ def text_lang(text: str) -> str:
     return "en" if text.isascii() else ""
 
 
+def in_its_language(text: str) -> SafeString:
+    """Words of people inside a sentence of the page."""
+    return format_html('<span lang="{}">{}</span>', text_lang(text), text)
+
+
+def with_words(sentence: str, **words: str) -> SafeString:
+    """A sentence of the page with words of people in it, each in its own language."""
+    marked = {name: in_its_language(text) for name, text in words.items()}
+    return mark_safe(escape(sentence) % marked)  # noqa: S308  # every part is escaped
+
+
 def line_text(text: str) -> SafeString:
     """A memory's line: who said it when is set apart where it begins so, and `code`."""
     said = _SAID.match(text)

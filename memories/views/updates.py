@@ -6,17 +6,27 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from memories.jobs import remember_later
 from memories.models import Memory, MemoryVersion
 from memories.pipeline.asked import update_now
 from memories.pipeline.estimate import quote_update
+from memories.rules.memory import MemoryScope, MemoryType
 from memories.views import runs
-from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
-from memories.views.pages import POLLING_ENDS, render_page_or_part, wants_part
-from memories.views.paths import card_path
+from memories.views.access import (
+    Place,
+    UserRequest,
+    must_edit,
+    number_or_none,
+    open_channel,
+    open_memory,
+)
+from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
+from memories.views.paths import card_path, update_path
 
 PAGE, PART = "updates/detail.html", "updates/_update.html"
+NEVER_READ = gettext_lazy("This workspace was never read from Slack to the end.")
 
 
 @login_required
@@ -27,6 +37,29 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
     if memory.channel is None:
         raise Http404
     must_edit(place)
+    return _update(request, place, memory)
+
+
+@login_required
+def channel(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """The same of a channel that has no memory yet; POST makes it."""
+    place, found = open_channel(request, slug, slack_id)
+    must_edit(place)
+    wanted = {
+        "workspace": place.workspace,
+        "channel": found,
+        "scope": MemoryScope.CHANNEL,
+        "scope_id": found.slack_id,
+        "memory_type": MemoryType.SHORT_TERM,
+    }
+    if request.method == "POST":
+        memory = Memory.objects.of_channel(found, MemoryType.SHORT_TERM)
+    else:
+        memory = Memory.objects.filter(**wanted).first() or Memory(**wanted)
+    return _update(request, place, memory)
+
+
+def _update(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
     now = timezone.now()
     if request.method == "POST":
         job = update_now(memory, request.user, now)
@@ -36,7 +69,8 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         if job is not None:
             return redirect("jobs-detail", place.workspace.slug, job.pk)
         if not wants_part(request):
-            toasts.info(request, _("Nothing waits: all that was said is remembered."))
+            words = _("Nothing waits: all that was said is remembered.")
+            toasts.info(request, words if place.workspace.known_until(now) else NEVER_READ)
             return redirect(card_path(memory))
     elif asked := number_or_none(request.GET.get("job", "")):
         return _job(request, place, memory, asked)
@@ -47,6 +81,8 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         "quote": total["total"],
         "is_free": total["free"],
         "something_waits": total["total"]["segments"] + total["total"]["threads"] > 0,
+        "path": update_path(memory),
+        "never_read": "" if place.workspace.known_until(now) else NEVER_READ,
     }
     return render_page_or_part(request, PAGE, PART, context)
 
@@ -64,6 +100,8 @@ def _job(request: UserRequest, place: Place, memory: Memory, pk: int) -> HttpRes
         "memory": memory,
         "run": run,
         "made": made,
+        "live": is_live(request),
+        "path": update_path(memory),
         "takes_focus": request.method == "POST",
         "news": _("Updated: v%(n)s.") % {"n": made.number} if made else "",
     }

@@ -35,6 +35,7 @@ from memories.views.paths import card_path
 from memories.views.runs import rows_of
 from memories.views.scopes import texts_of
 from memories.views.shown import card_of, compared, show, show_one, versions_of, with_origin
+from memories.views.texts import with_words
 
 PAIRS_SHOWN = 100  # of the versions that a pair is chosen from
 
@@ -64,10 +65,14 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
         memory.refresh_from_db()
         moved_on = _("Nothing was restored: v%(n)s was saved after you opened this page.")
         return _page(request, place, version, moved_on=moved_on, status=409)
-    news = _("Version %(old)s is current again, as version %(new)s.") % {
-        "old": version.number,
-        "new": made.number,
-    }
+    news = (
+        _("Version %(old)s is current again, as version %(new)s.")
+        if memory.current_id == made.pk
+        else _(
+            "Version %(old)s is there again as version %(new)s, for members of the channel alone;"
+            " it is not the current one."
+        )
+    ) % {"old": version.number, "new": made.number}
     return _answer(request, place, made, news, has_undo=True)
 
 
@@ -83,7 +88,7 @@ def name(request: UserRequest, pk: int) -> HttpResponse:
             request, place, version, misnamed=(given, error), takes_focus=False, status=422
         )
     version.call(given, by=request.user)
-    news = _("Named “%(name)s”.") % {"name": given} if given else _("It has no name.")
+    news = with_words(_("Named “%(name)s”."), name=given) if given else _("It has no name.")
     return _answer(request, place, version, news)
 
 
@@ -113,7 +118,14 @@ def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
     except ValueError:
         refused = _("Nothing was undone: v%(n)s says nothing else.")
     else:
-        news = _("The change is undone, in version %(number)s.") % {"number": made.number}
+        news = (
+            _("The change is undone, in version %(number)s.")
+            if memory.current_id == made.pk
+            else _(
+                "The change is undone in version %(number)s, for members of the channel alone;"
+                " it is not the current one."
+            )
+        ) % {"number": made.number}
         return _answer(request, place, made, news, has_undo=True)
     memory.refresh_from_db()
     return _page(request, place, new, moved_on=refused, status=409)

@@ -140,6 +140,7 @@ class Story:
             "version": f"/v/{self.version(2)}/",
             "version-restored": f"/v/{current.pk}/",
             "compare": f"/diff/{self.version(2)}..{self.version(3)}/",
+            "compare-split": f"/diff/{self.version(2)}..{self.version(3)}/?view=split",
             "edit": f"/m/{self.memory.pk}/edit/",
             "versions": f"/m/{self.memory.pk}/versions/",
             "notes": "/w/kazoe/notes/",
@@ -166,6 +167,7 @@ class Story:
             "backfill-quote": "/w/kazoe/backfill/?quote=1&since=&cap=200000",
             "backfill-cancelled": f"/w/kazoe/backfill/{self.workspace.backfills.get().pk}/",
             "proposal": f"/m/{Generation.objects.proposed().get().memory_id}/proposal/",
+            "help": "/help/",
             "not-found": "/nowhere/",
         }
 

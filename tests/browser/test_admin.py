@@ -1,4 +1,4 @@
-"""The admin as an operator meets it: accessible in both themes, and within the strict policy."""
+"""The admin as an operator meets it: accessible in both themes and languages, and within the strict policy."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("look", ["light", "dark"])
+@pytest.mark.parametrize("look", ["light", "dark", "ja"])
 def test_the_admin(
     browser: Browser, browser_context_args: dict[str, Any], story: Story, look: str
 ) -> None:

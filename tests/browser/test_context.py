@@ -10,6 +10,7 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import enter, sign_in
 from tests.browser.story import Story
+from tests.browser.test_pages import ALL
 
 pytestmark = pytest.mark.browser
 
@@ -33,13 +34,15 @@ def test_24_the_preview_is_the_context(page: Page, story: Story) -> None:
     assert sum(int(number.replace(",", "")) for number in numbers) == int(total.replace(",", ""))
 
 
+@pytest.mark.timeout(1200 if ALL else 180)
 def test_24_looking_changes_nothing(page: Page, story: Story) -> None:
-    """Over all pages, whole and as parts: nobody wrote to the database."""
+    """Over all pages, whole and as parts, again and again (with AXE=all a hundred times each):
+    nobody wrote to the database."""
     enter(page.context, story.url, story.user)
     ask = page.context.request
     before = written()
     for path in story.pages().values():
-        for headers in ({}, {"HX-Request": "true"}):
+        for headers in ({}, {"HX-Request": "true"}) * (50 if ALL else 2):
             answer = ask.get(story.at(path.partition("#")[0]), headers=headers)
             assert answer.status in (200, 204, 286, 404), path
     assert written() == before

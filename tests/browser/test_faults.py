@@ -1,6 +1,7 @@
 """When something breaks: what was typed stays, and what the pages say of it is true."""
 
 import os
+import random
 import re
 import signal
 import socket
@@ -9,24 +10,32 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
 from django.core.management import call_command
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import Locator, Page, expect
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
+from time_machine import TimeMachineFixture
 
-from memories.models import Generation, Heartbeat, Workspace
+from memories.models import Backfill, Generation, Heartbeat, Workspace
+from memories.pipeline.backfill import carry_out
+from memories.pipeline.estimate import quote_backfill
+from memories.rules.slacktime import to_micros
 from tests.browser.conftest import enter, sign_in
 from tests.browser.story import LINES, Story, fail_a_job
 from tests.browser.test_pages import running
-from tests.factories import all_is_well
+from tests.factories import ChannelFactory, all_is_well
 from tests.llm.endpoint import Endpoint
+from tests.pipeline.metered import Metered
+from tests.pipeline.test_backfill import talk
 from tests.processes import clean_environment, wait_until
 
 pytestmark = pytest.mark.browser
@@ -170,6 +179,65 @@ def test_25_progress_and_cost_are_honest(page: Page, story: Story, model: Endpoi
     page.goto(story.at("/w/kazoe/jobs/cost/"))
     expect(page.locator("main")).to_contain_text("unpriced")
     expect(page.locator("main")).not_to_contain_text(re.compile(r"\$0(?![.\d])"))
+
+
+RUNS, HELD = 10, 8
+STILL = re.compile(r"<dt>still about</dt><dd>([\d.]+) – ([\d.]+) min</dd>")
+
+
+@pytest.mark.timeout(600)
+def test_25_it_takes_as_long_as_was_said(
+    story: Story,
+    settings: Settings,
+    httpserver: HTTPServer,
+    time_machine: TimeMachineFixture,
+    client: Client,
+) -> None:
+    """Ten orders to a model that takes 4 to 15 seconds, by its own whims more or less than that: no
+    time is promised in the first half minute, and at least eight end within the first one that is.
+    The clock is moved, nobody waits."""
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
+    settings.MEMORYHUB_LLM_CONCURRENCY = 1
+    model = Metered(httpserver)
+    settings.OPENAI_BASE_URL = model.url
+    time_machine.move_to(timezone.now())
+    client.force_login(story.user)
+    chance = random.Random(25)
+    held, early = 0, []
+    for run in range(RUNS):
+        usual = chance.uniform(4, 15)
+        model.before = lambda _, usual=usual: time_machine.shift(usual * chance.uniform(0.4, 1.6))
+        backfill = ordered(story, f"run-{run}")
+        path = f"/w/kazoe/backfill/{backfill.pk}/"
+        began = timezone.now()
+        told: list[tuple[float, float, float]] = []
+
+        def look(path: str = path, began: datetime = began, told: Any = told) -> None:
+            if told or (timezone.now() - began).total_seconds() < 5:
+                return
+            if promised := STILL.search(client.get(path).content.decode()):
+                seconds = (timezone.now() - began).total_seconds()
+                told.append((seconds, *(60 * float(end) for end in promised.groups())))
+
+        assert carry_out(backfill, look) == ""
+        [(at, least, most)] = told
+        early += [at] if at < 30 else []
+        left = (timezone.now() - began).total_seconds() - at
+        held += least - 3 <= left <= most + 3  # it is told in tenths of a minute
+    assert early == []
+    assert held >= HELD
+
+
+def ordered(story: Story, name: str) -> Backfill:
+    """A backfill of a channel of its own, with fifteen conversations."""
+    channel = ChannelFactory(workspace=story.workspace, name=name)
+    for day in range(15):
+        talk(channel, day)
+    now = timezone.now()
+    quote = quote_backfill(story.workspace, [channel], 0, now).as_json()
+    return Backfill.objects.start(
+        story.workspace, [channel], since_us=0, until_us=to_micros(now), quote=quote, by=story.user
+    )
 
 
 def test_25_a_model_out_of_credit_stops_and_says_so(

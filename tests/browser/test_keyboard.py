@@ -136,7 +136,7 @@ def test_11_older_messages_come_above_and_focus_goes_with_them(
 
 def test_13_keyboard_only(page: Page, story: Story) -> None:
     """Each task by Tab, Enter, Space and Esc; wherever the keyboard is can be seen, and is not
-    covered; no place holds it."""
+    covered; no place holds it. Importing is test_setup.py's."""
     job = fail_a_job(story.memory)
     enter(page.context, story.url, story.user)
 

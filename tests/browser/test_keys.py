@@ -97,7 +97,7 @@ def test_the_list_of_keys(page: Page, story: Story, complaints: list[str]) -> No
 @pytest.mark.parametrize(
     "also", [{"ctrlKey": True}, {"metaKey": True}, {"altKey": True}, {"isComposing": True}], ids=str
 )
-def test_with_others_they_are_not_ours(page: Page, story: Story, also: dict[str, bool]) -> None:
+def test_14_with_others_they_are_not_ours(page: Page, story: Story, also: dict[str, bool]) -> None:
     sign_in(page, story)
     page.goto(story.channel)
     page.evaluate(PRESS, {"key": "e", **also})
@@ -108,7 +108,7 @@ def test_with_others_they_are_not_ours(page: Page, story: Story, also: dict[str,
     expect(page.locator("#text")).to_be_focused()
 
 
-def test_switched_off_they_do_nothing(page: Page, story: Story, complaints: list[str]) -> None:
+def test_14_switched_off_they_do_nothing(page: Page, story: Story, complaints: list[str]) -> None:
     sign_in(page, story)
     page.goto(story.at("/settings/"))
     page.uncheck("#id_shortcuts")

@@ -6,6 +6,9 @@ from pathlib import Path
 import brotli
 import pytest
 from django.contrib.staticfiles import finders
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from playwright.sync_api import Page, expect
 
 from memories.models import Generation
@@ -42,6 +45,40 @@ def test_20_a_cold_load_is_light(page: Page, team: Team, path: Callable[[Team], 
     assert all(url.startswith(team.url) for url in asked)
     assert len(asked) <= REQUESTS, asked
     assert weight <= BYTES
+
+
+# Questions to the database, at most: of pages, and of parts of them. Catch up asks up to three more
+# where jobs were given up, lines are held back, and shorter texts are proposed.
+PAGE, PART = 30, 20
+SLOWEST = {
+    "catch-up": (lambda team: "/w/kazoe/catch-up/", PAGE, PART + 3),
+    "workspace": (lambda team: "/w/kazoe/", PAGE, None),
+    "channel": (lambda team: f"/w/kazoe/c/{team.long.channel.slack_id}/", PAGE, None),
+    "messages": (lambda team: f"/w/kazoe/c/{team.long.channel.slack_id}/messages/", PAGE, PART),
+    "200 versions": (lambda team: f"/m/{team.long.pk}/versions/", PAGE, PART),
+    "far versions": (lambda team: far(team), PAGE, PART),
+    "search": (lambda team: "/w/kazoe/search/?q=移行", PAGE, PART),
+    "jobs": (lambda team: "/w/kazoe/jobs/", PAGE, PART),
+    "context": (lambda team: "/w/kazoe/context/?channel=C0LAUNCH&budget=4000", PAGE, PART),
+}
+
+
+@pytest.mark.parametrize("name", SLOWEST)
+def test_21_a_page_asks_little_of_the_database(team: Team, client: Client, name: str) -> None:
+    """How long it takes beside a bare page is measured by `make bench` (docs/measured.md)."""
+    path, *bounds = SLOWEST[name]
+    client.force_login(team.user)
+    for bound, headers in zip(bounds, ({}, {"HX-Request": "true"}), strict=True):
+        if bound is None:
+            continue
+        with CaptureQueriesContext(connection) as asked:
+            assert client.get(path(team), headers=headers).status_code == 200
+        assert len(asked) <= bound
+
+
+def far(team: Team) -> str:
+    first, *_, last = team.long.versions.in_order().values_list("pk", flat=True)
+    return f"/diff/{first}..{last}/"
 
 
 def test_22_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:

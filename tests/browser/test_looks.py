@@ -161,6 +161,20 @@ def test_17_not_by_colour_alone(page: Page, story: Story) -> None:
     assert bars and page.locator("tbody .key").count() == bars
 
 
+def test_18_texts_side_by_side_where_there_is_room(page: Page, story: Story) -> None:
+    """Else one text; the changes in words lead to the one that is there."""
+    sign_in(page, story)
+    page.goto(story.at(story.pages()["compare-split"]))
+    for width, shown, hidden in ((960, ".split", ".unsplit .diff"), (959, ".diff", ".split")):
+        page.set_viewport_size({"width": width, "height": 640})
+        expect(page.locator(shown)).to_be_visible()
+        expect(page.locator(hidden)).to_be_hidden()
+        links = page.locator(".changes a[href^='#'] >> visible=true")
+        expect(links).to_have_count(page.locator(".changes > li").count())
+        links.last.click()
+        expect(page.locator(f"{shown} :target")).to_be_in_viewport()
+
+
 def test_29_theme_and_language_stick(page: Page, plain: BrowserContext, story: Story) -> None:
     """At once, after a reload, in a new tab and without JavaScript; the server's own page has the
     theme, so no other one flashes up first."""

@@ -16,8 +16,9 @@ from axe_playwright_python.sync_playwright import Axe
 from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
-from memories.models import Endpoint, Generation, Memory
+from memories.models import Backfill, Endpoint, Generation, Memory
 from memories.rules.memory import MemoryType
+from memories.rules.slacktime import to_micros
 from tests.browser.conftest import enter
 from tests.browser.measures import WATCH, shifts, sideways, too_narrow, too_small
 from tests.browser.story import Story, fail_a_job
@@ -170,6 +171,12 @@ def states(page: Page, story: Story) -> Iterator[str]:
     page.wait_for_selector("#failed")
     yield "save-failed"
     page.unroute("**/edit/")
+    page.click("#memory button[formaction]")
+    page.wait_for_selector("#preview .diff")
+    yield "edit-changes"
+    page.goto(edit)
+    page.wait_for_selector(".editor > .band")
+    yield "edit-draft"
     page.goto(story.at(f"/v/{story.version(1)}/"))
     page.click(".band button.primary")
     page.wait_for_selector(".toast")
@@ -197,17 +204,43 @@ def states(page: Page, story: Story) -> Iterator[str]:
     job = Generation.objects.get(input_key="running")
     page.goto(story.at(f"/w/kazoe/jobs/{job.pk}/"))
     yield "job-running"
+    page.goto(story.at(f"/m/{job.memory_id}/generate/?job={job.pk}"))
+    yield "update-running"
+    page.goto(story.at(f"/w/kazoe/backfill/{backfilling(story).pk}/"))
+    yield "backfill-running"
     Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit")
     page.goto(story.channel)
     page.wait_for_selector(".banner")
     yield "out-of-credit"
-    new = WorkspaceFactory(slug="new", name="New")
-    MemberFactory(workspace=new, user=story.user, role="admin")
+    open_new(story)
     for rest in EMPTY:
         page.goto(story.at(f"/w/new/{rest}"))
         yield f"empty-{rest.strip('/') or 'workspace'}"
     page.goto(story.at("/"))
     yield "workspaces"
+
+
+ACTION = "main :is(a, button, code):not(.crumbs *):not(#live)"
+
+
+def test_30_every_empty_page_says_why_and_what_to_do(page: Page, story: Story) -> None:
+    """A workspace in which nothing has happened, as its admin finds it."""
+    enter(page.context, story.url, story.user)
+    open_new(story)
+    for rest in EMPTY:
+        page.goto(story.at(f"/w/new/{rest}"))
+        if rest == "people/":
+            continue  # there is always somebody
+        why = page.locator("main .empty").first
+        assert (rest, len(why.inner_text()) > 25) == (rest, True)
+        offered = page.locator(f"{ACTION} >> visible=true").count()
+        said = "manage.py" in page.locator("main").inner_text()  # what only the server can do
+        assert (rest, offered > 0 or said) == (rest, True)
+
+
+def open_new(story: Story) -> None:
+    workspace = WorkspaceFactory(slug="new", name="New")
+    MemberFactory(workspace=workspace, user=story.user, role="admin")
 
 
 EMPTY = (
@@ -235,3 +268,16 @@ def running(story: Story) -> None:
         "waiting": {"not_before": now + timedelta(hours=1), "fault": "rate_limited"},
     }.items():
         Generation.objects.create(memory=short, as_of_us=0, input_key=key, **given)
+
+
+def backfilling(story: Story) -> Backfill:
+    """The order of the story, given again."""
+    done, now = story.workspace.backfills.get(), timezone.now()
+    return Backfill.objects.start(
+        story.workspace,
+        list(done.channels.all()),
+        since_us=0,
+        until_us=to_micros(now),
+        quote=done.quote,
+        by=story.user,
+    )

@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from pytest_django.live_server_helper import LiveServer
 
 from memories.jobs import import_upload
 from memories.models import Message, Upload
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import enter, sign_in
+from tests.browser.states import States
 from tests.browser.story import Story
-from tests.browser.test_pages import LOOKS, look_at
+from tests.browser.test_japanese import left_in_english, names
+from tests.browser.test_keyboard import to
+from tests.browser.test_pages import LOOKS, look_at, open_page
+from tests.factories import UserFactory
 from tests.slackexports import channel, export_files, said, write_zip
 
 pytestmark = pytest.mark.browser
@@ -24,6 +29,20 @@ FILES = export_files(
     },
     groups=[channel("G1", "salaries")],
 )
+
+
+def test_30_a_first_run_leads_to_the_demo(
+    page: Page, states: States, live_server: LiveServer, complaints: list[str]
+) -> None:
+    """From an empty database in two interactions. (The button says about how long it takes, which
+    is the machine's; of the empty pages test_pages.py tells.)"""
+    operator = UserFactory(is_staff=True, is_superuser=True)
+    enter(page.context, live_server.url, operator)
+    page.goto(live_server.url)
+    page.get_by_role("link", name="First steps").click()
+    page.get_by_role("button", name="Make the demo").click()
+    page.wait_for_url("**/w/demo/catch-up/", timeout=120_000)
+    expect(page.locator(".entry .came li").first).to_be_visible()
 
 
 @pytest.fixture
@@ -61,7 +80,7 @@ def test_an_export_from_file_to_catch_up(
     assert Message.objects.filter(channel__workspace__slug="ours").count() == 31
 
 
-def test_without_javascript(
+def test_07_an_import_without_javascript(
     browser: Browser, browser_context_args: dict[str, Any], operator: Story, export: Path
 ) -> None:
     context = browser.new_context(**browser_context_args, java_script_enabled=False)
@@ -77,6 +96,33 @@ def test_without_javascript(
     context.close()
 
 
+def test_13_an_import_by_keyboard_alone(page: Page, operator: Story, export: Path) -> None:
+    sign_in(page, operator)
+    page.goto(operator.at("/setup/"))
+    to(page, page.locator("section[aria-labelledby=import-title] a.button"), "Enter")
+    page.wait_for_url(operator.at("/setup/import/"))
+    with page.expect_file_chooser() as chosen:
+        to(page, page.locator("#id_export"), "Enter")
+    chosen.value.set_files(export)
+    to(page, page.locator("#id_slug"), back=True)
+    page.keyboard.press("Control+a")
+    page.keyboard.type("typed")
+    to(page, page.locator("#upload button"), "Enter")
+    page.wait_for_url(operator.at("/setup/import/*/"))
+    one = Upload.objects.latest("pk")
+    import_upload(one.pk)
+    start = page.get_by_role("button", name="Import", exact=True)
+    start.wait_for()  # the page asks by itself
+    to(page, start, "Space")
+    expect(page.get_by_role("heading", name="Importing")).to_be_visible()
+    import_upload(one.pk)
+    catch_up = page.locator("main").get_by_role("link", name="Catch up")
+    catch_up.wait_for()
+    to(page, catch_up, "Enter")
+    page.wait_for_url(operator.at("/w/typed/catch-up/"))
+    assert Message.objects.filter(channel__workspace__slug="typed").count() == 31
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("look", LOOKS)
 def test_pages_of_operators(
@@ -90,7 +136,33 @@ def test_pages_of_operators(
     context = browser.new_context(**{**browser_context_args, **LOOKS[look]})
     page = context.new_page()
     sign_in(page, operator)
-    for slug, steps in (("a", 0), ("b", 1), ("c", 2), ("d", 3)):
+    upload_some(page, operator, export)
+    faults = {}
+    for name, path in operator.operators_pages().items():
+        page.goto(operator.at(path))
+        faults[name] = look_at(page)
+    context.close()
+    assert {name: found for name, found in faults.items() if found} == {}
+
+
+def test_27_the_first_steps_are_japanese_too(
+    browser: Browser, browser_context_args: dict[str, Any], operator: Story, export: Path
+) -> None:
+    page = open_page(browser, browser_context_args, "ja", 1280)
+    sign_in(page, operator)
+    upload_some(page, operator, export)
+    known, words = {*names(operator), "general", "salaries", "our", "GB", "KB"}, {}
+    for name, path in operator.operators_pages().items():
+        page.goto(operator.at(path))
+        words[name] = left_in_english(page, known)
+    page.context.close()
+    assert len(words) > 5
+    assert {name: found for name, found in words.items() if found} == {}
+
+
+def upload_some(page: Page, operator: Story, export: Path) -> None:
+    """One in each state."""
+    for slug, steps in (("a", 0), ("b", 1), ("c", 2), ("d", 3), ("e", 2)):
         one = upload(page, operator, export, slug)
         if steps >= 1:
             import_upload(one.pk)
@@ -100,9 +172,4 @@ def test_pages_of_operators(
         if steps >= 3:
             import_upload(one.pk)
     Upload.objects.filter(slug="a").update(state="failed", fault="wrong_team")
-    faults = {}
-    for name, path in operator.operators_pages().items():
-        page.goto(operator.at(path))
-        faults[name] = look_at(page)
-    context.close()
-    assert {name: found for name, found in faults.items() if found} == {}
+    Upload.objects.filter(slug="e").update(state="paused", seen=14, parts={"C1": 12})

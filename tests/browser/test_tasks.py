@@ -78,13 +78,18 @@ def test_03_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
     expect(removed.locator("del").first).to_be_visible()
 
 
-def test_04_compare_with_what_i_last_saw(page: Page, team: Team) -> None:
+@pytest.mark.parametrize("where", ["entry", "scope page"])
+def test_04_compare_with_what_i_last_saw(page: Page, team: Team, where: str) -> None:
+    """One interaction, and it is held against the version that was seen last."""
     seen = Seen.objects.get(user=team.user, memory=team.prose)
     sign_in(page, team)
-    page.goto(team.at("/"))
-    page.locator(f"#entry-{team.prose.pk}").get_by_role(
-        "link", name="Compare with what I last saw"
-    ).click()
+    if where == "entry":
+        page.goto(team.at("/"))
+        card = page.locator(f"#entry-{team.prose.pk}")
+    else:
+        page.goto(team.at(f"/w/kazoe/c/{team.prose.channel.slack_id}/"))
+        card = page.locator("#memory")
+    card.get_by_role("link", name="what I last saw").click()
     expect(page.locator("h1")).to_have_text(f"v{seen.number} to v{team.prose.head}")
 
 

@@ -374,8 +374,9 @@ def _live_through(slug: str, size: Size, seed: int, *, slow: bool = False) -> di
             not any(wrong)
             and max(first, full) <= DEAR
             and max(life.waits) * DAY <= RING
-            # On the slow plan a channel's next turn has come before all of them had theirs.
-            and 0 <= idle[HISTORY] - hot_pages <= (size.channels if slow else 0)
+            # On the slow plan a walk takes minutes: one that is under way goes on to its end before
+            # the one that is asked for, so all of a channel's pages may be read once more.
+            and 0 <= idle[HISTORY] - hot_pages <= (hot_pages if slow else 0)
             and discovery <= (2 if slow else 0)
             and knows_plan
         )

@@ -782,6 +782,28 @@ def test_a_list_of_channels_that_breaks_off_hides_and_opens_nothing(
     assert everything(workspace) == before
 
 
+@pytest.mark.parametrize("left", [[], ["U1"]], ids=["empty", "cut"])
+def test_whom_a_whole_list_of_people_leaves_out_is_a_guest_until_it_names_them(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, left: list[str]
+) -> None:
+    """A channel that opens meanwhile is not opened to them."""
+    slack.channels[CLOSED].members = ["U1"]
+    sync()
+    everybody = dict(slack.users)
+    ben = UserFactory()
+    workspace.people.filter(slack_id="U2").update(user=ben)
+    assert sees(Reader.of(ben, NOW), GENERAL)
+    slack.users = {slack_id: everybody[slack_id] for slack_id in left}
+    slack.channels[CLOSED].is_private = False
+    assert sync().code == ""
+    assert not sees(Reader.of(ben, NOW), CLOSED)
+    assert sees(Reader.of(ben, NOW), GENERAL)  # as guests do: they are in it
+    slack.users = everybody
+    sync()
+    assert workspace.people.full().filter(slack_id__in=everybody).count() == 3
+    assert sees(Reader.of(ben, NOW), CLOSED)
+
+
 # Only some channels
 
 

@@ -483,11 +483,23 @@ def reader_of(workspace: Workspace, **role: str) -> Client:
 def test_an_empty_workspace_says_how_to_begin(db: None) -> None:
     workspace = WorkspaceFactory(slug="empty")
     ChannelFactory(workspace=workspace)
-    text = reader_of(workspace, role="admin").get("/", follow=True).content.decode()
-    assert "There is nothing to remember yet." in text
-    assert "make demo" in text and "import_slack" in text and "/w/empty/slack/" in main_of(text)
-    text = reader_of(workspace).get("/w/empty/catch-up/").content.decode()
-    assert "import_slack" in text and "/slack/" not in main_of(text)
+    """Commands stand only before those who have a server to type them on; others learn whom to ask."""
+    boss = Client()
+    boss.force_login(UserFactory(is_superuser=True))
+    who = {
+        "operator": (boss, ("make demo", "import_slack", 'href="/setup/"', "/w/empty/slack/")),
+        "admin": (
+            reader_of(workspace, role="admin"),
+            ("/w/empty/slack/", "ask whoever runs this installation"),
+        ),
+        "member": (reader_of(workspace), ("An admin of this workspace", "ask one of them")),
+    }
+    for name, (client, words) in who.items():
+        text = main_of(client.get("/w/empty/catch-up/").content.decode())
+        assert "There is nothing to remember yet." in text
+        assert [word for word in words if word not in text] == [], name
+        assert ("<code>" in text) is (name == "operator"), name
+        assert ("/slack/" in text) is (name != "member"), name
 
 
 def test_messages_without_a_memory_wait_for_the_worker(db: None) -> None:

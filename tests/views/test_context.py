@@ -220,19 +220,26 @@ def test_versions_from_private_days_are_counted_as_withheld(full: Cast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "wrong", "said"),
     [
-        ("?thread=1.000000", "Choose the channel it is in, too."),
-        ("?channel=C0PUBLIC&thread=soon", "That is no ts."),
-        ("?budget=0", "greater than or equal to 1"),
-        ("?budget=lots", "whole number"),
-        ("?at=soon", "That is no moment."),
-        ("?at=2026-13-45T00:00", "That is no moment."),
+        ("?thread=1.000000", "thread", "Choose the channel it is in, too."),
+        ("?channel=C0PUBLIC&thread=soon", "thread", "That is no ts."),
+        ("?budget=0", "budget", "greater than or equal to 1"),
+        ("?budget=lots", "budget", "whole number"),
+        ("?at=soon", "at", "That is no moment."),
+        ("?at=2026-13-45T00:00", "at", "That is no moment."),
+        ("?at=soon&budget=lots&channel=C0NOWHERE", "channel", "There is no such channel."),
     ],
 )
-def test_what_cannot_be_is_told_in_place(full: Cast, query: str, said: str) -> None:
-    response = full.clients["member"].get(full.path(f"context/{query}"))
-    assert response.status_code == 422 and said in html.unescape(response.content.decode())
+def test_what_cannot_be_is_told_in_place(full: Cast, query: str, wrong: str, said: str) -> None:
+    """And focus goes to the first of it, of which the reason is a description."""
+    for headers in ({}, {"HX-Request": "true"}):
+        response = full.clients["member"].get(full.path(f"context/{query}"), headers=headers)
+        page = html.unescape(response.content.decode())
+        assert response.status_code == 422 and said in page
+        [field] = re.findall(r"<(?:input|select) [^>]* autofocus[^>]*>", page)
+        assert f'id="id_{wrong}"' in field and f"id_{wrong}_error" in field
+    assert not re.search(r"<(?:input|select) [^>]* autofocus", get(full))
 
 
 def test_notes_where_they_are_asked_for(full: Cast) -> None:

@@ -6,10 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import Cap
-from tests.factories import make_thread_memory
+from tests.factories import ChannelFactory, make_thread_memory
 from tests.views.conftest import Cast
 from tests.views.test_jobs import call, job
 
@@ -102,6 +104,20 @@ def test_a_call_under_way_is_no_cost_yet(cast: Cast) -> None:
     call(made, ended_at=None, prompt_tokens=0, completion_tokens=0, tokens=5000)
     text = page(cast)
     assert "up to 5,000 tokens under way" in text and "$0" not in text
+
+
+def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
+    """Days, models and channels."""
+    counts = []
+    for many in (10, 100):
+        for n in range(many):
+            channel = ChannelFactory(workspace=cast.workspace)
+            day = timezone.now().date() - timedelta(days=n % 28)
+            call(job(channel, "done"), model=f"model {n}", day=day, micros=n)
+        with CaptureQueriesContext(connection) as queries:
+            assert "model 9" in page(cast)
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
 
 
 def test_the_page_in_japanese(spent: Cast) -> None:

@@ -396,3 +396,17 @@ def test_its_reader_may_stop_the_refreshing(cast: Cast) -> None:
     assert f'hx-post="{cast.path("jobs/")}?live=off"' in still
     answer = cast.clients["insider"].post(cast.path("jobs/?live=off"), {"retry": one.pk})
     assert answer["Location"] == cast.path("jobs/?live=off")
+
+
+def test_older_jobs_and_a_page_that_stands_still_stay_so(cast: Cast) -> None:
+    made = [job(cast.public, "done") for _ in range(60)]
+    still = page(cast, "?live=off")
+    older = f"?before={made[35].pk}&amp;live=off"
+    assert f'id="older" href="{older}"' in still
+    job(cast.public, "dead", fault="timeout")
+    there = page(cast, older.replace("&amp;", "&"), name="insider")
+    assert f'hx-post="{cast.path("jobs/")}{older}"' in there and "hx-trigger" not in there
+    assert f'id="live" href="?before={made[35].pk}"' in there
+    moving = page(cast, f"?before={made[35].pk}", name="insider")
+    assert f'id="live" href="{older}"' in moving and "hx-trigger" in moving
+    assert f'hx-post="{cast.path("jobs/")}?before={made[35].pk}"' in moving

@@ -5,7 +5,9 @@ from datetime import timedelta
 from html import unescape
 
 import pytest
+from django.db import connection
 from django.http import HttpResponse
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories import jobs
@@ -413,6 +415,19 @@ def test_versions_come_in_pages(cast: Cast) -> None:
     assert "?page=2" in page and ">v62</a>" in page and ">v12</a>" not in page
     rest = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/?page=2").content.decode()
     assert ">v12</a>" in rest and ">v13</a>" not in rest
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX], ids=["page", "rail"])
+def test_queries_do_not_grow_with_rows(cast: Cast, headers: dict[str, str]) -> None:
+    counts = []
+    for many in (10, 100):
+        for i in range(many):
+            version = make_version(memory=cast.memory, text=f"- {many}, {i}")
+            version.call(f"Number {i}", by=cast.users["editor"])
+        with CaptureQueriesContext(connection) as queries:
+            cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/", headers=headers)
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
 
 
 def test_the_rail_is_filled_in_place(cast: Cast) -> None:

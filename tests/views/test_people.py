@@ -46,7 +46,7 @@ def test_it_is_for_admins(cast: Cast) -> None:
 def test_it_shows_who_is_what_and_whom_in_slack(cast: Cast) -> None:
     page = " ".join(cast.clients["insider"].get(cast.path("people/")).content.decode().split())
     mika = cast.users["member"].people.get()
-    assert f"mika in Slack ({mika.slack_id})" in page
+    assert f'<span lang="en">mika</span> in Slack ({mika.slack_id})' in page
     assert "what Slack says: member (reads)" in page and "what Slack says: guest" in page
     assert '<option value="editor" selected>' in page and '<option value="admin" selected>' in page
     assert "<strong>outsider" not in page and "<strong>operator" not in page

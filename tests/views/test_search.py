@@ -59,8 +59,22 @@ def test_no_question_and_no_answer_say_what_to_do(cast: Cast) -> None:
     assert 'href="/w/team/search/?q=nosuchword"' in page and "Search everywhere" in page
     assert "0 results" in page
     assert "Only “nosuchword”" in page_of(cast, "nosuchword other")
-    assert "There is no channel “elsewhere”" in page_of(cast, "x in:#elsewhere")
+    unknown = page_of(cast, "x in:#elsewhere")
+    assert 'There is no channel “<span lang="en">elsewhere</span>”' in unknown
     assert "Not understood, and left out: has:colour" in page_of(cast, "x has:colour")
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("en", "from 1 Nov 2026, until 20 Nov 2026."),
+        ("ja", "2026年11月1日 から, 2026年11月20日 まで"),
+    ],
+)
+def test_days_are_told_as_everywhere(cast: Cast, language: str, said: str) -> None:
+    path = cast.path("search/?q=nosuchword&from=2026-11-01&to=2026-11-20")
+    headers = {"accept-language": language}
+    assert said in cast.clients["member"].get(path, headers=headers).content.decode()
 
 
 def test_what_is_private_is_neither_found_nor_counted_nor_named(cast: Cast) -> None:

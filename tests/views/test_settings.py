@@ -1,11 +1,20 @@
 """The settings of a workspace, for its admins."""
 
+import html
 import re
 from dataclasses import asdict
+from datetime import timedelta
+from decimal import Decimal
 
-from memories.models import AuditEvent, Workspace
-from tests.factories import WorkspaceFactory
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from memories.models import AuditEvent, Cap, Generation, Memory, Price, Workspace
+from memories.rules.memory import MemoryType
+from tests.factories import WorkspaceFactory, make_thread_memory
 from tests.views.conftest import Cast
+from tests.views.test_jobs import call, job
 
 
 def given(cast: Cast, **changes: object) -> dict[str, object]:
@@ -83,3 +92,65 @@ def test_times_are_told_in_the_workspaces_zone(cast: Cast) -> None:
     cast.workspace.change_settings({"time_zone": "Asia/Tokyo"})
     page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
     assert "5 Jan 2026, 18:00" in page
+
+
+@pytest.fixture
+def spent(cast: Cast) -> Cast:
+    """Calls of each kind: three that a trigger brought about, a thread's, a merge's, and old ones."""
+    for reason, micros in (("full", 1_500_000), ("idle", 20_000), ("idle", 30_000)):
+        call(job(cast.public, "done", trigger={"reason": reason}), micros=micros)
+    thread = make_thread_memory(channel=cast.public, thread_ts=cast.messages[0].ts)
+    call(job(cast.public, "done", memory=thread, trigger={"reason": "idle"}))
+    merged = Memory.objects.of_channel(cast.public, MemoryType.LONG_TERM)
+    call(job(cast.public, "done", memory=merged, trigger={"reason": "merge"}), micros=7_000_000)
+    call(job(cast.private, "done", trigger={"reason": "full"}), micros=500_000)
+    long_ago = (timezone.now() - timedelta(days=30)).date()
+    call(job(cast.public, "done", trigger={"reason": "full"}), micros=9_000_000, day=long_ago)
+    return cast
+
+
+def helps(page: str) -> dict[str, str]:
+    found = re.findall(r'<p class="hint" id="id_(\w+)_helptext">(.*?)</p>', page)
+    return {key: html.unescape(words) for key, words in found}
+
+
+def test_what_each_trigger_cost_lately_stands_beside_it(spent: Cast) -> None:
+    client = spent.clients["insider"]
+    page = client.get(spent.path("settings/")).content.decode()
+    told = {
+        "message_threshold": "each with less to read. In the last 30 days: 2 calls, $2.00.",
+        "conversation_idle_seconds": "In the last 30 days: 3 calls, $0.0500, 120 tokens unpriced.",
+        "thread_memories": "In the last 30 days: 1 call, 120 tokens unpriced.",
+        "long_term_max_tokens": "In the last 30 days: 1 call, $7.00.",
+        "workspace_short_term": "In the last 30 days: no call.",
+    }
+    found = helps(page)
+    assert {key: words for key, words in told.items() if not found[key].endswith(words)} == {}
+    assert 'aria-describedby="id_message_threshold_helptext"' in page
+    assert "days: " not in found["time_zone"]
+    Generation.objects.filter(memory__channel=spent.private).delete()
+    page = client.get(spent.path("settings/")).content.decode()
+    assert helps(page)["message_threshold"].endswith("1 call, $1.50.")
+
+
+def test_model_prices_and_caps_are_told_and_not_set_here(spent: Cast, settings: Settings) -> None:
+    def card() -> str:
+        page = spent.clients["insider"].get(spent.path("settings/")).content.decode()
+        return page[page.index('id="costs-title"') : page.index('id="saves-title"')]
+
+    text = card()
+    assert "none: extracted offline" in text and "There is no cap." in text
+    settings.MEMORYHUB_MODEL = "tiny"
+    assert re.search("tokens in, out</dt><dd>unpriced<", card())
+    Price.objects.change("tiny", Decimal("2.5"), Decimal(10), by=None)
+    Cap.objects.change(spent.workspace, "month", tokens=None, money=Decimal(20), by=None)
+    text = card()
+    assert "<dd>tiny</dd>" in text and "<dd>$2.50, $10.00</dd>" in text
+    assert " of $20.00" in text and "MEMORYHUB_MODEL" in text and "<input" not in text
+    assert "$9.05, 120 tokens unpriced" in text
+
+
+def test_costs_of_others_are_not_told(spent: Cast) -> None:
+    spent.workspace.members.update(role="admin")
+    page = spent.clients["editor"].get(spent.path("settings/")).content.decode()
+    assert helps(page)["message_threshold"].endswith("1 call, $1.50.")

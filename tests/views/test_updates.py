@@ -6,11 +6,20 @@ import pytest
 from django.http import HttpResponse
 from django.utils import timezone
 
-from memories.models import AuditEvent, Generation, Memory, MemoryVersion, Segment
+from memories.models import (
+    AuditEvent,
+    Channel,
+    Generation,
+    Memory,
+    MemoryVersion,
+    Segment,
+    Workspace,
+)
 from memories.pipeline.passes import run_pass
 from memories.pipeline.plan import plan_channel
 from memories.rules.memory import MemoryType
-from tests.factories import MessageFactory, make_reply, make_thread_memory
+from memories.rules.slacktime import to_micros
+from tests.factories import ChannelFactory, MessageFactory, make_reply, make_thread_memory
 from tests.views.conftest import Cast
 
 PART = {"HX-Request": "true"}
@@ -26,8 +35,12 @@ def talking(cast: Cast) -> Cast:
     return cast
 
 
+def short_of(channel: Channel) -> Memory:
+    return Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+
+
 def short(cast: Cast) -> Memory:
-    return Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    return short_of(cast.public)
 
 
 def asked(cast: Cast, name: str = "editor", memory: Memory | None = None, **headers: str):
@@ -82,6 +95,20 @@ def test_its_job_is_asked_after_until_it_is_over(talking: Cast) -> None:
     assert client.get(path).status_code == 200
 
 
+def test_a_reader_may_stop_it_from_asking(talking: Cast) -> None:
+    part = asked(talking, **PART).content.decode()
+    job = Generation.objects.unfinished().get()
+    path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
+    assert f'href="{path}&amp;live=off"' in part
+    client = talking.clients["editor"]
+    for headers in ({}, PART):
+        still = client.get(f"{path}&live=off", headers=headers).content.decode()
+        assert "every 3s" not in still and f'href="{path}"' in still
+    assert "every 3s" in client.get(path, headers=PART).content.decode()
+    run_pass(talking.workspace, timezone.now())
+    assert 'id="live"' not in client.get(path).content.decode()
+
+
 def test_what_failed_says_why_and_is_tried_again(talking: Cast) -> None:
     asked(talking)
     job = Generation.objects.unfinished().get()
@@ -106,6 +133,61 @@ def test_where_nothing_waits_nothing_is_made(talking: Cast) -> None:
     assert "Nothing waits" in answer.content.decode()
     assert asked(talking)["Location"].startswith(talking.path("c/C0PUBLIC/"))
     assert Generation.objects.count() == before
+
+
+@pytest.fixture
+def unseen(talking: Cast) -> Channel:
+    """A channel that no pass has looked at, in which something was said."""
+    channel = ChannelFactory(workspace=talking.workspace, slack_id="C0UNSEEN", name="unseen")
+    at = timezone.now() - timedelta(minutes=2)
+    MessageFactory(channel=channel, author=talking.author, at=at, text="the roof is green")
+    return channel
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["never looked at", "with a start mark"])
+def test_a_channel_without_a_memory(talking: Cast, unseen: Channel, marked: bool) -> None:
+    if marked:
+        unseen.remember_from(to_micros(timezone.now() - timedelta(hours=1)))
+    client, path = talking.clients["editor"], talking.path("c/C0UNSEEN/generate/")
+    assert f'href="{path}"' in client.get(talking.path("c/C0UNSEEN/")).content.decode()
+    for headers in ({}, PART):
+        assert "Update now (no cost)" in client.get(path, headers=headers).content.decode()
+    assert not Memory.objects.filter(channel=unseen).exists(), "a look makes nothing"
+    part = client.post(path, headers=PART).content.decode()
+    memory = Memory.objects.get(channel=unseen)
+    job = memory.generations.unfinished().get()
+    assert f'hx-get="/m/{memory.pk}/generate/?job={job.pk}&amp;seen=queued"' in part
+    run_pass(talking.workspace, timezone.now())
+    assert "the roof is green" in short_of(unseen).current.content
+
+
+@pytest.mark.parametrize(("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)])
+def test_nor_do_others_make_a_memory(
+    talking: Cast, unseen: Channel, name: str, status: int
+) -> None:
+    path = talking.path("c/C0UNSEEN/generate/")
+    assert talking.clients[name].get(path).status_code == status
+    assert talking.clients[name].post(path).status_code == status
+    assert not Memory.objects.filter(channel=unseen).exists()
+
+
+def test_an_empty_channel_offers_nothing(talking: Cast, unseen: Channel) -> None:
+    unseen.messages.all().delete()
+    page = talking.clients["editor"].get(talking.path("c/C0UNSEEN/")).content.decode()
+    assert "/generate/" not in page
+    offer = talking.clients["editor"].get(talking.path("c/C0UNSEEN/generate/")).content.decode()
+    assert "Nothing waits" in offer
+
+
+def test_why_nothing_can_be_remembered_yet(talking: Cast, unseen: Channel) -> None:
+    """What a sync has not read to the end has no end that anybody knows."""
+    Workspace.objects.update(connected_at=timezone.now(), listed_at=timezone.now(), synced_at=None)
+    client, path = talking.clients["operator"], talking.path("c/C0UNSEEN/generate/")
+    offer = client.get(path, headers=PART).content.decode()
+    assert "never read from Slack to the end" in offer and "<form" not in offer
+    answer = client.post(path, follow=True)
+    assert "never read from Slack to the end" in answer.content.decode()
+    assert not Generation.objects.filter(memory__channel=unseen).exists()
 
 
 def test_a_thread_by_itself(talking: Cast) -> None:

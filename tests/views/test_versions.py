@@ -4,14 +4,16 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.http import HttpResponse
+from django.test.utils import CaptureQueriesContext
 
 from memories.models import AuditEvent, Draft, Generation, Memory, MemoryVersion, Message
 from memories.rules.lines import Line, Origin
 from memories.rules.memory import MemoryType
 from memories.rules.shingles import Known
 from memories.views.versions import PAIRS_SHOWN
-from tests.factories import MONDAY, make_version, make_workspace_memory
+from tests.factories import MONDAY, ChannelMemberFactory, make_version, make_workspace_memory
 from tests.views.conftest import Cast
 from tests.views.test_jobs import call, job
 
@@ -265,6 +267,24 @@ def test_restore_by_htmx_brings_the_new_version_and_its_address(cast: Cast) -> N
     assert "autofocus" in part
 
 
+@pytest.mark.parametrize("verb", ["restore", "undo"])
+def test_what_is_for_members_alone_is_not_called_current(cast: Cast, verb: str) -> None:
+    """Of a channel that was private once: what is brought back from then stays theirs."""
+    ChannelMemberFactory(channel=cast.public, person=cast.users["insider"].people.get())
+    cast.memory.versions.filter(number=1).update(audience="members")
+    response = (
+        restore(cast, 1, based_on=2, name="insider")
+        if verb == "restore"
+        else undo(cast, name="insider")
+    )
+    assert response["Location"] == f"/v/{version_of(cast, 3).pk}/"
+    page = cast.clients["insider"].get(response["Location"]).content.decode()
+    assert "version 3, for members of the channel alone; it is not the current one." in page
+    assert "current again" not in page and 'class="toast"' in page
+    cast.memory.refresh_from_db()
+    assert cast.memory.current.number == 2
+
+
 def test_a_restore_that_comes_too_late_does_nothing_and_says_so(cast: Cast) -> None:
     cast.memory.revise("- Something newer", by=cast.users["insider"], based_on=2)
     response = restore(cast, 1, based_on=2)
@@ -319,6 +339,22 @@ class TestNames:
         assert "before the &lt;launch&gt;" in channel
         event = AuditEvent.objects.get(action="version_name", actor="editor")
         assert event.details == {"version": 1, "named": True}
+
+    @pytest.mark.parametrize(
+        ("called", "language", "name"),
+        [
+            ("<launch>", "en", "&lt;launch&gt;"),
+            ("公開前", "ja", "公開前"),
+            ("Начало", "", "Начало"),
+        ],
+    )
+    def test_the_news_has_it_in_its_own_language(
+        self, cast: Cast, called: str, language: str, name: str
+    ) -> None:
+        news = f'Named “<span lang="{language}">{name}</span>”.'
+        assert news in self.call(cast, called, **HTMX).content.decode()
+        answer = self.call(cast, f"{called} ")
+        assert news in cast.clients["editor"].get(answer["Location"]).content.decode()
 
     def test_none_any_more_and_the_same_again(self, cast: Cast) -> None:
         self.call(cast, "a name")
@@ -419,6 +455,20 @@ def test_by_htmx_the_comparison_comes_alone_with_its_title(cast: Cast) -> None:
         'id="diff"' in part and 'tabindex="-1" autofocus>v1' in part and "<ins>Monday</ins>" in part
     )
     assert 'tabindex="-1" autofocus>v1' not in page
+
+
+def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
+    """Lines with their sources, and versions to choose from."""
+    counts = []
+    for many in (10, 100):
+        for n in range(many):
+            text = "\n".join(f"- line {line} of {n}" for line in range(many))
+            made = make_version(memory=cast.memory, text=text, sources=cast.messages)
+        for path in (f"/v/{made.pk}/", f"/diff/{version_of(cast, 1).pk}..{made.pk}/"):
+            with CaptureQueriesContext(connection) as queries:
+                assert cast.clients["editor"].get(path).status_code == 200
+            counts.append(len(queries))
+    assert counts[:2] == counts[2:]
 
 
 def test_the_same_text_says_so(cast: Cast) -> None:

@@ -15,6 +15,7 @@ from tests.factories import (
     ChannelFactory,
     MemberFactory,
     MessageFactory,
+    NoteFactory,
     UserFactory,
     WorkspaceFactory,
     make_channel_memory,
@@ -45,11 +46,15 @@ def test_an_account_without_a_person_is_told_how_to_be_linked(cast: Cast) -> Non
 
 
 def test_an_empty_installation_says_how_to_begin(db: None) -> None:
-    client = Client()
+    boss, client = Client(), Client()
+    boss.force_login(UserFactory(is_superuser=True))
+    page = boss.get("/").content.decode()
+    for words in ("make demo", "manage.py import_slack", "manage.py sync", 'href="/setup/"'):
+        assert words in page
     client.force_login(UserFactory())
     page = client.get("/").content.decode()
-    for words in ("make demo", "manage.py import_slack", "manage.py sync"):
-        assert words in page
+    assert "ask whoever runs this installation" in page
+    assert "make demo" not in page and "manage.py" not in page
 
 
 def test_the_workspace_memory_is_shown_to_members_and_not_to_guests(cast: Cast) -> None:
@@ -95,6 +100,30 @@ def test_a_source_in_a_channel_that_the_reader_may_not_open_is_no_link(cast: Cas
     assert secret.ts in cast.clients["insider"].get(cast.path()).content.decode()
 
 
+def test_notes_of_the_whole_workspace_stand_beside_it(cast: Cast) -> None:
+    def page(name: str = "member") -> str:
+        found: str = cast.clients[name].get(cast.path()).content.decode().split("<main")[1]
+        return found
+
+    assert "None for the whole workspace." in page()
+    whole = NoteFactory(workspace=cast.workspace, title="Shops, never clients")
+    NoteFactory(workspace=cast.workspace, channel=cast.public, title="Of the launch alone")
+    NoteFactory(workspace=cast.workspace, title="Thrown away").remove(by=None)
+    text = page()
+    assert f'href="{cast.path(f"notes/{whole.pk}/")}" lang="en">Shops, never clients</a>' in text
+    assert "Of the launch alone" not in text and "Thrown away" not in text
+    assert "#add" not in text and f"{cast.path('notes/')}#add" in page("editor")
+    assert "Shops, never clients" not in page("guest")
+    cast.workspace.change_settings({"notes_enabled": False})
+    assert "Shops, never clients" not in page() and 'id="notes-title"' not in page()
+
+
+def test_it_says_which_bots_are_given_its_memory(cast: Cast) -> None:
+    for name, is_told in (("member", True), ("guest", False)):
+        text = cast.clients[name].get(cast.path()).content.decode()
+        assert ("bots everywhere in the workspace" in text) is is_told
+
+
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     counts = []
     for many in (10, 100):
@@ -105,6 +134,8 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
             make_segment(messages=[message], outcome="remembered")
             MessageFactory(channel=channel, author=cast.author, at=at + timedelta(days=1))
             make_channel_memory(channel=channel, memory_type=MemoryType.SHORT_TERM)
+            make_workspace_memory(workspace=cast.workspace)
+            NoteFactory(workspace=cast.workspace)
         with CaptureQueriesContext(connection) as queries:
             assert cast.clients["member"].get(cast.path()).status_code == 200
         counts.append(len(queries))

@@ -20,7 +20,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", verbosity=0)
         if not Workspace.objects.filter(slug=SLUG).exists():
-            self.stderr.write("Making the demo workspace; this takes less than a minute.")
+            self.stderr.write("Making the demo workspace; this takes less than half a minute.")
             make_demo(timezone.now(), password=DEMO_PASSWORD)
         self.stdout.write(f"The demo: {settings.MEMORYHUB_URL}")
         user = User.objects.filter(username=DEMO_USER).first()

@@ -1,0 +1,87 @@
+"""What an import says in templates: why something was left out, how long it still takes, and days
+as a file names them."""
+
+import math
+from datetime import date
+
+from django import template
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memories.rules.quote import Range
+
+register = template.Library()
+
+# The reasons of outcomes, of objects and of files. A test keeps the table complete.
+REASONS = {
+    "notice": gettext_lazy("notices of Slack, such as that somebody joined"),
+    "direct messages": gettext_lazy("direct messages"),
+    "not chosen": gettext_lazy("not chosen"),
+    "not a message": gettext_lazy("something else than a message"),
+    "reply notice": gettext_lazy("only notes that there was a reply"),
+    "placeholder author U00": gettext_lazy("placeholders of Slack, without an author"),
+    "forgotten": gettext_lazy("said before its channel or its author was forgotten"),
+    "older than messages are kept": gettext_lazy("older than messages are kept"),
+    "left by the system": gettext_lazy("left behind by the computer that packed it"),
+    "canvas": gettext_lazy("canvases"),
+    "no messages": gettext_lazy("neither a list nor a day of messages"),
+    "beside the export": gettext_lazy("lies beside the export"),
+    "an archive inside": gettext_lazy("an archive inside the archive"),
+    "no id": gettext_lazy("without an id"),
+    "not an object": gettext_lazy("not an object of Slack's"),
+    "too large": gettext_lazy("too large"),
+    "no ts": gettext_lazy("without a time"),
+    "ts is not text": gettext_lazy("with a time that is no text"),
+    "ts is not a number": gettext_lazy("with a time that is no number"),
+    "ts out of range": gettext_lazy("with a time that cannot be"),
+    "a change without its message": gettext_lazy("a change without its message"),
+    "of a channel in no list": gettext_lazy("of a channel that no list names"),
+    "not a list": gettext_lazy("it is not a list"),
+    "empty": gettext_lazy("it is empty"),
+    "not JSON": gettext_lazy("from here on it is not JSON"),
+    "not UTF-8": gettext_lazy("from here on it is not UTF-8"),
+    "more than one list": gettext_lazy("something follows after its list"),
+    "cut off": gettext_lazy("it is cut off"),
+    "damaged": gettext_lazy("it is damaged"),
+    "compressed in an unknown way": gettext_lazy("it is compressed in an unknown way"),
+    "encrypted": gettext_lazy("it is protected by a password"),
+    "a link": gettext_lazy("it is a link"),
+    "no file": gettext_lazy("it is no ordinary file"),
+    "a name that is no text": gettext_lazy("its name is no text"),
+    "in no channel's folder": gettext_lazy("it lies in no channel's folder"),
+    "hardly any objects": gettext_lazy("it holds hardly any objects of Slack's"),
+    "after more than an export may hold": gettext_lazy(
+        "the files before it hold as much as an export may"
+    ),
+}
+
+
+@register.filter
+def outcome_words(reason: str) -> str:
+    """``cut off``, or ``skipped: not chosen`` as a report counts it."""
+    words = REASONS.get(reason.rpartition(": ")[2])
+    return reason if words is None else str(words)
+
+
+@register.filter
+def time_left_words(seconds: Range) -> str:
+    """``Range(400, 500, 650)`` as "about 7 – 11 min left"."""
+    if seconds.high < 60:
+        return _("less than a minute left")
+    low, high = max(1, round(seconds.low / 60)), math.ceil(seconds.high / 60)
+    numbers = str(high) if low >= high else f"{low} – {high}"
+    return _("about %(minutes)s min left") % {"minutes": numbers}
+
+
+@register.filter
+def day(named: str) -> SafeString | str:
+    """``2023-11-14``, which is a day of Slack's in no zone of ours; files may name days that never
+    were."""
+    try:
+        found = date.fromisoformat(named)
+    except ValueError:
+        return named
+    return format_html('<time datetime="{}">{}</time>', named, date_format(found, _("j M Y")))

@@ -1,0 +1,29 @@
+"""Since when: a field of forms, in the words of `rules.orders`."""
+
+from datetime import tzinfo
+
+from django import forms
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memories.rules.orders import Unreadable, read_since
+
+
+def since_field() -> forms.CharField:
+    return forms.CharField(
+        label=gettext_lazy("Since"),
+        required=False,
+        max_length=10,
+        help_text=gettext_lazy(
+            "A day, such as 2026-01-31, or a number of days back. Empty: from the first message."
+        ),
+    )
+
+
+def since_us(given: str, zone: tzinfo) -> int:
+    """In microseconds, 0 for the first message. Raises ValidationError."""
+    try:
+        return read_since(given, timezone.now(), zone)
+    except Unreadable as error:
+        raise forms.ValidationError(_("Neither a day nor a number of days.")) from error
