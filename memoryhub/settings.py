@@ -166,7 +166,10 @@ if _database["ENGINE"] != "django.db.backends.sqlite3":
     _patience = int(1000 * max(10.0, MEMORYHUB_LEASE / 2))  # milliseconds
     _given = _database["OPTIONS"].get("options", "")
     _limits = f"-c idle_in_transaction_session_timeout={_patience} -c lock_timeout={_patience}"
-    _database["OPTIONS"]["options"] = f"{_given} {_limits}".strip()
+    # Pages ask for little at a time, from what lies in memory: whatever is meant for long reports
+    # (helpers, compiled statements, disks that seek) takes longer to begin than the answer.
+    _short = "-c random_page_cost=1.5 -c max_parallel_workers_per_gather=0 -c jit=off"
+    _database["OPTIONS"]["options"] = f"{_short} {_given} {_limits}".strip()
 # A folder of orders to die or to stand still, for tests only: memoryhub/failpoints.py.
 MEMORYHUB_FAIL_POINTS = env.str("MEMORYHUB_FAIL_POINTS", default="")
 

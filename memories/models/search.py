@@ -82,22 +82,22 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         key = f"{document}.id"
         tables = [document]
         where = [f"{document}.{self.searched_as} = {self.model._meta.db_table}.id"]
-        labels = [label(self.searched_as[0])]
-        if channel is not None:
-            labels.append(label("c", channel))
+        kind = self.searched_as[0]
+        place = [] if channel is None else [label("c", channel)]
         asked = [one for one in terms if not one.excluded]
-        words = [*labels, *dict.fromkeys(word for one in asked for word in one.words)]
-        beginnings = list(dict.fromkeys(word for one in asked for word in one.beginnings))
         # Tokens are letters and digits alone: nothing in them ends a quotation.
         if connections[self.db].vendor == "sqlite":
             tables.append(WORDS)
             key = f"{WORDS}.rowid"
             where += [f"{key} = {document}.id", f"{WORDS} MATCH %s"]
-            all_of = " AND ".join([*(f'"{w}"' for w in words), *(f'"{w}" *' for w in beginnings)])
+            words = [label(kind), *place, *(word for one in asked for word in one.words)]
+            all_of = _all_of(words, asked, "AND", '"{}"', '"{}" *')
             found_in = "instr({}, %s)"
         else:
             where.append(f"{document}.words @@ %s::tsquery")
-            all_of = " & ".join([*(f"'{w}'" for w in words), *(f"'{w}':*" for w in beginnings)])
+            words = [*place, *(word for one in asked for word in one.telling)]
+            words = words if asked else [*words, label(kind)]
+            all_of = _all_of(words, asked, "&", f"'{kind}{{}}'", f"'{kind}{{}}':*")
             found_in = "strpos({}, %s)"
         params: list[Any] = [all_of]
         for one in terms:
@@ -126,3 +126,12 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         return self.alias(at=models.functions.StrIndex(F(column), models.Value(words))).filter(
             at__gt=0
         )
+
+
+def _all_of(
+    words: Iterable[str], asked: Iterable[Term], also: str, whole: str, beginning: str
+) -> str:
+    """All these words and all beginnings of what is asked, as an index wants them written."""
+    written = [whole.format(word) for word in words]
+    written += [beginning.format(word) for one in asked for word in one.beginnings]
+    return f" {also} ".join(dict.fromkeys(written))

@@ -59,6 +59,7 @@ def remove(connection: BaseDatabaseWrapper) -> None:
             return
         for table, _, _ in TEXTS.values():
             cursor.execute(f"DROP FUNCTION IF EXISTS {table}_search() CASCADE")
+        cursor.execute(f"ALTER TABLE {DOCUMENT} DROP COLUMN IF EXISTS words")
 
 
 def erases_at_once(connection: BaseDatabaseWrapper) -> bool:
@@ -118,11 +119,15 @@ def _sqlite_triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
 
 
 def _postgres_index() -> list[str]:
+    cases = " ".join(f"WHEN {kind} IS NOT NULL THEN '{kind[0]}'" for kind in TEXTS)
+    letter = f"CASE {cases} END"
     made = [
         # Not by to_tsvector: its parser would cut our tokens once more, and positions have an end.
-        f"ALTER TABLE {DOCUMENT} ADD COLUMN IF NOT EXISTS words tsvector GENERATED ALWAYS AS"
-        " (array_to_tsvector(string_to_array(btrim(tokens), ' '))) STORED",
-        f"CREATE INDEX IF NOT EXISTS {WORDS} ON {DOCUMENT} USING gin (words)",
+        # Each begins with the letter of its kind: what few notes say is found among them alone,
+        # without the pages of a million messages that begin in the same way.
+        f"ALTER TABLE {DOCUMENT} ADD COLUMN words tsvector GENERATED ALWAYS AS (array_to_tsvector("
+        f"string_to_array({letter} || replace(btrim(tokens), ' ', ' ' || {letter}), ' '))) STORED",
+        f"CREATE INDEX {WORDS} ON {DOCUMENT} USING gin (words)",
         # How common the ten thousand most common tokens are: of the usual thousand it takes a word
         # that nobody says for one said often, and walks through all texts to find none.
         f"ALTER TABLE {DOCUMENT} ALTER COLUMN words SET STATISTICS 1000",

@@ -42,6 +42,14 @@ class Term:
         """Whether an index that has it for a text needs no second look at the text."""
         return len(self.words) + len(self.beginnings) == 1
 
+    @property
+    def telling(self) -> tuple[str, ...]:
+        """Of the words those that tell most: of pairs of letters, which come together, one. Kanji
+        are rarer than kana, and come after them."""
+        pairs = [word for word in self.words if _is_wide(word)]
+        rarest = max(pairs, key=min, default="")
+        return tuple(word for word in self.words if word not in pairs or word == rarest)
+
 
 def label(kind: str, key: int | str = "") -> str:
     """A token that says what a text is or where it stands, beside its words."""

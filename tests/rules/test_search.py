@@ -101,6 +101,20 @@ def test_quotations_beginnings_and_what_is_left_out(
     assert holds(stored(text), [asked]) is found
 
 
+@pytest.mark.parametrize(
+    ("typed", "telling"),
+    [
+        ("東京", ("東京",)),
+        ("請求書", ("請求",)),
+        ("お願い", ("お願",)),
+        ("API移行を", ("api", "移行")),
+        ("to and fro", ("to", "and", "fro")),
+    ],
+)
+def test_of_pairs_of_letters_one_tells_enough(typed: str, telling: tuple[str, ...]) -> None:
+    assert term(typed, exact=True).telling == telling
+
+
 def test_nothing_is_looked_for_without_a_letter() -> None:
     assert term("") is term("!?…") is term("___") is None
 
