@@ -136,6 +136,7 @@ def test_before_anything_is_known(cast: Cast, db: None) -> None:
     Channel.objects.all().delete()
     shown = page(cast, "operator")
     assert "No channel is known yet." in shown and "Not connected" in shown
+    assert "once there is a token" in shown and "Test the connection" not in shown
     assert "There is no token." in shown and 'role="search"' not in shown
     assert "slack/test/" not in shown
 
