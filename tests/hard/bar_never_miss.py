@@ -62,11 +62,13 @@ class Size:
 
 
 FULL = Size(5, 10_000, 2_000, 1_000, 500, 6)
+FULL_ON_SQLITE = Size(5, 2_000, 400, 200, 100, 6)
 SMALL = Size(2, 200, 40, 20, 10, 24)
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
-    size = FULL if full else SMALL
+    of_all = FULL_ON_SQLITE if database_url.startswith("sqlite") else FULL
+    size = of_all if full else SMALL
     settings.SLACK_BOT_TOKEN = TOKEN
     figures = {
         "plan": _live_through("quick", size, seed),
