@@ -188,7 +188,8 @@ class FakeSlack(FakeApi):
             self.calls.append(call)
             if refused:
                 self.over_budget.append(call)
-            if now < self._not_before.get(method, 0.0):
+            # Moments are kept to the microsecond, which a float of seconds since 1970 is not.
+            if now < self._not_before.get(method, 0.0) - 1e-6:
                 self.too_early.append(call)
             if answer.status == 429 and (wait := answer.headers.get("Retry-After", "")).isdigit():
                 self._not_before[method] = now + int(wait)
