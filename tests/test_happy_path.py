@@ -24,7 +24,7 @@ from pytest_httpserver import HTTPServer
 from memories.models import Channel, Generation, Memory, MemoryVersion, Person, Workspace
 from memories.rules.memory import MemoryType
 from memories.rules.prompt_texts import PERSON
-from tests.factories import MemberFactory, UserFactory, ts_at
+from tests.factories import MemberFactory, UserFactory, WorkspaceFactory, ts_at
 from tests.llm.forgetful import ForgetfulModel
 from tests.slack.fake_slack import TOKEN, FakeSlack
 from tests.views.crawl import pages
@@ -279,6 +279,7 @@ def test_what_is_said_in_private_stays_there(
     for minute in range(1, 6):
         at = ts_at(now - timedelta(hours=8) + timedelta(minutes=minute))
         slack.say("C9", "U2", f"{CANARY}, point {minute}.", at, thread=root)
+    WorkspaceFactory(slug="default", settings={"read_private_channels": True})
     chosen = manage("sync", "--json", "--channel", "launch", "--channel", "deal")
     reports = [chosen, manage("run_pass", "--json")]
     talk(slack, NOON, now - timedelta(hours=4))

@@ -126,6 +126,7 @@ class SlackConnection(models.Model):
         self, *, scopes: Sequence[str], bot_id: str, app_id: str, now: datetime
     ) -> None:
         """Slack has answered: it works, as whom, and what it may do."""
+        self._is_live_again()
         self.state, self.trouble = self.State.LIVE, ""
         self.scopes, self.bot_id = sorted(scopes), bot_id[:32]
         self.app_id, self.checked_at = app_id[:32] or self.app_id, now
@@ -156,7 +157,13 @@ class SlackConnection(models.Model):
             self.save(update_fields=["slow_plan"])
 
     def _begins_anew(self, token: str) -> None:
+        self._is_live_again()
         self.token_end = token[-4:]
         self.state, self.trouble, self.slow_plan = self.State.LIVE, "", False
         self.scopes, self.bot_id, self.app_id, self.checked_at = [], "", "", None
         self.save()
+
+    def _is_live_again(self) -> None:
+        """After an end all stays hidden until Slack has listed who is there."""
+        if not self.is_live:
+            self.workspace.must_be_listed_anew()

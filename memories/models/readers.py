@@ -89,6 +89,13 @@ class Reader:
             return Opening.objects.none()
         return Opening.objects.filter(user=self.user_id, until__gt=self.now or timezone.now())
 
+    def narrow_people(self) -> "PersonQuerySet":
+        """Those they are or were, of whom Slack says that they do not see all public channels."""
+        from memories.models.people import Person
+
+        mine = Person.objects.filter(user=self.user_id)
+        return mine.narrow() | mine.filter(is_deleted=True)
+
     def full_people(self) -> "PersonQuerySet":
         """Those of them who see all public channels: neither guests nor from outside."""
         return self.people().full()

@@ -28,16 +28,17 @@ class WorkspaceQuerySet(models.QuerySet["Workspace"]):
         """Workspaces whose public channels this reader may read; guests are not among them.
 
         Where Slack and an operator's row say different things of somebody, the stricter counts: a
-        guest in Slack is one with any role, and who is a guest here is one whatever Slack says.
+        guest in Slack is one with any role, who left Slack reads nothing by a role, and who is a
+        guest here is one whatever Slack says.
         """
         if reader.reads_all_public:
             return self
         full = reader.full_people().values("workspace")
-        guests = reader.people().filter(Q(is_guest=True) | Q(is_external=True)).values("workspace")
+        narrow = reader.narrow_people().values("workspace")
         rows = Member.objects.filter(user=reader.user_id)
         reading = rows.filter(role__in=Member.READING).values("workspace")
         return self.filter(
-            Q(pk__in=full) | (Q(pk__in=reading) & ~Q(pk__in=guests)),
+            Q(pk__in=full) | (Q(pk__in=reading) & ~Q(pk__in=narrow)),
             ~Q(pk__in=rows.filter(role=Member.Role.GUEST).values("workspace")),
         )
 
@@ -169,6 +170,11 @@ class Workspace(models.Model):
 
     def has_been_listed(self, now: datetime) -> None:
         self.listed_at = now
+        self.save(update_fields=["listed_at"])
+
+    def must_be_listed_anew(self) -> None:
+        """What was known of people and channels counts no more: nobody reads by it."""
+        self.listed_at = None
         self.save(update_fields=["listed_at"])
 
     def sync_again(self, at: datetime) -> None:

@@ -22,6 +22,7 @@ _MET: dict[str, str | Promise] = {
     "failed": _("Some threads were not read; the next sync tries again."),
     "unreachable": _("Slack cannot be reached; the next sync tries again."),
     "channel_not_found": _("Slack shows it to the bot no more: invite the bot again."),
+    "switched_off": _("Private channels are switched off in the workspace's settings."),
     "missing_scope": _("The app lacks a scope that this needs."),
     **dict.fromkeys(("internal_error", "fatal_error", "service_unavailable"), _SLACKS_OWN),
     **dict.fromkeys(("request_timeout", "invalid_cursor", "malformed"), _SLACKS_OWN),

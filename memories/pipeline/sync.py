@@ -44,6 +44,7 @@ class State(StrEnum):
     LIMITED = "limited"  # Slack gives no more calls for now: the next sync goes on
     UNFINISHED = "unfinished"  # time was up: the next sync goes on
     HIDDEN = "hidden"  # was public, and Slack lists it no longer
+    SWITCHED_OFF = "switched_off"  # private, and the workspace's settings say not to read those
 
 
 @dataclass
@@ -232,6 +233,8 @@ class _Sync:
             rows = rows.filter(slack_id__in=ids)
         else:  # of the others, as far as the syncs before have come
             rows = rows.followed().filter(bot_is_in=True)
+            if not self.workspace.memory_settings.read_private_channels:
+                rows = rows.public()
         as_of = list(rows.values_list("walked_at", flat=True))
         known = [moment for moment in as_of if moment is not None]
         if len(known) == len(as_of):
@@ -359,6 +362,8 @@ class _Turn:
         self.walk = Walk(reading)
         self.threads = Threads(reading)
         self._has_looked = False
+        # Its members are still asked for: who may read what is kept of it may change.
+        self._is_read = channel.is_public or sync.workspace.memory_settings.read_private_channels
 
     def begin(self, *, full: bool) -> None:
         if full:
@@ -371,11 +376,15 @@ class _Turn:
         due = rings.members_are_due(self.channel.members_known_at, self.sync.now)
         if due or self.channel.members_have_changed:
             self._try(self._members)
+        if not self._is_read:
+            return
         self._try(partial(self.walk.run, goes_on=goes_on))
         self._try(self.threads.read_owed)
 
     def look_back(self) -> None:
         """What else it is time to compare with Slack."""
+        if not self._is_read:
+            return
         self._try(self.walk.sweep_on)
         self._try(self.threads.turn_ring)
 
@@ -387,9 +396,11 @@ class _Turn:
             report.state = State.FAILED
         elif not self._has_looked and report.state is State.SYNCED:
             report.state = State.UNFINISHED
+        if not self._is_read and report.state in (State.SYNCED, State.UNFINISHED):
+            report.state, report.code = State.SWITCHED_OFF, "switched_off"
         if self.walked.pages:
             channel.has_had_its_turn(now)
-        if not self.threads.are_owed:
+        if self._is_read and not self.threads.are_owed:
             channel.is_complete()
         text = " ".join(report.failures)
         channel.was_left(report.code or ("failed" if text else ""), text, report.not_before)

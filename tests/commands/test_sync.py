@@ -72,6 +72,9 @@ def test_json_is_one_document(slack: FakeSlack) -> None:
 def test_a_private_name_is_told_to_those_who_may_see_it(slack: FakeSlack) -> None:
     slack.add_channel("C3", "merger", is_private=True, members=["U1"])
     said = run("--channel", "C3", "--channel", "general")
+    assert "C3: not read: private channels are switched off" in said and "merger" not in said
+    Workspace.objects.get().change_settings({"read_private_channels": True})
+    said = run("--channel", "C3", "--channel", "general")
     assert "C3: 0 new" in said and "#general: " in said and "merger" not in said
     report = run("--json")
     assert "merger" not in report

@@ -80,15 +80,16 @@ ROLES = {
     "workspace admin by a row": Role(row="admin", reads=PUBLIC | TEAM),
     "guest by a row": Role(row="guest"),
     "member by a row, left Slack": Role(
-        row="member", person={"is_deleted": True}, in_channels=True, reads=PUBLIC | TEAM
+        row="member", person={"is_deleted": True}, in_channels=True
+    ),
+    "editor by a row, was a guest and left": Role(
+        row="editor", person={"is_guest": True, "is_deleted": True}, in_channels=True
     ),
     "admin by a row, guest in Slack": Role(
         row="admin", person={"is_guest": True}, in_channels=True, reads=PUBLIC | PRIVATE
     ),
     "member by a row, external in Slack": Role(row="member", person={"is_external": True}),
-    "member by a row, in no list of people": Role(
-        row="member", person={"is_placeholder": True}, reads=PUBLIC | TEAM
-    ),
+    "member by a row, in no list of people": Role(row="member", person={"is_placeholder": True}),
     "guest by a row, member in Slack": Role(
         row="guest", person={}, in_channels=True, reads=PUBLIC | PRIVATE
     ),
@@ -234,7 +235,14 @@ def test_when_slack_ends_the_connection_all_is_hidden_until_there_is_a_new_one(r
     check(reader, IMPORTED)
     check(Reader.public(NOW), {"public", "home-team"})
     for connection in SlackConnection.objects.all():
+        connection.drop_token(by=None)
+        check(reader, IMPORTED)
         connection.keep_token("xoxb-2-efgh", by=None)
+        check(reader, IMPORTED)
+        connection.was_checked(scopes=(), bot_id="", app_id="", now=NOW)
+    check(reader, IMPORTED)
+    for workspace in Workspace.objects.exclude(connected_at=None):
+        workspace.has_been_listed(NOW)
     check(reader, PUBLIC | TEAM | PRIVATE)
 
 

@@ -532,6 +532,20 @@ class Refused(Exception):
     pass
 
 
+@pytest.mark.parametrize("switched_on", [False, True])
+def test_of_a_private_channel_only_deletions_are_heard_unless_it_may_be_read(
+    channel: Channel, switched_on: bool
+) -> None:
+    assert work(said(3, "in public")).state == STATE.DONE
+    Channel.objects.update(kind=Channel.Kind.PRIVATE)
+    channel.workspace.change_settings({"read_private_channels": switched_on})
+    row = work(said(2, "in private", channel_type="group"))
+    assert ("in private", "live") in texts(channel) or not switched_on
+    assert row.reason == ("" if switched_on else "private channels are switched off")
+    assert work(deleted(3)).state == STATE.DONE
+    assert ("in public", "live") not in texts(channel)
+
+
 def no_messages(execute: Any, sql: str, *args: Any) -> Any:
     if sql.startswith("INSERT") and "memories_message" in sql:
         raise Refused

@@ -80,7 +80,8 @@ def workspace() -> Workspace:
 
 
 def follow(workspace: Workspace, *slack_ids: str) -> Workspace:
-    """As if somebody had chosen them from an earlier list."""
+    """As if somebody had chosen them from an earlier list, private ones too."""
+    workspace.change_settings({"read_private_channels": True})
     for slack_id in slack_ids or (GENERAL, CLOSED, ELSEWHERE):
         row, _ = workspace.channels.get_or_create(slack_id=slack_id, defaults={"name": slack_id})
         row.follow(by=None, on=True)
@@ -853,6 +854,25 @@ def test_private_channels_are_listed_only_where_they_are_wanted(
     workspace = WorkspaceFactory(settings={"read_private_channels": switched_on})
     sync_workspace(workspace, client_of(slack), NOW)
     assert workspace.channels.filter(slack_id=CLOSED).exists() is switched_on
+
+
+def test_switched_off_a_private_channel_is_read_no_further(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    workspace.change_settings({"read_private_channels": False})
+    slack.say(CLOSED, "U2", "not for you", ts(0.5))
+    slack.leave(CLOSED, "U2")
+    report = channel_report(sync(LATER, full=True), CLOSED)
+    assert (report.state, report.walked.pages) == (State.SWITCHED_OFF, 0)
+    assert report.coverage is not None and report.coverage.code == "switched_off"
+    closed = workspace.channels.get(slack_id=CLOSED)
+    assert not closed.messages.filter(text="not for you").exists()
+    assert [one.person.slack_id for one in closed.memberships.all()] == ["U1"]
+    assert workspace.synced_at == LATER, "it holds up nobody"
+    workspace.change_settings({"read_private_channels": True})
+    sync(LATER + timedelta(hours=1))
+    assert closed.messages.filter(text="not for you").exists()
 
 
 def test_without_the_scope_of_private_channels_the_public_ones_are_read(slack: FakeSlack) -> None:

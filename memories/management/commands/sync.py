@@ -121,6 +121,8 @@ def _sentence(channel: ChannelReport) -> str:
         return "the bot is not in it: /invite it there to have it remembered"
     if channel.state is State.HIDDEN:
         return "Slack lists it no longer: hidden from all but its known members"
+    if channel.state is State.SWITCHED_OFF:
+        return "not read: private channels are switched off in the workspace's settings"
     parts = [f"{walked.new:,} new, {walked.updated:,} updated, {walked.deleted:,} deleted"]
     if walked.mark:
         parts.append(f"up to {from_micros(micros(walked.mark)):%Y-%m-%d %H:%M} UTC")
