@@ -40,6 +40,7 @@ WAYS: dict[str, tuple[str, ...]] = {
 KEYS = {PEOPLE: "members", CHANNELS: "channels", MEMBERS: "members"}
 READERS = {"ann": "U1", "ben": "U2", "gus": "U3", "cho": "U4", "dan": "U5"}
 GUEST = "gus"
+WITH_A_ROLE = ("ben", "gus", "dan")  # here, which gives them nothing that Slack takes
 HOUR = timedelta(hours=1)
 
 
@@ -164,7 +165,7 @@ class _Round:
     # -- Slack's side
 
     def _begin(self) -> None:
-        from memories.models import Channel, Person, User, Workspace
+        from memories.models import Channel, Member, Person, User, Workspace
         from memories.pipeline.passes import run_pass
 
         slack = self.slack
@@ -182,7 +183,9 @@ class _Round:
                 at = self.now - timedelta(days=1) + timedelta(minutes=minute, seconds=n)
                 text = f"We decided that zq{channel_id.lower()}x ships on Friday {minute + 1} May."
                 slack.say(channel_id, "U1", text, f"{at.timestamp():.6f}")
-        self.workspace = Workspace.objects.create(slug=f"closed{self.number}", name="closed")
+        self.workspace = Workspace.objects.create(
+            slug=f"closed{self.number}", name="closed", settings={"read_private_channels": True}
+        )
         for channel_id in slack.channels:
             Channel.objects.create(
                 workspace=self.workspace, slack_id=channel_id, name=channel_id, is_followed=True
@@ -190,6 +193,8 @@ class _Round:
         self.users = {
             name: User.objects.create(username=f"{name}{self.number}") for name in READERS
         }
+        for name in WITH_A_ROLE:
+            Member.objects.create(workspace=self.workspace, user=self.users[name])
         self._sync(self.now)
         for name, slack_id in READERS.items():
             Person.objects.filter(workspace=self.workspace, slack_id=slack_id).update(

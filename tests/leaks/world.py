@@ -357,11 +357,10 @@ class World:
                 readers.discard("member")
 
     def _deactivated(self) -> None:
-        """The account keeps what its role gives; what it was in as a person is closed."""
+        """Who left Slack reads nothing more, by no role either."""
         self._person("admin", deleted=True)
-        for place, readers in self.audiences.items():
-            if "public" not in readers and place != WORKSPACE:
-                readers.discard("admin")
+        for readers in self.audiences.values():
+            readers.discard("admin")
 
     def _opts_out(self) -> None:
         audience.opt_in(self.channels["harbor"], by=None, on=False)
