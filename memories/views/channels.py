@@ -49,7 +49,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     }
     share, waiting = channels_waiting(place, [channel], to_micros(now))[channel.pk]
     coverage = read_from_slack(place, channel, now)
-    calls = Call.objects.visible_to(place.reader)
+    calls = Call.objects.readable_by(place.reader)
     return render_page(
         request,
         "channels/detail.html",
@@ -68,7 +68,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
                 place, channel, memories.get(MemoryType.SHORT_TERM), waiting, now
             ),
             "coverage": coverage,
-            "jobs": _jobs(channel),
+            "jobs": _jobs(place, channel),
             "threads": _threads(place, channel),
             "notes": _notes(place, channel),
             "activity": activity_of(place, channel, now),
@@ -143,11 +143,12 @@ def _threads(place: Place, channel: Channel) -> list[Thread]:
     ]
 
 
-def _jobs(channel: Channel) -> list[Generation]:
+def _jobs(place: Place, channel: Channel) -> list[Generation]:
     """What is being made or was given up, oldest first."""
     states = (*Generation.UNFINISHED, Generation.State.DEAD)
     return list(
-        Generation.objects.of_channel(channel)
+        Generation.objects.visible_to(place.reader)
+        .of_channel(channel)
         .filter(state__in=states)
         .select_related("memory", "segment")
         .order_by("pk")[:JOBS_SHOWN]

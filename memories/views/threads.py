@@ -111,7 +111,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
     numbers = {
         chip.ts: chip.number for line in (shown.lines if shown else ()) for chip in line.chips
     }
-    calls = Call.objects.visible_to(place.reader)
+    calls = Call.objects.readable_by(place.reader)
     rows = show_messages(stretch.messages, place, channel, numbers)
     return render_page(
         request,

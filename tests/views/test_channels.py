@@ -214,6 +214,16 @@ def test_jobs_that_wait_or_failed_are_told(cast: Cast, state: str, fault: str, w
     assert words in page_of(cast)
 
 
+def test_what_is_made_of_private_days_is_told_to_members_of_the_channel(cast: Cast) -> None:
+    said = MessageFactory(channel=cast.public, author=cast.author, was_private=True)
+    segment = make_segment(messages=[said])
+    Generation.objects.create(
+        memory=cast.memory, as_of_us=0, input_key="k", state="dead", fault="length", segment=segment
+    )
+    assert "given up" in page_of(cast, "guest")
+    assert "given up" not in page_of(cast) + page_of(cast, "operator")
+
+
 def test_an_empty_channel_says_what_it_waits_for(cast: Cast) -> None:
     Memory.objects.filter(channel=cast.public).delete()
     assert "No memory yet." in page_of(cast)
