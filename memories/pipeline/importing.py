@@ -44,6 +44,11 @@ class EarlierMessages:
     start_ts: str
     count: int
 
+    @property
+    def name(self) -> str:
+        """ "" of a private one: whoever reads the report may not be in it."""
+        return self.channel.name if self.channel.is_public else ""
+
 
 @dataclass
 class ImportReport:
@@ -66,7 +71,7 @@ class ImportReport:
             "before_start": [
                 {
                     "channel_id": one.channel.slack_id,
-                    "channel_name": one.channel.name,
+                    "channel_name": one.name,
                     "start_ts": one.start_ts,
                     "messages": one.count,
                 }

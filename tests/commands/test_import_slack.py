@@ -136,6 +136,21 @@ def test_messages_of_the_last_day_are_not_before_the_start(tmp_path: Path) -> No
     assert [one["messages"] for one in report["before_start"]] == [1]
 
 
+def test_a_private_channel_is_not_called_by_its_name(tmp_path: Path) -> None:
+    hours = 3600
+    talk = [said(1, "a"), said(9 * 24 * hours, "b")]
+    days = {"general/2023-11-14": talk, "salaries/2023-11-14": talk}
+    files = export_files(days, groups=[channel("G1", "salaries")])
+    path = write_zip(tmp_path / "e.zip", files)
+    report, _ = run(path)
+    named = {one["channel_id"]: one["channel_name"] for one in report["before_start"]}
+    assert named == {"C1": "general", "G1": ""}
+    out = io.StringIO()
+    call_command("import_slack", str(path), stdout=out, stderr=io.StringIO())
+    assert "#general: 1" in out.getvalue() and "G1: 1" in out.getvalue()
+    assert "salaries" not in out.getvalue()
+
+
 @pytest.mark.parametrize("wrong", ["some", "-1", "0", "1.5", ""])
 def test_a_wrong_backfill(wrong: str, export: Path) -> None:
     with pytest.raises(CommandError, match="neither none, all nor a number of days"):

@@ -132,4 +132,4 @@ class Command(BaseCommand):
                 " be remembered. To include them: --backfill all, or --backfill DAYS."
             )
             for one in report.earlier:
-                write(f"  {one.channel}: {one.count:,}")
+                write(f"  {f'#{one.name}' if one.name else one.channel.slack_id}: {one.count:,}")
