@@ -42,7 +42,7 @@ test: $(TESTS) ## everything: SQLite, PostgreSQL, qclusters, browser; installs w
 test-browser: $(TESTS) ## the pages in Chromium (AXE=all: every state in every look)
 	@exec $(PY) -m tests.run --browser
 
-hard: $(TESTS) ## kill, freeze, poison it: what must hold (FULL=1, SEED=1, BAR="kill redis", BENCH=FOLDER)
+hard: $(TESTS) ## kill, freeze, poison it: what must hold (FULL=1, SEED=1, BAR="kill redis", BENCH=FOLDER, DATA=FOLDER)
 	@exec env BENCH="$(if $(BENCH),$(abspath $(BENCH)))" $(PY) -m tests.hard $(BAR)
 
 check: $(TESTS) lint ## the fast part: lint, types, migrations, Django's checks, suite on SQLite
