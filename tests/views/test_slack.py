@@ -178,9 +178,10 @@ class TestTest:
         django_capture_on_commit_callbacks: object,
     ) -> None:
         connect(cast)
-        slack.add_user("U1", "ann")
-        slack.add_channel("CNEW", "brand-new", members=["U1"])
-        slack.say("CNEW", "U1", "not to be read", "1700000000.000100")
+        for person in cast.workspace.people.all():  # whom Slack does not list reads nothing
+            slack.add_user(person.slack_id, person.name)
+        slack.add_channel("CNEW", "brand-new", members=[cast.author.slack_id])
+        slack.say("CNEW", cast.author.slack_id, "not to be read", "1700000000.000100")
         client, path = cast.clients["insider"], cast.path("slack/test/")
         assert "Begin" in client.post(path, headers=HTMX).content.decode()
         with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
