@@ -165,6 +165,11 @@ class Channel(models.Model):
     def is_public(self) -> bool:
         return self.kind == self.Kind.PUBLIC
 
+    @property
+    def may_be_read(self) -> bool:
+        """Whether the workspace's settings let its messages be read from Slack."""
+        return self.is_public or self.workspace.memory_settings.read_private_channels
+
     def has_guests(self) -> bool:
         """Whether anybody may read this channel who may not read the rest of the workspace; where
         its members are unknown, or somebody came since, whether the workspace has such people at

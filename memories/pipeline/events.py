@@ -225,8 +225,7 @@ def _store(channel: Channel, wanted: Store, event: SlackEvent, now: datetime) ->
         gone and channel.messages.filter(ts=gone).exists()
     ):
         return "channel is not followed"
-    reads_private = channel.workspace.memory_settings.read_private_channels
-    if not (channel.is_public or reads_private or gone):
+    if not (channel.may_be_read or gone):
         return "private channels are switched off"
     if gone:
         SlackEvent.objects.of_team(event.team_id).given_up().let_go(gone)

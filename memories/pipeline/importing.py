@@ -46,7 +46,7 @@ class EarlierMessages:
 
     @property
     def name(self) -> str:
-        """ "" of a private one: whoever reads the report may not be in it."""
+        """Empty of a private one: whoever reads the report may not be in it."""
         return self.channel.name if self.channel.is_public else ""
 
 

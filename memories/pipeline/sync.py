@@ -362,8 +362,8 @@ class _Turn:
         self.walk = Walk(reading)
         self.threads = Threads(reading)
         self._has_looked = False
-        # Its members are still asked for: who may read what is kept of it may change.
-        self._is_read = channel.is_public or sync.workspace.memory_settings.read_private_channels
+        # If not, its members are asked for all the same: who may read what is kept may change.
+        self._is_read = channel.may_be_read
 
     def begin(self, *, full: bool) -> None:
         if full:

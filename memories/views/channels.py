@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memories.models import Call, Channel, Generation, Memory, Message, Note
+from memories.models import Call, Channel, Generation, Memory, Message
 from memories.pipeline import audience, costs
 from memories.rules.coverage import Waiting
 from memories.rules.memory import MemoryScope, MemoryType
@@ -22,10 +22,9 @@ from memories.views.coverage import bar_of, bar_of_reading, channels_waiting, re
 from memories.views.messages import first_words
 from memories.views.pages import render_page
 from memories.views.paths import thread_path, update_path
-from memories.views.scopes import texts_of
+from memories.views.scopes import notes_of, texts_of
 
 THREADS_SHOWN = 12
-NOTES_SHOWN = 10
 JOBS_SHOWN = 5
 BAR_WIDTH = 220
 
@@ -70,7 +69,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "coverage": coverage,
             "jobs": _jobs(place, channel),
             "threads": _threads(place, channel),
-            "notes": _notes(place, channel),
+            "notes": notes_of(place, channel),
             "activity": activity_of(place, channel, now),
             "cost": costs.this_month(calls.filter(generation__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
@@ -153,8 +152,3 @@ def _jobs(place: Place, channel: Channel) -> list[Generation]:
         .select_related("memory", "segment")
         .order_by("pk")[:JOBS_SHOWN]
     )
-
-
-def _notes(place: Place, channel: Channel) -> list[Note]:
-    notes = Note.objects.visible_to(place.reader).in_use(place.workspace).filter(channel=channel)
-    return list(notes.select_related("author").first_pinned()[:NOTES_SHOWN])

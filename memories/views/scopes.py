@@ -1,13 +1,14 @@
-"""What a channel's page and a workspace's have in common: both current texts, and the short-term
-history."""
+"""What a channel's page and a workspace's have in common: both current texts, the short-term
+history, and notes."""
 
 from typing import Any
 
-from memories.models import Memory, MemoryVersion
+from memories.models import Channel, Memory, MemoryVersion, Note
 from memories.views.access import Place
 from memories.views.shown import ShownVersion, last_seen_of, rail_of, show, versions_of, with_origin
 
 HISTORY_SHOWN = 10
+NOTES_SHOWN = 10
 
 
 def texts_of(place: Place, long_term: Memory | None, short_term: Memory | None) -> dict[str, Any]:
@@ -24,6 +25,12 @@ def texts_of(place: Place, long_term: Memory | None, short_term: Memory | None) 
         "rail": rail_of(long_term, place),
         "last_seen": last_seen_of(long_term, place),
     }
+
+
+def notes_of(place: Place, channel: Channel | None) -> list[Note]:
+    """Of a channel, or those that hold in every channel."""
+    notes = Note.objects.visible_to(place.reader).in_use(place.workspace).filter(channel=channel)
+    return list(notes.first_pinned()[:NOTES_SHOWN])
 
 
 def _shown_by_pk(

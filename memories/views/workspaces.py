@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from memories.models import Call, Channel, Memory, MemoryVersion, Note, Reader, Workspace
+from memories.models import Call, Channel, Memory, MemoryVersion, Reader, Workspace
 from memories.pipeline.costs import this_month
 from memories.rules.coverage import Share, Waiting
 from memories.rules.memory import MemoryScope, MemoryType
@@ -15,11 +15,10 @@ from memories.rules.slacktime import to_micros
 from memories.views.access import Place, UserRequest, open_workspace
 from memories.views.coverage import Bar, bar_of, channels_waiting
 from memories.views.pages import render_page
-from memories.views.scopes import texts_of
+from memories.views.scopes import notes_of, texts_of
 from memories.views.shown import with_origin
 
 ACTIVITY_SHOWN = 12
-NOTES_SHOWN = 10
 BAR_WIDTH = 120
 
 
@@ -81,7 +80,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             "included": _included(place),
             "cost": this_month(calls.filter(workspace=place.workspace), now),
             "recent": recent,
-            "notes": _notes(place),
+            "notes": notes_of(place, None),
             "now": now,
         },
     )
@@ -92,12 +91,6 @@ def _included(place: Place) -> list[Channel]:
     if not place.reads_workspace:
         return []
     return list(place.workspace.channels.opted_in().order_by("name"))
-
-
-def _notes(place: Place) -> list[Note]:
-    """Those that hold in every channel."""
-    notes = Note.objects.visible_to(place.reader).in_use(place.workspace).filter(channel=None)
-    return list(notes.first_pinned()[:NOTES_SHOWN])
 
 
 def _rows(
