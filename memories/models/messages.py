@@ -74,6 +74,10 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
             is_bot=True, channel__remember_bots=False
         )
 
+    def said_from_outside(self) -> "MessageQuerySet":
+        """By guests, and people who are not of the team."""
+        return self.filter(author__in=Person.objects.from_outside())
+
     def waiting(self) -> "MessageQuerySet":
         """From the start mark on and in no segment of the channel yet."""
         return self.rememberable().filter(

@@ -33,6 +33,12 @@ class PersonQuerySet(models.QuerySet["Person"]):
         is_unknown = Q(is_placeholder=True, is_bot=False)
         return self.filter(Q(is_guest=True) | Q(is_external=True) | is_unknown)
 
+    def from_outside(self) -> "PersonQuerySet":
+        """Guests and people from outside, and whom Slack's own list of people does not name. An
+        export may leave out anybody: unnamed there is not from outside."""
+        unnamed = Q(is_placeholder=True, is_bot=False, workspace__listed_at__isnull=False)
+        return self.filter(Q(is_guest=True) | Q(is_external=True) | unnamed)
+
     def who_may_sign_in(self) -> "PersonQuerySet":
         """Members and guests of the team itself, as Slack lists them now."""
         return self.filter(

@@ -14,7 +14,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.names import Names
-from memories.rules.lines import Line, words_of
+from memories.rules.lines import Line, not_only_from, words_of
 from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.prompts import UNKNOWN, for_model
@@ -181,6 +181,7 @@ class Asker:
         memory = generation.memory
         read = MemoryVersion.objects.filter(merges=generation).in_order()
         inputs = list(read.select_related("memory__channel", "segment"))
+        self._refuse_mixed(memory, inputs)
         grows = memory.memory_type == MemoryType.LONG_TERM
         refs = count(1)
         base, base_lines = generation.base, list[Line]()
@@ -189,7 +190,7 @@ class Asker:
         existing, cites = _memory_lines(base_lines, refs)
         additions = []
         for version in inputs:
-            lines, more = _memory_lines(version.line_values(), refs)
+            lines, more = _memory_lines(self._flowing(version, memory), refs)
             additions.append(Addition(self._title(memory, version), lines))
             cites += more
         channel = memory.channel
@@ -210,6 +211,27 @@ class Asker:
         if generation.base and grows:
             until_us = max(until_us, generation.base.until_us)
         return Question(request, cites, until_us, 0, None, base_lines)
+
+    def _refuse_mixed(self, output: Memory, inputs: Iterable[MemoryVersion]) -> None:
+        """Raises MixedAudience unless each reader of the output may read all that flows into it."""
+        readable: set[int | None] = {output.channel_id}
+        if output.channel_id is None:
+            readable = set(self.workspace.channels.flowing().values_list("pk", flat=True))
+        for version in inputs:
+            if (
+                version.audience != MemoryVersion.Audience.SCOPE
+                or version.memory.channel_id not in readable
+            ):
+                raise MixedAudience(f"version {version.pk} for {output.pk}")
+
+    def _flowing(self, version: MemoryVersion, output: Memory) -> list[Line]:
+        """What of a version is merged. Into the workspace's memory flows no line that rests on the
+        word of guests and strangers alone, unless its channel was opted in."""
+        lines, channel = version.line_values(), version.memory.channel
+        if output.channel_id is not None or channel is None or channel.in_workspace_memory:
+            return lines
+        cited = Message.objects.filter(pk__in={pk for line in lines for pk in line.sources})
+        return not_only_from(lines, set(cited.said_from_outside().values_list("pk", flat=True)))
 
     def _title(self, memory: Memory, version: MemoryVersion) -> str:
         if memory.scope == MemoryScope.WORKSPACE:

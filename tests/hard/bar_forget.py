@@ -2,10 +2,11 @@
 
 Teams talk in English and Japanese, in channels and threads, each message in words that no other one
 has; a model that repeats what it is shown word for word makes memories of it, and people quote it in
-edits, pins and notes. Oracle: a scanner of its own. It knows what was said from the talk it made, and
-looks for eight words in a row (sixteen letters of Japanese) that nobody else said: in every column of
-every table, in every file beside the database, and on every page of a workspace admin and of the
-admin site; at once, after more passes, in other processes, and after the old export comes again.
+edits, pins, notes, drafts, names, topics and links. Oracle: a scanner of its own. It knows what was
+said from the talk it made, and looks for eight words in a row (sixteen letters of Japanese) that nobody
+else said: in every column of every table, in every file beside the database, and on every page of a
+workspace admin and of the admin site; at once, after more passes, in other processes, and after the
+old export comes again.
 """
 
 import base64
@@ -43,11 +44,14 @@ from memories.models import (
     Note,
     Person,
     QuarantinedLine,
+    Reader,
     Segment,
     SlackEvent,
+    UnsavedText,
     User,
     Workspace,
 )
+from memories.models.versions import LONGEST_NAME
 from memories.pipeline.ask import Asker, Question
 from memories.pipeline.passes import run_pass
 from memories.pipeline.store import store_messages
@@ -359,6 +363,22 @@ class Town:
                 body=f'{{"event": {{"type": "message", "channel": "{row.channel.slack_id}",'
                 f' "ts": "{row.ts}", "text": "{row.text}"}}}}',
             )  # fmt: skip
+        self._beside_memories(rows[5], long_term[0])
+
+    def _beside_memories(self, row: Message, memory: Memory) -> None:
+        """In a draft, in a version's name, in a channel's topic and under a link to the message."""
+        now, admin = timezone.now(), User.objects.get(username="admin")
+        memory.refresh_from_db()
+        seen = {"based_on": memory.current.number, "revision": memory.current.revision}
+        draft = UnsavedText.objects.keep(Reader.of(admin), memory, f"- {row.text}", **seen, now=now)
+        named = memory.current.call(row.text[:LONGEST_NAME], by=None)
+        described = row.channel.describe({"topic": row.text, "purpose": f"as said: {row.text}"})
+        where = f"/archives/{row.channel.slack_id}/p{row.ts.replace('.', '')}"
+        shown = {"from_url": f"https://town.slack.com{where}", "text": row.text}
+        raw = {"ts": f"{int(now.timestamp()) - 3600}.000009", "user": "U1", "text": "look at this"}
+        store_messages(row.channel, [{**raw, "attachments": [shown]}], now)
+        if not (draft and named and described):
+            raise RuntimeError("it could not be planted")
 
     def forget(self) -> tuple[int, Counter[str]]:
         """Most as Slack tells of deletions, a few messages and the person by command."""

@@ -2,26 +2,24 @@
 
 Every address, page of the admin, command and export is asked for as each role; prompts are caught at
 a local model, logs and records are read. Then memberships change, one way after the other, as Slack
-tells them, and it is asked again. Oracle: `tests/leaks/world.py`, who may read which place, by hand.
+tells them: each role is asked again for all that showed what it lost, and for more by chance.
+Oracle: `tests/leaks/world.py`, who may read which place, by hand.
 """
 
 import random
 from collections import Counter
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 NAME = "14 leaks"
 SMALL_DATABASES = ("postgresql",)
-SMALL = (160, 12)  # probes at first, and after each change; at full size all, and:
+SMALL = (160, 12)  # probes at first, and after each change by chance; at full size all, and:
 FULL_AFTER = 400
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
-    return judged(full=full, seed=seed)
-
-
-def judged(*, full: bool, seed: int) -> dict[str, Any]:
     from django.conf import settings
     from django.db import transaction
 
@@ -29,27 +27,24 @@ def judged(*, full: bool, seed: int) -> dict[str, Any]:
     from tests.leaks.world import WORD, World
 
     settings.SLACK_BOT_TOKEN = ""  # nothing is asked of anybody outside
-    chance = random.Random(seed)
     with transaction.atomic():
         world = World(seed).build()
-    eyes = Eyes(world)
-    counts: Counter[str] = Counter()
-    leaks: list[str] = []
+    world.bring(work)
+    matrix = _Matrix(world, Eyes(world), random.Random(seed))
     with overhearing() as heard:
-        _ask(world, eyes, chance, None if full else SMALL[0], "at first", counts, leaks)
-        counts["prompts"] = _prompts(world, leaks)
+        matrix.ask(matrix.chosen(None if full else SMALL[0]), "at first")
+        prompts, leaks = _prompts(world)
         for change in World.CHANGES:
-            world.change(change)
-            for client in eyes.clients.values():  # news of before waits for its reader's next page
-                client.cookies.pop("messages", None)
-            at_most = FULL_AFTER if full else SMALL[1]
-            _ask(world, eyes, chance, at_most, change, counts, leaks)
+            matrix.ask(matrix.lost_by(change), change)
+            matrix.ask(matrix.chosen(FULL_AFTER if full else SMALL[1]), change)
+    leaks += matrix.leaks
     kept = {found[0] for found in WORD.finditer(records())}
-    probed = counts["probes"]
+    counts, probed = matrix.counts, matrix.counts["probes"]
     return {
         "n": probed,
         "seen": counts["seen"],
-        "prompts": counts["prompts"],
+        "lost": counts["lost"],
+        "prompts": prompts,
         "log_lines": len(heard.lines),
         "words_in_logs": len(heard.words),
         "words_in_records": len(kept),
@@ -58,44 +53,91 @@ def judged(*, full: bool, seed: int) -> dict[str, Any]:
         "pass": not (leaks or heard.words or kept)
         and probed >= (5000 if full else 100)
         and counts["seen"] > probed / 100
-        and counts["prompts"] >= 10,
+        and counts["lost"] >= (1000 if full else 1)
+        and prompts >= 10,
     }
 
 
-def _ask(
-    world: Any,
-    eyes: Any,
-    chance: random.Random,
-    at_most: int | None,
-    stage: str,
-    counts: Counter[str],
-    leaks: list[str],
-) -> None:
-    from tests.leaks.probes import probes
-    from tests.leaks.world import WORD
+@dataclass
+class _Matrix:
+    """All that can be asked for, and what it told whom so far."""
 
-    wanted = list(probes(world))
-    if at_most is not None and len(wanted) > at_most:
-        wanted = chance.sample(wanted, at_most)
-    for probe in wanted:
-        text = probe.ask(eyes)
-        counts["probes"] += 1
-        counts["seen"] += bool(WORD.search(text))
-        if found := world.leaks(text, probe.role):
-            leaks.append(f"{stage}: {probe.role}: {probe.what}: {sorted(found)[:3]}")
+    world: Any
+    eyes: Any
+    chance: random.Random
+    counts: Counter[str] = field(default_factory=Counter)
+    leaks: list[str] = field(default_factory=list)
+    # Of what each probe showed to anybody: the places.
+    shown: dict[str, set[str]] = field(default_factory=dict)
+
+    def chosen(self, at_most: int | None) -> list[Any]:
+        """All that can be asked for now, or so many by chance."""
+        from tests.leaks.probes import probes
+
+        wanted = list(probes(self.world))
+        if at_most is None or len(wanted) <= at_most:
+            return wanted
+        return self.chance.sample(wanted, at_most)
+
+    def lost_by(self, change: str) -> list[Any]:
+        """What showed the places that a role could read before this change, and cannot now."""
+        from tests.leaks.probes import probes
+
+        before = {place: set(readers) for place, readers in self.world.audiences.items()}
+        asked = {(one.role, one.what): one for one in probes(self.world)}
+        self.world.change(change)
+        for client in self.eyes.clients.values():  # news of before waits for its reader's next page
+            client.cookies.pop("messages", None)
+        lost = [
+            one
+            for (role, what), one in asked.items()
+            if any(
+                role in before.get(place, ()) and role not in self.world.audiences[place]
+                for place in self.shown.get(what, ())
+            )
+        ]
+        self.counts["lost"] += len(lost)
+        return lost
+
+    def ask(self, probes: list[Any], stage: str) -> None:
+        from tests.leaks.world import WORD
+
+        for probe in probes:
+            text = probe.ask(self.eyes)
+            places = {place.lower() for place, _ in WORD.findall(text)}
+            self.shown.setdefault(probe.what, set()).update(places & set(self.world.audiences))
+            self.counts["probes"] += 1
+            self.counts["seen"] += bool(places)
+            if found := self.world.leaks(text, probe.role):
+                self.leaks.append(f"{stage}: {probe.role}: {probe.what}: {sorted(found)[:3]}")
 
 
-def _prompts(world: Any, leaks: list[str]) -> int:
+def _prompts(world: Any) -> tuple[int, list[str]]:
     """Something is said everywhere and remembered by a model that repeats it: what it is shown is
-    for all readers of what it answers."""
+    for all readers of what it answers. How many prompts, and which words in them are not."""
     from django.conf import settings
+    from django.db import connection
     from pytest_httpserver import HTTPServer
 
     from memories.llm import configured
     from memories.models import Channel, Generation
     from memories.pipeline.passes import run_pass
-    from tests.leaks.world import ELSEWHERE, WORD, word
+    from tests.leaks.world import ELSEWHERE, WORD, WORKSPACE, word
     from tests.llm.forgetful import ForgetfulModel
+
+    places = {channel.pk: name for name, channel in world.channels.items()}
+    outputs: list[str] = []
+
+    class Model(ForgetfulModel):
+        """Notes of each prompt whose memory is made of its answer: one is asked for at a time."""
+
+        def answer(self, request: Any) -> Any:
+            asked = Generation.objects.select_related("memory__workspace").get(state="claimed")
+            memory = asked.memory
+            own = WORKSPACE if memory.workspace == world.team else ELSEWHERE
+            outputs.append(places[memory.channel_id] if memory.channel_id else own)
+            connection.close()  # this thread's
+            return super().answer(request)
 
     Generation.objects.filter(state__in=("waiting", "dead")).delete()
     for place in world.channels:
@@ -103,41 +145,33 @@ def _prompts(world: Any, leaks: list[str]) -> int:
             world.say(place, f"talk{letter}")
     Channel.objects.update(start_us=0)
     with HTTPServer(host="127.0.0.1", port=0) as server:
-        model = ForgetfulModel(server)
+        model = Model(server)
         summariser = configured(
             api_key="none", base_url=server.url_for("/v1"), model="fake", timeout=20.0
         )
-        settings.MEMORYHUB_LLM_CONCURRENCY = 4
+        settings.MEMORYHUB_LLM_CONCURRENCY = 1
         now = world.now
         for _ in range(2):
-            for workspace in (world.team, world.channels[ELSEWHERE].workspace):
+            for workspace in {channel.workspace for channel in world.channels.values()}:
                 run_pass(workspace, now, summariser)
             now += timedelta(hours=4)
     world.refresh()
     # Replies stand in the channel's segments too.
-    flowed = {"talka", "talkb", "talkc", "said", "replya", "replyb", "old", "new"}
-    world.flowed = tuple(flowed)
-    for prompt in model.prompts:
-        words = WORD.findall(prompt)
-        places = {place for place, _ in words}
-        for place, readers in _outputs(world, places):
-            for other, what in words:
-                allowed = world.audiences[other]
-                if other == "harbor":
-                    allowed = allowed | world.published(what)
-                if other != place and not readers <= allowed:
-                    leaks.append(f"prompt of {place}: {word(other, what)}")
-    return len(model.prompts)
-
-
-def _outputs(world: Any, places: set[str]) -> list[tuple[str, set[str]]]:
-    """Whose prompt it is: of the narrowest place in it, and who reads what comes of it."""
-    known = {place: world.audiences[place] for place in places}
-    narrow = {place: readers for place, readers in known.items() if "public" not in readers}
-    narrow.pop("harbor", None) if len(narrow) > 1 or len(known) > 1 else None
-    if "fjord" in places:  # shared: strangers read it, and nobody else's text
-        return [("fjord", {"stranger", *world.audiences["fjord"]})]
-    return sorted(narrow.items())
+    world.flowed = ("talka", "talkb", "talkc", "said", "replya", "replyb", "old", "new")
+    if {WORKSPACE, ELSEWHERE, *places.values()} - set(outputs):
+        raise RuntimeError(f"of some places nothing was asked: {sorted(set(outputs))}")
+    leaks = []
+    for output, prompt in zip(outputs, model.prompts, strict=True):
+        readers = world.audiences[output]
+        if output == "fjord":  # shared: strangers read it too
+            readers = {"stranger", *readers}
+        for place, what in WORD.findall(prompt):
+            allowed = world.audiences[place] | (
+                world.published(what) if place == "harbor" else set()
+            )
+            if place != output and not readers <= allowed:
+                leaks.append(f"prompt of {output}: {word(place, what)}")
+    return len(outputs), leaks
 
 
 if __name__ == "__main__":

@@ -32,10 +32,11 @@ from memories.models import (
     NoteVersion,
     Person,
     QuarantinedLine,
+    Upload,
 )
 from memories.pipeline import search
 from memories.rules.slacktime import to_micros, ts_from_micros
-from tests.leaks.world import ELSEWHERE, ROLES, WORD, World
+from tests.leaks.world import ROLES, WORD, World
 
 TYPED = "zq"  # how every word begins
 
@@ -92,10 +93,7 @@ def _slugs(world: World) -> list[str]:
 
 
 def _channels(world: World) -> list[tuple[str, str]]:
-    return [
-        ("abroad" if name == ELSEWHERE else "leaks", channel.slack_id)
-        for name, channel in world.channels.items()
-    ]
+    return [(channel.workspace.slug, channel.slack_id) for channel in world.channels.values()]
 
 
 def _of_workspace(name: str, *posts: dict[str, Any], query: str = "") -> Any:
@@ -117,16 +115,15 @@ def _of_channel(name: str, *posts: dict[str, Any]) -> Any:
             path = reverse(name, args=[slug, slack_id])
             yield path, None
             yield from ((path, data) for data in posts)
-            if slug == "abroad":  # by the wrong workspace's address
+            if slug != "leaks":  # by the wrong workspace's address
                 yield reverse(name, args=["leaks", slack_id]), None
 
     return asks
 
 
 def _messages(world: World) -> Iterator[Ask]:
-    for name, channel in world.channels.items():
-        slug = "abroad" if name == ELSEWHERE else "leaks"
-        path = reverse("messages-index", args=[slug, channel.slack_id])
+    for channel in world.channels.values():
+        path = reverse("messages-index", args=[channel.workspace.slug, channel.slack_id])
         yield path, None
         first = channel.messages.order_by("micros").first()
         if first is not None:
@@ -142,13 +139,20 @@ def _messages(world: World) -> Iterator[Ask]:
 
 
 def _threads(world: World) -> Iterator[Ask]:
-    for name, channel in world.channels.items():
-        slug = "abroad" if name == ELSEWHERE else "leaks"
+    for channel in world.channels.values():
+        slug = channel.workspace.slug
         roots = channel.messages.exclude(thread_ts="").values_list("thread_ts", flat=True)
         for ts in sorted(set(roots)):
             path = reverse("threads-detail", args=[slug, channel.slack_id, ts])
             yield path, None
             yield f"{path}?after={ts}", None
+
+
+def _uploads(world: World) -> Iterator[Ask]:
+    for pk in Upload.objects.order_by("pk").values_list("pk", flat=True):
+        path = reverse("imports-detail", args=[pk])
+        yield path, None
+        yield from ((path, {"do": what}) for what in ("start", "pause", "retry"))
 
 
 def _of_rows(name: str, model: Any, *posts: dict[str, Any], gets: bool = True) -> Any:
@@ -312,7 +316,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "setup-demo": _plain("setup-demo", {}),
     "setup-model": _plain("setup-model", {}),
     "imports-index": _plain("imports-index", {"slug": "leaks"}),
-    "imports-detail": _plain("imports-detail", {"do": "retry"}, args=(1,)),
+    "imports-detail": _uploads,
     "preferences-edit": _plain("preferences-edit", {"time_zone": "nowhere"}),
     "preferences-set_theme": _plain("preferences-set_theme", {"theme": "dark"}),
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
@@ -455,6 +459,13 @@ ADMIN = {
 }
 
 
+ALONE = 20  # rows on which each action is tried one by one
+CONFIRMED: dict[str, dict[str, Any]] = {  # what an action asks for before it does anything
+    "forget_for_good": {"confirmed": "yes"},
+    "restore": {"drawn_at": "2100-01-01T00:00:00+00:00"},  # whatever stands there was seen
+}
+
+
 def admin_asks(world: World) -> Iterator[Ask]:
     yield reverse("admin:index"), None
     for model in admin.site._registry:
@@ -465,8 +476,7 @@ def admin_asks(world: World) -> Iterator[Ask]:
         for pk in keys:
             for page in ("change", "history", "delete"):
                 yield reverse(f"{name}_{page}", args=[pk]), None
-        if keys:
-            yield listed, {"action": "delete_selected", "_selected_action": keys}
+        yield from ((listed, data) for data in _deeds(model, keys))
         for row in model._meta.get_fields():
             if row.is_relation and row.concrete and row.related_model in admin.site._registry:
                 yield (
@@ -483,6 +493,21 @@ def admin_asks(world: World) -> Iterator[Ask]:
         yield f"{listed}?memory__id__exact={memory.pk}", None
         change = reverse("admin:memories_memory_change", args=[memory.pk])
         yield change, {"text": "mine", "based_on": "1", "revision": "0", "were_pinned": ""}
+    for channel in world.channels.values():
+        opening = {"channel": channel.pk, "reason": "to look"}
+        yield reverse("admin:memories_opening_add"), opening
+
+
+def _deeds(model: Any, keys: list[int]) -> Iterator[dict[str, Any]]:
+    """Every action of the model's list, on all rows at once and on some alone."""
+    own = admin.site._registry[model].actions or ()
+    for action in ("delete_selected", *own):
+        chosen = [keys, *([key] for key in keys[:ALONE] if action in own)]
+        for rows in chosen if keys else ():
+            data = {"action": action, "_selected_action": rows}
+            yield data
+            if action in CONFIRMED:
+                yield data | CONFIRMED[action]
 
 
 # -- commands: how they are asked for one reader, or why they read for nobody

@@ -11,6 +11,7 @@ import re
 import string
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import Permission
@@ -30,12 +31,13 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline import audience
+from memories.pipeline import audience, search, uploads
 from memories.pipeline.roster import set_members, store_channels, store_people
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros, ts_from_micros
 from memories.rules.summary import Reply
 from tests.factories import make_segment, make_version
+from tests.slackexports import channel, export_files, said, write_zip
 
 ROLES = ("outsider", "guest", "member", "editor", "admin", "operator")
 WORD = re.compile(r"zqxj([a-z]+)kqwv([a-z]+)", re.IGNORECASE)  # no random token looks like it
@@ -57,6 +59,7 @@ FULL = frozenset({"member", "editor", "admin", "operator", "public"})  # who rea
 WORKSPACE = "lobby"  # words of the workspace's own memory
 NOTICE = "notice"  # and of its notes
 ELSEWHERE = "abroad"  # words of a workspace that nobody here is in but operators
+BROUGHT = {"quay": "channels", "vault": "groups"}  # came by an upload, into one more workspace
 
 
 def word(place: str, what: str) -> str:
@@ -117,6 +120,34 @@ class World:
         audience.opt_in(self.channels["harbor"], by=None, on=True)
         self.refresh()
         return self
+
+    def bring(self, folder: Path) -> None:
+        """An export of a public and a private channel, a day of each broken, uploaded twice by the
+        operator: once it is stored with both, once it waits for a choice."""
+        days: dict[str, Any] = {}
+        lists: dict[str, list[Any]] = {}
+        for place, kind in BROUGHT.items():
+            name = word(place, "channel")
+            topic = {"topic": {"value": word(place, "topic")}}
+            lists[kind] = [channel(f"C{place.upper()}", name, **topic)]
+            days[f"{name}/2023-11-14"] = [
+                said(1, word(place, "said")),
+                said(2, word(place, "more")),
+            ]
+            days[f"{name}/2023-11-15"] = f'[{{"text": "{word(place, "broken")}'
+        path = write_zip(folder / "export.zip", export_files(days, **lists))
+        by, wanted = self.users["operator"], {"without": [], "private": True, "direct": True}
+        for slug in ("brought", "waiting"):
+            upload = uploads.keep(slug, "export.zip", [path.read_bytes()], by=by)
+            uploads.work_on(upload, self.now)
+            if slug == "brought":
+                upload.start(wanted, by=by, now=self.now)
+                uploads.work_on(upload, self.now)
+        for place in BROUGHT:
+            self.channels[place] = Channel.objects.get(slack_id=f"C{place.upper()}")
+            self.audiences[place] = set()
+        self.audiences["quay"] = {"operator", "public"}
+        search.catch_up()
 
     # -- rows
 
@@ -250,8 +281,8 @@ class World:
         BackfillChannel.objects.create(backfill=backfill, channel=open_ones[0])
 
     def refresh(self) -> None:
-        for name in self.channels:
-            self.channels[name] = Channel.objects.get(pk=self.channels[name].pk)
+        rows = Channel.objects.select_related("workspace").in_bulk()
+        self.channels = {name: rows[channel.pk] for name, channel in self.channels.items()}
 
     # -- what is to be looked for
 

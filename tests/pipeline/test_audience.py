@@ -17,6 +17,7 @@ from memories.models import (
     MemoryVersion,
     Message,
     Note,
+    Person,
     Reader,
     Segment,
 )
@@ -39,6 +40,7 @@ from tests.factories import (
     WorkspaceFactory,
     make_channel_memory,
     make_reply,
+    make_version,
     make_workspace_memory,
 )
 from tests.pipeline.current import long, short, workspace_memory
@@ -426,6 +428,61 @@ def test_a_reference_that_not_all_may_read_is_refused(team):
     Channel.objects.filter(pk=open_.pk).update(members_known_at=None)
     with pytest.raises(MixedAudience):
         Asker(team)._refer("memory", workspace_memory(open_), long(open_))
+
+
+@pytest.mark.parametrize("output", ["of the workspace", "of another channel"])
+@pytest.mark.parametrize("audience", ["scope", "members", "nobody"])
+@pytest.mark.parametrize("kind", ["public", "private"])
+def test_a_merge_of_what_not_all_may_read_is_refused(team, kind, audience, output):
+    """Whoever owed it: the rows are looked at once more before anything is asked."""
+    source = make_channel(team, "ember", kind=kind)
+    version = make_version(memory=long(source), text="- ember")
+    MemoryVersion.objects.update(audience=audience)
+    to_workspace = output == "of the workspace"
+    memory = workspace_memory(source) if to_workspace else long(make_channel(team, "aurora"))
+    generation = Generation.objects.create(memory=memory, as_of_us=0, input_key="x")
+    generation.take_inputs([version])
+    if (kind, audience, to_workspace) == ("public", "scope", True):
+        assert Asker(team).question(generation).request.additions
+    else:
+        with pytest.raises(MixedAudience):
+            Asker(team).question(generation)
+
+
+@pytest.mark.parametrize(
+    ("author", "channel", "flows"),
+    [
+        ({}, {}, True),
+        ({"is_guest": True}, {}, False),
+        ({"is_external": True}, {}, False),
+        ({"is_placeholder": True}, {}, False),
+        ({"is_placeholder": True, "is_bot": True}, {}, True),
+        ({"is_external": True}, {"is_shared": True, "in_workspace_memory": True}, True),
+    ],
+    ids=["a member", "a guest", "from outside", "in no list", "a bot", "opted in with all"],
+)
+def test_no_line_of_strangers_alone_is_remembered_by_the_workspace(team, author, channel, flows):
+    team.has_been_listed(MONDAY)
+    room = make_channel(team, "aurora", **channel)
+    MessageFactory(
+        channel=room,
+        author=PersonFactory(workspace=team, **author),
+        at=MONDAY + timedelta(minutes=10),
+        text="We decided that basalt will be the name of the release in March.",
+    )
+    run_pass(team, LATER)
+    assert "basalt" in long(room).current.content
+    told = workspace_memory(room).current.content
+    assert "aurora" in told
+    assert ("basalt" in told) is flows
+
+
+def test_who_is_unnamed_in_an_export_is_no_stranger(team):
+    """It may leave out anybody; Slack's own list does not."""
+    unnamed = PersonFactory(workspace=team, is_placeholder=True)
+    assert not Person.objects.from_outside().exists()
+    team.has_been_listed(MONDAY)
+    assert Person.objects.from_outside().get() == unnamed
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from memories.rules.lines import (
     Origin,
     brought_back,
     merged,
+    not_only_from,
     restored,
     revised,
     split_text,
@@ -140,6 +141,23 @@ class TestMerged:
         mine = replace(SHIP, origin=Origin.PERSON)
         assert merged([SHIP, mine], [SHIP]).lines == [mine]
         assert merged([mine, replace(SHIP, pinned=True)], []).lines == [replace(mine, pinned=True)]
+
+
+@pytest.mark.parametrize(
+    ("line", "outside", "stays"),
+    [
+        (SHIP, {11, 12}, False),
+        (SHIP, {11, 12, 13}, False),
+        (SHIP, {11}, True),
+        (SHIP, set(), True),
+        (OWN, {14}, True),
+        (PINNED, {13}, True),
+        (BACK, {11}, True),
+    ],
+    ids=["all", "all and more", "one of two", "none", "a person's", "pinned", "resting on nothing"],
+)
+def test_lines_that_rest_on_the_word_of_others_alone(line, outside, stays):
+    assert not_only_from([line], outside) == [line] * stays
 
 
 class TestBroughtBack:

@@ -88,6 +88,19 @@ def test_marks_of_a_message(cast: Cast) -> None:
     assert f"/w/team/c/C0PUBLIC/t/{root.ts}/" in page
 
 
+@pytest.mark.parametrize(
+    ("author", "badge"),
+    [({"is_guest": True}, "guest"), ({"is_external": True}, "from another team"), ({}, None)],
+)
+def test_who_is_not_of_the_team_is_told_apart(cast: Cast, author, badge) -> None:
+    MessageFactory(
+        channel=cast.public, author=PersonFactory(workspace=cast.workspace, **author), at=LATER
+    )
+    page = page_of(cast)
+    shown = [one for one in ("guest", "from another team") if f'"badge">{one}<' in page]
+    assert shown == ([badge] if badge else [])
+
+
 def test_slack_is_one_click_away(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     reply = make_reply(root=root, author=cast.author, at=LATER + timedelta(minutes=1))
