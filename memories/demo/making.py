@@ -19,8 +19,9 @@ from memories.rules.memory import MemoryType
 from memories.slack.export import Export
 
 SLUG = "demo"
-DAYS = 24  # of passes, one a day: three weeks of work may begin on a weekend
-EDIT_DAYS_AGO = 4  # so that later merges show what becomes of a person's line
+DAYS = 24  # of passes: three weeks of work may begin on a weekend
+DAYS_APART = 2
+EDIT_DAYS_AGO = 4  # a day of a pass, so that later merges show what becomes of a person's line
 
 ADDED_LINE = (
     "- Nobody outside hears a date before it stands in #launch as decided"
@@ -75,7 +76,7 @@ class _Demo:
         self.workspace.change_settings({"time_zone": "Asia/Tokyo"})
         self.load()
         user = self.sign_up()
-        for days_ago in range(DAYS, -1, -1):
+        for days_ago in range(DAYS, -1, -DAYS_APART):
             self.remember(self.now - timedelta(days=days_ago))
             if days_ago == EDIT_DAYS_AGO:
                 self.edit(user)
