@@ -181,7 +181,6 @@ class Asker:
         memory = generation.memory
         read = MemoryVersion.objects.filter(merges=generation).in_order()
         inputs = list(read.select_related("memory__channel", "segment"))
-        self._refuse_mixed(memory, inputs)
         grows = memory.memory_type == MemoryType.LONG_TERM
         refs = count(1)
         base, base_lines = generation.base, list[Line]()
@@ -211,18 +210,6 @@ class Asker:
         if generation.base and grows:
             until_us = max(until_us, generation.base.until_us)
         return Question(request, cites, until_us, 0, None, base_lines)
-
-    def _refuse_mixed(self, output: Memory, inputs: Iterable[MemoryVersion]) -> None:
-        """Raises MixedAudience unless each reader of the output may read all that flows into it."""
-        readable: set[int | None] = {output.channel_id}
-        if output.channel_id is None:
-            readable = set(self.workspace.channels.flowing().values_list("pk", flat=True))
-        for version in inputs:
-            if (
-                version.audience != MemoryVersion.Audience.SCOPE
-                or version.memory.channel_id not in readable
-            ):
-                raise MixedAudience(f"version {version.pk} for {output.pk}")
 
     def _flowing(self, version: MemoryVersion, output: Memory) -> list[Line]:
         """What of a version is merged. Into the workspace's memory flows no line that rests on the

@@ -173,11 +173,14 @@ def is_as_owed(generation: Generation) -> bool:
 
 def may_flow(generation: Generation) -> bool:
     """Only channels that are public, or opted in, flow into the workspace's memories, whenever that
-    changed; and nothing that fewer people may read."""
-    may = models.Q(version__audience=MemoryVersion.Audience.SCOPE)
-    if generation.memory.scope == MemoryScope.WORKSPACE:
-        flowing = Channel.objects.flowing().filter(workspace=generation.memory.workspace_id)
-        may &= models.Q(version__memory__channel__in=flowing)
+    changed, and into a channel's only its own; and nothing that fewer people may read."""
+    memory = generation.memory
+    sources = Channel.objects.flowing().filter(workspace=memory.workspace_id)
+    if memory.channel_id is not None:
+        sources = Channel.objects.filter(pk=memory.channel_id)
+    may = models.Q(
+        version__audience=MemoryVersion.Audience.SCOPE, version__memory__channel__in=sources
+    )
     return not generation.read.exclude(may).exists()
 
 

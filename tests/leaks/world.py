@@ -24,6 +24,7 @@ from memories.models import (
     Generation,
     Member,
     Memory,
+    MemoryVersion,
     Message,
     Note,
     Person,
@@ -272,7 +273,8 @@ class World:
             first = make_version(memory=memory, text=f"- {word(place, 'old')}")
             memory.refresh_from_db()
             memory.revise(f"- {word(place, 'new')}", by=None, based_on=memory.current.number)
-            self._generations(place, memory, None, first)
+            read = MemoryVersion.objects.current_in(team.channels.flowing(), MemoryType.LONG_TERM)
+            self._generations(place, memory, None, read.first() or first)
         self._notes(team, notes, None)
         open_ones = team.channels.public()
         backfill = Backfill.objects.create(
