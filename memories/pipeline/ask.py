@@ -14,7 +14,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.names import Names
-from memories.rules.lines import Line, not_only_from, words_of
+from memories.rules.lines import Line, rests_only_on, words_of
 from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.prompts import UNKNOWN, for_model
@@ -189,8 +189,16 @@ class Asker:
         existing, cites = _memory_lines(base_lines, refs)
         additions = []
         for version in inputs:
-            lines, more = _memory_lines(self._flowing(version, memory), refs)
-            additions.append(Addition(self._title(memory, version), lines))
+            values = version.line_values()
+            lines, more = _memory_lines(values, refs)
+            outside = self._said_outside(version, memory, values)
+            # None is numbered otherwise for it: the reply may be read when people have changed.
+            flowing = [
+                shown
+                for shown, line in zip(lines, values, strict=True)
+                if not rests_only_on(line, outside)
+            ]
+            additions.append(Addition(self._title(memory, version), flowing))
             cites += more
         channel = memory.channel
         request = Request(
@@ -211,14 +219,16 @@ class Asker:
             until_us = max(until_us, generation.base.until_us)
         return Question(request, cites, until_us, 0, None, base_lines)
 
-    def _flowing(self, version: MemoryVersion, output: Memory) -> list[Line]:
-        """What of a version is merged. Into the workspace's memory flows no line that rests on the
-        word of guests and strangers alone, unless its channel was opted in."""
-        lines, channel = version.line_values(), version.memory.channel
+    def _said_outside(
+        self, version: MemoryVersion, output: Memory, lines: Iterable[Line]
+    ) -> frozenset[int]:
+        """The messages that are not enough for a line of this memory: of the workspace's those by
+        guests and strangers, unless the channel was opted in."""
+        channel = version.memory.channel
         if output.channel_id is not None or channel is None or channel.in_workspace_memory:
-            return lines
+            return frozenset()
         cited = Message.objects.filter(pk__in={pk for line in lines for pk in line.sources})
-        return not_only_from(lines, set(cited.said_from_outside().values_list("pk", flat=True)))
+        return frozenset(cited.said_from_outside().values_list("pk", flat=True))
 
     def _title(self, memory: Memory, version: MemoryVersion) -> str:
         if memory.scope == MemoryScope.WORKSPACE:

@@ -5,7 +5,7 @@ stay. What a person wrote or pinned is *held*: no merge loses it.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
@@ -126,13 +126,9 @@ def merged(base: Sequence[Line], made: Sequence[Line]) -> Merged:
     return Merged(lines, put_back, kept)
 
 
-def not_only_from(lines: Iterable[Line], outside: Collection[int]) -> list[Line]:
-    """Without those that rest on these messages alone. A person's word on a line keeps it."""
-    return [
-        line
-        for line in lines
-        if line.is_held or not line.sources or not set(line.sources) <= set(outside)
-    ]
+def rests_only_on(line: Line, messages: frozenset[int]) -> bool:
+    """Whether nothing else stands behind it: no other message, and no person's word."""
+    return bool(line.sources) and not line.is_held and messages.issuperset(line.sources)
 
 
 def restored(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:

@@ -477,6 +477,25 @@ def test_no_line_of_strangers_alone_is_remembered_by_the_workspace(team, author,
     assert ("basalt" in told) is flows
 
 
+def test_who_becomes_a_guest_meanwhile_leaves_the_other_lines_their_numbers(team):
+    """A reply that was kept names lines by the numbers that they had when it was asked for."""
+    room = make_channel(team, "aurora")
+    theirs, ours = room.messages.order_by("micros")[:2]
+    version = make_version(memory=long(room), text="- said by one\n- said by another")
+    for line, message in zip(version.lines.order_by("position"), (theirs, ours), strict=True):
+        line.sources.set([message])
+    generation = Generation.objects.create(memory=workspace_memory(room), as_of_us=0, input_key="x")
+    generation.take_inputs([version])
+
+    def numbered():
+        question = Asker(team).question(generation)
+        return [line.ref for line in question.request.additions[0].lines], len(question.cites)
+
+    assert numbered() == ([1, 2], 2)
+    Person.objects.filter(pk=theirs.author_id).update(is_guest=True)
+    assert numbered() == ([2], 2)
+
+
 def test_who_is_unnamed_in_an_export_is_no_stranger(team):
     """It may leave out anybody; Slack's own list does not."""
     unnamed = PersonFactory(workspace=team, is_placeholder=True)

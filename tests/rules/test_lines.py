@@ -11,8 +11,8 @@ from memories.rules.lines import (
     Origin,
     brought_back,
     merged,
-    not_only_from,
     restored,
+    rests_only_on,
     revised,
     split_text,
     words_of,
@@ -144,20 +144,20 @@ class TestMerged:
 
 
 @pytest.mark.parametrize(
-    ("line", "outside", "stays"),
+    ("line", "messages", "only"),
     [
-        (SHIP, {11, 12}, False),
-        (SHIP, {11, 12, 13}, False),
-        (SHIP, {11}, True),
-        (SHIP, set(), True),
-        (OWN, {14}, True),
-        (PINNED, {13}, True),
-        (BACK, {11}, True),
+        (SHIP, {11, 12}, True),
+        (SHIP, {11, 12, 13}, True),
+        (SHIP, {11}, False),
+        (SHIP, set(), False),
+        (OWN, {14}, False),
+        (PINNED, {13}, False),
+        (BACK, {11}, False),
     ],
     ids=["all", "all and more", "one of two", "none", "a person's", "pinned", "resting on nothing"],
 )
-def test_lines_that_rest_on_the_word_of_others_alone(line, outside, stays):
-    assert not_only_from([line], outside) == [line] * stays
+def test_whether_a_line_rests_on_these_messages_alone(line, messages, only):
+    assert rests_only_on(line, frozenset(messages)) is only
 
 
 class TestBroughtBack:
