@@ -19,7 +19,7 @@ class SlackConnectionQuerySet(models.QuerySet["SlackConnection"]):
         """Operators see all of them, workspace admins their own workspace's."""
         if reader.is_operator:
             return self
-        administered = Workspace.objects.filter(
+        administered = Workspace.objects.visible_to(reader).filter(
             members__user=reader.user_id, members__role=Member.Role.ADMIN
         )
         return self.filter(workspace__in=administered.values("pk"))

@@ -74,9 +74,20 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
             is_bot=True, channel__remember_bots=False
         )
 
+    def gone_of(self, places: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Which of these (channel's Slack id, ts) were deleted or forgotten."""
+        wanted = set(places)
+        rows = self.filter(
+            state=Message.State.DELETED,
+            channel__slack_id__in={channel for channel, _ in wanted},
+            ts__in={ts for _, ts in wanted},
+        )
+        return wanted.intersection(rows.values_list("channel__slack_id", "ts"))
+
     def said_from_outside(self) -> "MessageQuerySet":
-        """By guests, and people who are not of the team."""
-        return self.filter(author__in=Person.objects.from_outside())
+        """By guests, people who are not of the team, and in a connected workspace by nobody known."""
+        nobody = Q(author=None, is_bot=False, channel__workspace__connected_at__isnull=False)
+        return self.filter(nobody | Q(author__in=Person.objects.from_outside()))
 
     def waiting(self) -> "MessageQuerySet":
         """From the start mark on and in no segment of the channel yet."""

@@ -36,7 +36,7 @@ class PersonQuerySet(models.QuerySet["Person"]):
     def from_outside(self) -> "PersonQuerySet":
         """Guests and people from outside, and whom Slack's own list of people does not name. An
         export may leave out anybody: unnamed there is not from outside."""
-        unnamed = Q(is_placeholder=True, is_bot=False, workspace__listed_at__isnull=False)
+        unnamed = Q(is_placeholder=True, is_bot=False, workspace__connected_at__isnull=False)
         return self.filter(Q(is_guest=True) | Q(is_external=True) | unnamed)
 
     def who_may_sign_in(self) -> "PersonQuerySet":
@@ -95,6 +95,13 @@ class Person(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def role(self) -> str:
+        """What Slack makes of whoever they are, as a word of `rules.roles`."""
+        if self.is_deleted:
+            return ""
+        return "guest" if self.is_guest or self.is_external or self.is_placeholder else "member"
 
     @transaction.atomic
     def link(self, user: User | None, how: str, was: User | None = None) -> bool:

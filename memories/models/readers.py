@@ -89,12 +89,17 @@ class Reader:
             return Opening.objects.none()
         return Opening.objects.filter(user=self.user_id, until__gt=self.now or timezone.now())
 
+    def left_people(self) -> "PersonQuerySet":
+        """Those they were, and who left Slack."""
+        from memories.models.people import Person
+
+        return Person.objects.filter(user=self.user_id, is_deleted=True)
+
     def narrow_people(self) -> "PersonQuerySet":
         """Those they are or were, of whom Slack says that they do not see all public channels."""
         from memories.models.people import Person
 
-        mine = Person.objects.filter(user=self.user_id)
-        return mine.narrow() | mine.filter(is_deleted=True)
+        return Person.objects.filter(user=self.user_id).narrow() | self.left_people()
 
     def full_people(self) -> "PersonQuerySet":
         """Those of them who see all public channels: neither guests nor from outside."""

@@ -56,14 +56,17 @@ class WorkspaceQuerySet(models.QuerySet["Workspace"]):
         return self.visible_to(reader).confirmed(reader)
 
     def entered_by(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Workspaces this reader has any business in: guests come in by the channels they are in."""
+        """Workspaces this reader has any business in: guests come in by the channels they are in,
+        and who left Slack by no role."""
         if reader.reads_all_public:
             return self
         if reader.user_id is None:  # in SQL, no user would mean: no members
             return self.none()
+        rows = Member.objects.filter(user=reader.user_id).values("workspace")
         return self.filter(
-            Q(members__user=reader.user_id) | Q(people__in=reader.people())
-        ).distinct()
+            Q(pk__in=reader.people().values("workspace"))
+            | (Q(pk__in=rows) & ~Q(pk__in=reader.left_people().values("workspace")))
+        )
 
     def left_without_admin(self, users: Iterable[int]) -> "WorkspaceQuerySet":
         """Those that would have no admin any more without these accounts."""
@@ -197,14 +200,17 @@ class Workspace(models.Model):
         """The reader's role here: Member.Role's word, or "" for an outsider."""
         if reader.is_operator:
             return Member.Role.ADMIN
-        member = self.members.filter(user=reader.user_id).first() if reader.user_id else None
-        return member.role if member is not None else self.role_by_slack(reader)
+        if reader.user_id is None:
+            return ""
+        member = self.members.filter(user=reader.user_id).first()
+        by_slack = [person.role for person in self.people.filter(user=reader.user_id)]
+        return roles.in_effect(member.role if member else "", by_slack)
 
-    def role_by_slack(self, reader: Reader) -> str:
-        """What the reader is here without a row of their own."""
-        if reader.full_people().filter(workspace=self).exists():
-            return Member.Role.MEMBER
-        return Member.Role.GUEST if reader.people().filter(workspace=self).exists() else ""
+    def admins(self) -> list[int]:
+        """The accounts that can administer it, operators aside."""
+        rows = self.members.filter(role=Member.Role.ADMIN, user__is_active=True)
+        keys = rows.values_list("user", flat=True)
+        return [key for key in keys if self.role_of(Reader(key)) == Member.Role.ADMIN]
 
     @transaction.atomic
     def give_role(self, user: User, role: str, *, by: User | None) -> bool:
@@ -218,13 +224,12 @@ class Workspace(models.Model):
         before = member.role if member else ""
         if before == role:
             return False
-        by_slack = self.role_by_slack(Reader(user.pk))
-        others = self.members.filter(role=Member.Role.ADMIN, user__is_active=True)
+        by_slack = [person.role for person in self.people.filter(user=user)]
         why = roles.refusal(
             is_self=by == user,
-            before=str(before or by_slack),
-            after=str(role or by_slack),
-            other_admins=others.exclude(user=user).count(),
+            before=roles.in_effect(before, by_slack),
+            after=roles.in_effect(role, by_slack),
+            other_admins=len({*self.admins()} - {user.pk}),
         )
         if why:
             raise RoleRefused(why)

@@ -187,17 +187,12 @@ class Asker:
         if base is not None:
             base_lines = base.line_values() if grows else base.held_lines()
         existing, cites = _memory_lines(base_lines, refs)
+        existing = _without(existing, self._held_back(memory, base_lines))
         additions = []
         for version in inputs:
             values = version.line_values()
             lines, more = _memory_lines(values, refs)
-            outside = self._said_outside(version, memory, values)
-            # None is numbered otherwise for it: the reply may be read when people have changed.
-            flowing = [
-                shown
-                for shown, line in zip(lines, values, strict=True)
-                if not rests_only_on(line, outside)
-            ]
+            flowing = _without(lines, self._held_back(memory, values, version.memory.channel))
             additions.append(Addition(self._title(memory, version), flowing))
             cites += more
         channel = memory.channel
@@ -219,16 +214,26 @@ class Asker:
             until_us = max(until_us, generation.base.until_us)
         return Question(request, cites, until_us, 0, None, base_lines)
 
-    def _said_outside(
-        self, version: MemoryVersion, output: Memory, lines: Iterable[Line]
-    ) -> frozenset[int]:
-        """The messages that are not enough for a line of this memory: of the workspace's those by
-        guests and strangers, unless the channel was opted in."""
-        channel = version.memory.channel
-        if output.channel_id is not None or channel is None or channel.in_workspace_memory:
-            return frozenset()
+    def _held_back(
+        self, output: Memory, lines: Sequence[Line], channel: Channel | None = None
+    ) -> set[int]:
+        """Positions of lines that have no place in the workspace's memory: those that rest on the
+        word of guests and strangers alone, or, as lines of this channel, may do so. Whoever opted
+        a channel in let all of it in."""
+        if output.channel_id is not None:
+            return set()
         cited = Message.objects.filter(pk__in={pk for line in lines for pk in line.sources})
-        return frozenset(cited.said_from_outside().values_list("pk", flat=True))
+        said = cited.exclude(channel__in_workspace_memory=True).said_from_outside()
+        outside = frozenset(said.values_list("pk", flat=True))
+        found = {n for n, line in enumerate(lines) if rests_only_on(line, outside)}
+        untold = {n for n, line in enumerate(lines) if not (line.sources or line.is_held)}
+        may_be_theirs = (
+            untold
+            and channel is not None
+            and not channel.in_workspace_memory
+            and channel.messages.said_from_outside().exists()
+        )
+        return found | untold if may_be_theirs else found
 
     def _title(self, memory: Memory, version: MemoryVersion) -> str:
         if memory.scope == MemoryScope.WORKSPACE:
@@ -278,6 +283,11 @@ def _channel(memory: Memory) -> Channel:
     if memory.channel is None:
         raise ValueError(f"{memory} has no channel")
     return memory.channel
+
+
+def _without(shown: Sequence[MemoryLine], positions: set[int]) -> list[MemoryLine]:
+    """None is numbered otherwise for it: the reply may be read when people have changed."""
+    return [line for n, line in enumerate(shown) if n not in positions]
 
 
 def _memory_lines(

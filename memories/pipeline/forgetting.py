@@ -45,7 +45,7 @@ from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.notes import LONGEST_TITLE
 from memories.rules.shingles import MARK, Known
-from memories.rules.slacktext import as_list, message_text
+from memories.rules.slacktext import message_text
 from memories.rules.slacktime import micros
 
 AT_ONCE = 500  # keys in one query
@@ -453,19 +453,20 @@ class _Masking:
         held = Message.objects.filter(channel__workspace=self.workspace, micros__gte=since)
         held = held.filter(raw__contains='"attachments"').exclude(pk__in=self.keys)
         links = {slackrefs.link(*place) for place in places}
-        for row in held.only("text", "raw", "segment", "thread_segment").iterator(AT_ONCE):
+        read = held.select_related("channel").only(
+            "text", "raw", "segment", "thread_segment", "channel__slack_id"
+        )
+        for row in read.iterator(AT_ONCE):
             if links.isdisjoint(slackrefs.LINK.findall(row.raw)):
                 continue
             told = slackrefs.read_told(row.raw)
-            shown = as_list(told.get("attachments"))
-            left = [one for one in shown if slackrefs.links_of(one).isdisjoint(links)]
-            if len(left) == len(shown):
+            left = slackrefs.without_carried(told, row.channel.slack_id, links)
+            if left == told:
                 continue
             text = row.text
             if text == fit(message_text(told)):  # of a share without words it is all there is
-                text = fit(message_text({**told, "attachments": left}))
-            raw = json.dumps({**told, "attachments": left})
-            Message.objects.filter(pk=row.pk).update(raw=raw, text=text)
+                text = fit(message_text(left))
+            Message.objects.filter(pk=row.pk).update(raw=json.dumps(left), text=text)
             if text != row.text:
                 self.segments |= {pk for pk in (row.segment_id, row.thread_segment_id) if pk}
 

@@ -6,6 +6,7 @@ makes a placeholder for a root that nobody has seen yet. Each batch is one trans
 words of what was deleted or edited leave every other place too (`forgetting`).
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,6 +17,8 @@ from memories.models import Channel, Message, Person, Segment
 from memories.pipeline import forgetting
 from memories.pipeline.gone import Gone
 from memories.pipeline.roster import people_by_id
+from memories.rules import slackrefs
+from memories.rules.characters import fit
 from memories.rules.outcomes import (
     DUPLICATE,
     STORED,
@@ -28,6 +31,7 @@ from memories.rules.outcomes import (
 )
 from memories.rules.profiles import without_labels, without_names
 from memories.rules.slackmessages import MessageIn, message
+from memories.rules.slacktext import message_text
 from memories.rules.slacktime import HOUR, micros, micros_or_0, to_micros
 
 BATCH = 1000
@@ -112,6 +116,7 @@ def _write(
         if one.author and not authors.get(one.author, ("", ""))[0]:
             authors[one.author] = (one.author_name or one.username, one.author_team)
     people_by_id(channel.workspace, authors, people)
+    found = _without_the_gone(channel, found)
     unwanted = _Unwanted.of(channel, locked.forgotten_at, now_us)
     keys = {one.ts for one in found} | {one.thread_ts for one in found if one.thread_ts}
     # The span of time spares a database without statistics from reading the whole channel.
@@ -149,6 +154,25 @@ def _write(
     revoked = Person.objects.filter(pk__in=set(people.values()), is_revoked=True).values("pk")
     channel.messages.filter(ts__in=keys, author__in=revoked).update(is_revoked=True)
     return outcomes
+
+
+def _without_the_gone(channel: Channel, found: Sequence[MessageIn]) -> Sequence[MessageIn]:
+    """Without what they carry along of messages that are gone here: an export from before, or a page
+    that Slack has kept, would bring their words back."""
+    told = [
+        slackrefs.read_told(one.raw) if '"attachments"' in one.raw or '"root"' in one.raw else {}
+        for one in found
+    ]
+    links = {link for one in told for link in slackrefs.carried(one, channel.slack_id)}
+    if not links:
+        return found
+    held = Message.objects.filter(channel__workspace=channel.workspace_id)
+    gone = {slackrefs.link(*place) for place in held.gone_of(map(slackrefs.place_of, links))}
+    left = [slackrefs.without_carried(one, channel.slack_id, gone) for one in told]
+    return [
+        one if now == was else replace(one, raw=json.dumps(now), text=fit(message_text(now)))
+        for one, was, now in zip(found, told, left, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any
 
-from memories.rules.slacktext import as_dict, as_text
+from memories.rules.slacktext import as_dict, as_list, as_text
 
 TS = re.compile(r"\d{10}\.\d{6}")
 LINK = re.compile(r"/archives/[A-Z0-9]+/p\d{16}")
@@ -33,11 +33,36 @@ def link(channel: str, ts: str) -> str:
     return f"/archives/{channel}/p{ts.replace('.', '')}"
 
 
+def place_of(link: str) -> tuple[str, str]:
+    """(channel, ts) of the end of a permalink."""
+    _, _, channel, ts = link.split("/")
+    return channel, f"{ts[1:11]}.{ts[11:]}"
+
+
 def links_of(attachment: Any) -> set[str]:
     """The messages that it shows, as the ends of their permalinks."""
     told = as_dict(attachment)
-    addresses = as_text(told.get("from_url")), as_text(told.get("original_url"))
+    channel, ts = as_text(told.get("channel_id")), as_text(told.get("ts"))
+    addresses = as_text(told.get("from_url")), as_text(told.get("original_url")), link(channel, ts)
     return {found for address in addresses for found in LINK.findall(address)}
+
+
+def carried(told: dict[str, Any], channel: str) -> set[str]:
+    """The messages that one of this channel carries along: that it links to or shares, and the root
+    of a reply that was sent to the channel as well."""
+    found = set(LINK.findall(link(channel, as_text(as_dict(told.get("root")).get("ts")))))
+    return found.union(*map(links_of, as_list(told.get("attachments"))))
+
+
+def without_carried(told: dict[str, Any], channel: str, gone: Set[str]) -> dict[str, Any]:
+    """The message without what it carries along of these."""
+    kept = dict(told)
+    if link(channel, as_text(as_dict(told.get("root")).get("ts"))) in gone:
+        del kept["root"]
+    if "attachments" in told:
+        shown = as_list(told["attachments"])
+        kept["attachments"] = [one for one in shown if links_of(one).isdisjoint(gone)]
+    return kept
 
 
 def messages_of(told: dict[str, Any]) -> set[tuple[str, str]]:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 
 from memories.models import Member, Person, RoleRefused, User
 from memories.pipeline import operators
-from memories.rules.roles import LAST_ADMIN, LAST_OPERATOR, SELF
+from memories.rules.roles import LAST_ADMIN, LAST_OPERATOR, SELF, in_effect
 from memories.views.access import (
     Place,
     UserRequest,
@@ -148,9 +148,5 @@ def _with_roles(users: QuerySet[User], place: Place) -> QuerySet[User]:
 def _row(user: Any) -> Row:
     """The same as `Workspace.role_of` without an operator's rights, from what was fetched."""
     given = next((member.role for member in user.roles_here), "")
-    people = [person for person in user.people_here if not person.is_deleted]
-    is_full = any(
-        not (person.is_guest or person.is_external or person.is_placeholder) for person in people
-    )
-    by_slack = Member.Role.MEMBER if is_full else Member.Role.GUEST if people else ""
-    return Row(user, user.people_here, given, given or by_slack)
+    by_slack = [person.role for person in user.people_here]
+    return Row(user, user.people_here, given, in_effect(given, by_slack))

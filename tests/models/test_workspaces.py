@@ -67,7 +67,10 @@ class TestRole:
             pytest.param(None, "guest", "guest", id="added as guest"),
             pytest.param(None, "editor", "editor", id="added as editor"),
             pytest.param({}, "admin", "admin", id="a row wins over the person"),
-            pytest.param({"is_deleted": True}, "editor", "editor", id="a row stays when left"),
+            pytest.param({"is_deleted": True}, "admin", "", id="left, whatever the row says"),
+            pytest.param({"is_guest": True}, "admin", "guest", id="a guest, whatever the row says"),
+            pytest.param({"is_placeholder": True}, "editor", "guest", id="in no list any more"),
+            pytest.param({}, "guest", "guest", id="a guest by the row alone"),
         ],
     )
     def test_of_a_user(self, workspace, person, member, expected):

@@ -462,7 +462,7 @@ def test_what_not_all_may_read_is_merged_with_nothing(team, kind, audience, outp
     ids=["a member", "a guest", "from outside", "in no list", "a bot", "opted in with all"],
 )
 def test_no_line_of_strangers_alone_is_remembered_by_the_workspace(team, author, channel, flows):
-    team.has_been_listed(MONDAY)
+    team.connect("T1", name="x", domain="x", now=MONDAY)
     room = make_channel(team, "aurora", **channel)
     MessageFactory(
         channel=room,
@@ -500,8 +500,50 @@ def test_who_is_unnamed_in_an_export_is_no_stranger(team):
     """It may leave out anybody; Slack's own list does not."""
     unnamed = PersonFactory(workspace=team, is_placeholder=True)
     assert not Person.objects.from_outside().exists()
-    team.has_been_listed(MONDAY)
+    team.connect("T1", name="x", domain="x", now=MONDAY)
     assert Person.objects.from_outside().get() == unnamed
+
+
+def test_who_turns_out_to_be_a_stranger_is_out_of_it_with_the_next_merge(team):
+    room = make_channel(team, "aurora")
+    author = PersonFactory(workspace=team)
+    MessageFactory(
+        channel=room,
+        author=author,
+        at=MONDAY + timedelta(minutes=10),
+        text="We decided that basalt will be the name of the release in March.",
+    )
+    run_pass(team, LATER)
+    assert "basalt" in workspace_memory(room).current.content
+    Person.objects.filter(pk=author.pk).update(is_external=True)
+    talk(room, "cobalt", LATER)
+    run_pass(team, LATER + 4 * HOUR)
+    told = workspace_memory(room).current.content
+    assert "aurora" in told and "cobalt" in told and "basalt" not in told
+    assert "basalt" in long(room).current.content
+
+
+@pytest.mark.parametrize("guest", [True, False])
+def test_where_a_stranger_speaks_no_line_flows_that_cites_nothing(team, guest):
+    room = make_channel(team, "aurora")
+    MessageFactory(
+        channel=room, author=PersonFactory(workspace=team, is_guest=guest), at=MONDAY + HOUR
+    )
+    generation = Generation.objects.create(memory=workspace_memory(room), as_of_us=0, input_key="x")
+    generation.take_inputs([make_version(memory=long(room), text="- nobody knows from where")])
+    question = Asker(team).question(generation)
+    assert question.request.is_empty is guest
+
+
+def test_words_of_nobody_are_a_strangers(team):
+    """In an export an author may be missing; Slack itself names everybody's."""
+    room = make_channel(team, "aurora")
+    MessageFactory(channel=room, author=None)
+    bots = MessageFactory(channel=room, author=None, is_bot=True)
+    assert not Message.objects.said_from_outside().exists()
+    team.connect("T1", name="x", domain="x", now=MONDAY)
+    assert Message.objects.said_from_outside().count() == 1
+    assert not Message.objects.filter(pk=bots.pk).said_from_outside().exists()
 
 
 @pytest.mark.parametrize(

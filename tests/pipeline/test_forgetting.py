@@ -462,6 +462,34 @@ class TestOtherPlaces:
         row = other.messages.get()
         assert "a second one" in row.text and "a second one" in row.raw
 
+    @pytest.mark.parametrize("live", [True, False], ids=["from Slack", "from an old export"])
+    @pytest.mark.parametrize("words", ["look", ""], ids=["linked", "shared"])
+    @pytest.mark.parametrize("was_here", [True, False], ids=["known", "new"])
+    def test_a_message_that_carries_it_along_brings_nothing_back(
+        self, channel, words, live, was_here
+    ):
+        gone = say(channel, SECRET)
+        link = f"https://x.slack.com/archives/{channel.slack_id}/p{gone.ts.replace('.', '')}"
+        shown = {"is_share": True, "from_url": link, "text": SECRET}
+        raw = {"type": "message", "ts": ts_at(MONDAY + HOUR), "user": "U2", "text": words,
+               "attachments": [shown, {"text": "a second one, of its own"}]}  # fmt: skip
+        if was_here:
+            store_messages(channel, [raw], MONDAY + 2 * HOUR, live=live)
+        delete(gone)
+        store_messages(channel, [raw], MONDAY + 3 * HOUR, live=live)
+        assert "copper" not in everything()
+        assert "a second one" in channel.messages.get(ts=raw["ts"]).text
+
+    def test_a_reply_sent_to_the_channel_brings_no_root_back(self, channel):
+        root = say(channel, SECRET)
+        raw = {"type": "message", "subtype": "thread_broadcast", "ts": ts_at(MONDAY + HOUR),
+               "user": "U2", "text": "Yes", "thread_ts": root.ts,
+               "root": {"ts": root.ts, "text": SECRET}}  # fmt: skip
+        delete(root)
+        store_messages(channel, [raw], MONDAY + 2 * HOUR)
+        assert "copper" not in everything()
+        assert channel.messages.get(ts=raw["ts"]).text == "Yes"
+
     def test_a_reply_sent_to_the_channel_does_not_carry_its_root(self, channel):
         root = say(channel, SECRET)
         reply = make_reply(root=root, at=MONDAY + HOUR, text="Yes")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.rules.roles import LAST_ADMIN, SELF, refusal
+from memories.rules.roles import LAST_ADMIN, SELF, in_effect, refusal
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,21 @@ from memories.rules.roles import LAST_ADMIN, SELF, refusal
 def test_a_change_of_a_role(who: str, before: str, after: str, other_admins: int, why: str) -> None:
     found = refusal(is_self=who == "self", before=before, after=after, other_admins=other_admins)
     assert found == why
+
+
+@pytest.mark.parametrize(
+    ("given", "by_slack", "expected"),
+    [
+        ("", [], ""),
+        ("admin", [], "admin"),
+        ("", ["guest", "member"], "member"),
+        ("editor", ["member"], "editor"),
+        ("guest", ["member"], "guest"),
+        ("admin", ["guest"], "guest"),
+        ("admin", ["", "guest"], "guest"),
+        ("admin", [""], ""),
+        ("admin", ["", "member"], "admin"),
+    ],
+)
+def test_of_a_role_and_slacks_word_the_stricter_counts(given, by_slack, expected):
+    assert in_effect(given, by_slack) == expected

@@ -150,3 +150,19 @@ def test_queries_do_not_grow_with_people(cast: Cast, who: str) -> None:
             assert cast.clients[who].get(cast.path("people/")).status_code == 200
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("slack", "status"), [({}, 200), ({"is_guest": True}, 403), ({"is_deleted": True}, 404)]
+)
+def test_no_role_outlives_slack(client, slack, status):
+    """An admin who became a guest there, or left, neither sees the people nor gives a role."""
+    team = WorkspaceFactory(slug="team")
+    admin = MemberFactory(workspace=team, role="admin").user
+    PersonFactory(workspace=team, user=admin, **slack)
+    friend = UserFactory(username="friend")
+    client.force_login(admin)
+    assert client.get("/w/team/people/").status_code == status
+    client.post("/w/team/people/", {"name": "friend", "role": "admin"})
+    assert team.members.filter(user=friend).exists() is (status == 200)
