@@ -70,7 +70,7 @@ STAY = {True: 2000, False: 24}
 CHANNELS = {True: 6, False: 3}
 MOST_PAGES = {True: 200, False: 12}  # of each reader
 WHO = "UGONE"
-EVERY_THREAD, REPLIES, EVERY_MENTION = 6, 4, 5
+EVERY_THREAD, REPLIES, EVERY_MENTION, EVERY_SHARE = 6, 4, 5, 4
 SETTINGS = {
     "message_threshold": 6,
     "thread_min_messages": 3,
@@ -91,6 +91,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
     scale = 5 if full and database_url.startswith("sqlite") else 1
     talk = Talk.made(random.Random(seed), full=full, scale=scale)
     export = write_zip(work / "old.zip", talk.export())
+    again = write_zip(work / "again.zip", talk.export(again=True))
     with fake_model(work, seed=seed, latency=(0.0, 0.0)) as model:
         town = Town(talk, model, work)
         town.begins(export)
@@ -102,7 +103,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         found["at once"] = town.scan(most=MOST_PAGES[full])
         town.passes()
         found["after passes"] = town.scan(pages=False)
-        skipped = town.elsewhere("import_slack", str(export), "--workspace", "town")
+        skipped = town.elsewhere("import_slack", str(again), "--workspace", "town")
         town.elsewhere("run_pass", "--workspace", "town")
         found["after a restart and the old export"] = town.scan(most=MOST_PAGES[full])
     left = {when: dict(places) for when, places in found.items() if places}
@@ -149,6 +150,18 @@ class Said:
         if self.user == WHO:
             raw["user_profile"] = {"display_name": "Quillon Vane", "real_name": "Quillon B. Vane"}
         return raw
+
+    def carried(self) -> dict[str, Any]:
+        """A later message that brings this one along: a reply sent to the channel too, else a link,
+        or a share without a word of its own."""
+        seconds, _, micros = self.ts.partition(".")
+        raw = {"type": "message", "ts": f"{int(seconds) + 1}.{micros}", "user": "U1"}
+        if self.thread_ts == self.ts:
+            thread = {"subtype": "thread_broadcast", "thread_ts": self.ts, "root": self.raw()}
+            return {**raw, **thread, "text": "that is how it is"}
+        link = f"https://town.slack.com/archives/{self.channel}/p{self.ts.replace('.', '')}"
+        words = "" if int(seconds) % 2 else "look at this"
+        return {**raw, "text": words, "attachments": [{"from_url": link, "text": self.text}]}
 
 
 @dataclass
@@ -205,14 +218,19 @@ class Talk:
     def staying(self) -> list[Said]:
         return [one for one in self.said if one.user != WHO and one.ts not in self.gone]
 
-    def export(self) -> dict[str, bytes]:
+    def export(self, *, again: bool = False) -> dict[str, bytes]:
+        """With messages that carry others along, ``again`` with more of them, and a topic."""
         days: dict[str, list[Any]] = {}
-        for one in self.said:
-            day = f"{datetime.fromtimestamp(float(one.ts), UTC):%Y-%m-%d}"
-            days.setdefault(f"{_name(one.channel)}/{day}", []).append(one.raw())
+        carrying = self.forgotten[:: EVERY_SHARE // 2 if again else EVERY_SHARE]
+        told = [(one.channel, one.raw()) for one in self.said]
+        told += [(one.channel, one.carried()) for one in carrying]
+        for where, raw in told:
+            day = f"{datetime.fromtimestamp(float(raw['ts']), UTC):%Y-%m-%d}"
+            days.setdefault(f"{_name(where)}/{day}", []).append(raw)
         people = [person(f"U{i}", f"person{i}") for i in (1, 2, 3)]
         people.append(person(WHO, "Quillon Vane", real_name="Quillon B. Vane"))
-        public = [channel(key, _name(key)) for key in self.channels]
+        topic = {"topic": {"value": self.forgotten[0].text}}
+        public = [channel(key, _name(key), **topic) for key in self.channels]
         return export_files(days, people=people, channels=public)
 
 
@@ -256,6 +274,7 @@ def _readings(cell: object) -> Iterator[str]:
     if not isinstance(cell, str) or len(cell) < 16:
         return
     yield cell
+    yield _unpaired(cell)
     if "\\u" in cell:
         yield re.sub(r"\\u([0-9a-fA-F]{4})", lambda m: chr(int(m[1], 16)), cell)
     if re.fullmatch(r"[\w+/=:.-]{40,}", cell):  # what the queue packs
@@ -264,6 +283,15 @@ def _readings(cell: object) -> Iterator[str]:
                 yield base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode("latin-1")
             except ValueError:
                 continue
+
+
+def _unpaired(text: str) -> str:
+    """A text whose words an index keeps as pairs of letters, each beginning with the last one's end."""
+    whole = ""
+    for word in text.split(" "):
+        goes_on = len(word) == 2 and whole.endswith(word[0])
+        whole += word[1] if goes_on else f" {word}"
+    return whole
 
 
 def _drained(ahead: list[str]) -> Iterator[str]:

@@ -162,7 +162,7 @@ def _prompts(world: Any) -> tuple[int, list[str]]:
         raise RuntimeError(f"of some places nothing was asked: {sorted(set(outputs))}")
     leaks = []
     for output, prompt in zip(outputs, model.prompts, strict=True):
-        readers = world.audiences[output] or {"nobody"}
+        readers = world.audiences[output] or {"public"}  # whoever is in it reads that too
         if output == "fjord":  # shared: strangers read it too
             readers = {"stranger", *readers}
         for place, what in WORD.findall(prompt):

@@ -170,6 +170,7 @@ class World:
             kind=kind,
             topic=word(name, "topic"),
             purpose=word(name, "purpose"),
+            sync_text=word(name, "trouble"),
             start_us=0,
             is_followed=True,
         )
@@ -201,7 +202,9 @@ class World:
                 sources=[root],
                 segment=segment,
                 put_back=[word(place, "putback")],
+                kept=[word(place, "kept")],
             )
+            first.call(word(place, "called"), by=None)
             memory.refresh_from_db()
             memory.revise(
                 f"- {word(place, 'new')}\n- and more", by=None, based_on=memory.current.number
