@@ -70,9 +70,11 @@ class Threads:
                 raise
             if error.code == "thread_not_found" and root.state == Message.State.DELETED:
                 self._end(root)
-            elif in_ring:
+            elif in_ring and error.permanent:
                 root.thread_was_read(self.now)  # its next turn comes; nothing is concluded
             else:
+                if in_ring:
+                    self._owe(root)
                 self.reading.walked.failures.append(f"{error.message} (thread {root.ts})")
 
     def _pages(self, root: Message) -> None:
@@ -100,6 +102,12 @@ class Threads:
         self.reading.delete(list(self._replies(root).values_list("ts", flat=True)))
         root.thread_was_read(self.now)
         self.reading.walked.threads += 1
+
+    @transaction.atomic
+    def _owe(self, root: Message) -> None:
+        """The ring goes on to the others, and the next sync reads this one."""
+        root.thread_was_read(self.now)
+        self.channel.messages.filter(pk=root.pk).thread_has_moved()
 
     def _replies(self, root: Message) -> MessageQuerySet:
         replies = self.channel.messages.filter(thread_ts=root.ts).exclude(ts=root.ts)

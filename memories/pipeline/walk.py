@@ -2,7 +2,8 @@
 
 A walk goes to the mark, or through the hot window; where a sweep is due it goes on to the very
 beginning. It may take many runs: its place is kept with each page, and the mark moves to its top
-only when it came to its end. A message that we hold and that its page lacks was deleted.
+only when it came to its end. A message that we hold and that its page lacks was deleted; where a
+page lacks many, Slack is asked about one of them first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,8 +17,8 @@ from memories.rules import rings
 from memories.rules.slackmessages import replies
 from memories.rules.slacktext import as_dict
 from memories.rules.slacktime import micros_or_0, ts_from_micros
-from memories.rules.stretch import Seen, going_down, key_of, see
-from memories.slack.web import HistoryPage
+from memories.rules.stretch import Seen, going_down, key_of, see, takes_much
+from memories.slack.web import HistoryPage, SlackError
 
 _Replies = tuple[int, int]  # how many, and the moment of the last one
 _IN_CHANNEL = Q(thread_ts="") | Q(thread_ts=F("ts")) | Q(broadcast=True)
@@ -94,8 +95,34 @@ class Walk:
         asked = self.reading.client.history(self.channel.slack_id, end_ts or "0", at_ts)
         for answer, newest in self.reading.each(asked):
             page = _Page(self.reading, answer, newest, at_ts, end_ts)
+            self._doubt(page)
             yield page
             at_ts = lowest(page.seen.moments, at_ts)
+
+    def _doubt(self, page: "_Page") -> None:
+        """Raises `SlackError` where a page lacks what is there: it is asked for again by the next sync,
+        and until then nothing is concluded from it."""
+        gone = page.gone
+        if not takes_much(len(gone), len(page.seen.moments)):
+            return
+        # People take back what is new, and Slack's retention what is old: at either end a message may
+        # be gone although the page is wrong.
+        ts = gone[len(gone) // 2]
+        if self._is_there(ts):
+            what = f"conversations.history: a page lacks {ts} and more that is still there."
+            raise SlackError("malformed", what, permanent=False)
+
+    def _is_there(self, ts: str) -> bool:
+        """Asked of the method for threads: of a message without replies it gives the message."""
+        asked = self.reading.client.replies(self.channel.slack_id, ts)
+        try:
+            page, _ = next(self.reading.each(asked))
+        except SlackError as error:
+            if error.code != "thread_not_found":
+                raise
+            return False
+        raws = map(as_dict, page.messages)
+        return any(raw.get("ts") == ts and raw.get("subtype") != "tombstone" for raw in raws)
 
 
 class _Page:
@@ -109,14 +136,15 @@ class _Page:
         self.is_last = answer.is_last
         self.seen: Seen = see(answer.messages, reading.now_us)
         self._at_ts = at_ts
-        self._newest = newest
-        self._stretch = going_down(
+        stretch = going_down(
             self.seen,
             before_us=us_or_none(at_ts),
             end_us=micros_or_0(end_ts),
             is_last=answer.is_last,
             is_limited=answer.is_limited,
         )
+        held = reading.channel.messages.filter(_IN_CHANNEL)
+        self.gone = reading.missing(stretch, self.seen.ts, held, newest)
 
     def keep(self) -> str:
         """Store it, delete what it lacks, and note which threads have to be read; in a transaction of
@@ -125,9 +153,8 @@ class _Page:
         rows = reading.channel.messages
         before = self._told_before()
         reading.store(reversed(self.messages))
-        gone = reading.missing(self._stretch, self.seen.ts, rows.filter(_IN_CHANNEL), self._newest)
-        reading.delete(gone)
-        if moved := self._moved(before) | self._alive_below(gone):
+        reading.delete(self.gone)
+        if moved := self._moved(before) | self._alive_below(self.gone):
             rows.filter(ts__in=moved).thread_has_moved()
         return lowest(self.seen.moments, self._at_ts)
 

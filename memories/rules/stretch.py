@@ -1,7 +1,8 @@
 """What a page of Slack's tells of what it does not hold: who is missing there was deleted.
 
 A page tells everything about one stretch of time. Of what we hold in it, what the page lacks is gone
-from Slack. Nothing is concluded from a page with an object that cannot be told from the others.
+from Slack. Nothing is concluded from a page with an object that cannot be told from the others. Even
+a well-formed page may be wrong: one that takes much away is not believed on its word alone.
 """
 
 from collections.abc import Iterable
@@ -12,6 +13,10 @@ from memories.rules.outcomes import Outcome
 from memories.rules.slackmessages import moment
 from memories.rules.slacktext import as_dict
 from memories.rules.slacktime import ts_from_micros
+
+# Messages: people seldom take back more of a page between two looks at it, so that asking about the
+# rest costs next to no calls.
+HANDFUL = 5
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,12 @@ def going_up(seen: Seen, *, after_us: int, is_last: bool) -> Stretch | None:
     else:
         return None
     return Stretch(after_us, before_us) if _fits(seen, Stretch(after_us, None)) else None
+
+
+def takes_much(gone: int, shown: int) -> bool:
+    """Whether a page lacks more of what we hold than it shows, or more than a handful. An empty one
+    always does, where it takes anything."""
+    return gone > min(shown, HANDFUL)
 
 
 def _fits(seen: Seen, asked: Stretch) -> bool:

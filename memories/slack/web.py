@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from memories.rules.slacktext import as_dict
 from memories.rules.tiers import SLOW_METHODS, SLOW_PAGE
 from memories.slack.retries import PAUSE, retry_after, retry_handlers
 
@@ -206,11 +207,14 @@ class SlackClient:
 
     def replies(self, channel_id: str, thread_ts: str, oldest: str = "") -> Iterator[RepliesPage]:
         """A thread, oldest first, after ``oldest`` (a ts, exclusive); Slack puts the root on top of
-        every page."""
+        every page, and one without it is no page of the thread."""
         method = "conversations.replies"
         asked = {"channel": channel_id, "ts": thread_ts} | ({"oldest": oldest} if oldest else {})
         for answer in self._pages(method, asked):
-            yield RepliesPage(_list(answer, method, "messages"), _is_last(answer))
+            messages = _list(answer, method, "messages")
+            if not any(as_dict(raw).get("ts") == thread_ts for raw in messages):
+                raise _malformed(method, "a thread without its root")
+            yield RepliesPage(messages, _is_last(answer))
 
     def _pages(self, method: str, asked: dict[str, str]) -> Iterator[dict[str, Any]]:
         cursor = ""

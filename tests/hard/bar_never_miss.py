@@ -2,9 +2,9 @@
 
 Time is virtual: the fake Slack, the budget and the sync go by one clock, which passes while somebody
 waits and between two syncs. Slack refuses what is over its budget, drops connections, answers with
-502 and 429 by chance; of its events most are lost, and what comes, comes twice, in any order. On the
-slow plan there is not even an event. Oracle: the fake's own messages, compared by channel, ts, text
-and whether they are deleted, and its own journal of calls.
+502, 429 and empty pages by chance; of its events most are lost, and what comes, comes twice, in any
+order. On the slow plan there is not even an event. Oracle: the fake's own messages, compared by
+channel, ts, text and whether they are deleted, and its own journal of calls.
 
 On the slow plan a sync of everything takes days, in which what is new and who is there is looked at
 as ever. So there the pages of messages are counted that are read for the sync of everything.
@@ -45,7 +45,7 @@ RING = 30 * DAY
 HOT = 29 * DAY  # a day less than the window, for the walks that it takes
 POLLS = 2  # of the hot window
 DEAR = 1.05  # calls over the least that do
-TROUBLES = {"502": 0.005, "dropped": 0.005, "cut off": 0.002, "429": 0.005}
+TROUBLES = {"502": 0.005, "dropped": 0.005, "cut off": 0.002, "429": 0.005, "empty": 0.005}
 TOLD = 0.4  # of the events, each of them twice
 
 

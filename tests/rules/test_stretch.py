@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from memories.rules.slacktime import to_micros
-from memories.rules.stretch import Stretch, going_down, going_up, key_of, see
+from memories.rules.stretch import HANDFUL, Stretch, going_down, going_up, key_of, see, takes_much
 
 NOW_US = to_micros(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
 S = 1_000_000
@@ -57,6 +57,21 @@ def test_a_page_of_history(page, before, is_last, is_limited, told):
 def test_a_page_of_a_thread(page, is_last, told):
     found = going_up(see(page, NOW_US), after_us=us(0), is_last=is_last)
     assert found == (None if told is None else Stretch(*told))
+
+
+@pytest.mark.parametrize(
+    ("gone", "shown", "is_much"),
+    [
+        pytest.param(0, 0, False, id="nothing there, nothing gone"),
+        pytest.param(1, 0, True, id="all there was"),
+        pytest.param(1, 1, False, id="one of two"),
+        pytest.param(3, 2, True, id="more than is left"),
+        pytest.param(HANDFUL, 999, False, id="a handful of a whole page"),
+        pytest.param(HANDFUL + 1, 999, True, id="more than that"),
+    ],
+)
+def test_what_a_page_is_not_believed_alone(gone, shown, is_much):
+    assert takes_much(gone, shown) is is_much
 
 
 @pytest.mark.parametrize(

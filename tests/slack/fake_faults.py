@@ -34,6 +34,11 @@ class Fault:
         return cls(200, json.dumps(answer))
 
     @classmethod
+    def empty_page(cls) -> "Fault":
+        """Well formed, and wrong: no messages, and no more to come."""
+        return cls.answer({"ok": True, "messages": [], "has_more": False})
+
+    @classmethod
     def dropped(cls) -> "Fault":
         return cls(0, None)
 
@@ -51,6 +56,7 @@ class Whims:
         "503": lambda: Fault(503),
         "dropped": Fault.dropped,
         "cut off": Fault.cut_off,
+        "empty": Fault.empty_page,
         "429": lambda: Fault.rate_limited(1),
     }
 
