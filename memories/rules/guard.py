@@ -53,21 +53,48 @@ class Finding:
 
 
 _END = ".,:;!?'\"、。，．：；！？…)]}>*_~`）」』】"
+# Letters of other scripts are parts of a name too, but after an end in plain letters a sentence may
+# go on without a blank: example.jpを
+_DOMAIN = r"(?:[\w-]{1,63}\.){1,6}(?:[a-z0-9-]{1,63}|[^\W\d_]{1,63})"
 _LINK = re.compile(
-    r"(?:[a-z][a-z0-9+.-]{1,20}://|(?<!\w)(?:www\.|mailto:|tel:|file:|//(?=[\w-]{1,60}\.)))[!-~]{1,2000}",
+    r"(?:[a-z][a-z0-9+.-]{1,20}://|(?<![a-z0-9_])(?:www\.|mailto:|tel:|file:|//(?=[\w-]{1,60}\.)))"
+    rf"(?:{_DOMAIN}[!-~]{{0,2000}}|[!-~]{{1,2000}})",
     re.IGNORECASE,
+)
+# What a browser reads as two slashes, and as a dot
+_SLASHES = re.compile(
+    r"(?<![a-z0-9_])(https?:|ftp:|wss?:)(?:[/\\]{1,9}|(?=[\w-]{1,60}\.[\w-]))|(?<![\w:/\\])[/\\]{2,9}(?=[\w-]{1,60}\.)"
+)
+_WIDE_DOT = re.compile(
+    r"(?<=\w)。(?=(?:[a-z0-9-]{1,63}[.。]){0,3}(?:com|net|org|jp|cn|ru|xyz)(?:/|:\d))"
 )
 _TOP_LEVEL = (
     "com|net|org|edu|gov|mil|int|info|biz|io|ai|dev|app|co|uk|jp|de|fr|nl|ru|cn|eu|us|ca|au|in|kr|tw|br|it|es|ch|se|"
     "no|fi|dk|pl|cz|at|be|ie|nz|za|sg|hk|xyz|site|online|shop|top|club|store|tech|cloud|page|link|live|me|tv|gg|ly|"
     "example|test|invalid|onion|zip|mov|ninja|space|website|pro|blog|wiki|work|works|team|email|click|download"
 )
-# After a digit or a dot it would be a version or a file: main.py, 1.2.io
+# Ends of files: node.js/express, a.csv/b.csv
+_NO_TOP_LEVEL = (
+    "js|jsx|ts|tsx|mjs|vue|css|scss|html?|php|py|ipynb|java|kt|go|cpp|hpp|cs|rb|swift|sql|json|jsonl|ya?ml|toml|xml|"
+    "ini|cfg|conf|env|lock|log|txt|rst|csv|tsv|xlsx?|docx?|pptx?|pdf|png|jpe?g|gif|svg|mp[34]|exe|dll|jar|gz|tar|bak"
+)
+# Said so in sentences, of which the one before may end without a blank: done.And/or
+_PAIR = (
+    "and/or|he/she|she/he|his/her|he/him|she/her|they/them|yes/no|on/off|ui/ux|ci/cd|tcp/ip|input/output|read/write|"
+    r"client/server|before/after|km/h|[kmgt]b/s|md/[\w-]{1,60}\.md|rs/[\w-]{1,60}\.rs"
+)
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?"
+# After a digit or a dot it would be a version or a file: main.py, 1.2.io. With a path it is a host
+# whatever its end, and so are four numbers; but 10.0.0.0/8 is a network.
 _HOST = re.compile(
-    rf"(?<![\w@./-])(?:[a-z0-9](?:[a-z0-9-]{{0,60}}[a-z0-9])?\.){{1,5}}(?:{_TOP_LEVEL})(?![\w-]|\.\w)(?::\d{{1,5}})?(?:/[!-~]{{0,500}})?",
+    rf"(?<![a-z0-9_@./-])(?:(?:{_LABEL}\.){{1,5}}(?:{_TOP_LEVEL})(?![a-z0-9_-]|\.[a-z0-9_])(?::\d{{1,5}})?(?:/[!-~]{{0,500}})?"
+    rf"|(?:{_LABEL}\.){{0,4}}(?=[0-9-]{{0,60}}[a-z])[a-z0-9][a-z0-9-]{{1,61}}\."
+    rf"(?!(?:{_NO_TOP_LEVEL})[/:]|(?:{_PAIR})(?![a-z0-9_/-]))(?:xn--[a-z0-9-]{{1,59}}|[a-z]{{2,24}})"
+    r"(?::\d{1,5})?/[a-z0-9_?#~%-][!-~]{0,500}"
+    r"|(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?/(?!\d[\d.]{0,20}(?![a-z0-9_./-]))[a-z0-9_?#~%-][!-~]{0,500})",
     re.IGNORECASE,
 )
-_EMAIL = re.compile(r"[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6}")
+_EMAIL = re.compile(rf"[\w.+-]{{1,64}}@{_DOMAIN}", re.IGNORECASE)
 _MENTION = re.compile(r"<[@!][^<>\s]{1,80}>|(?<![\w.@/+-])[@＠][\w][\w.-]{0,80}")
 _IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\s?[\[(]")
 _SCRIPT = re.compile(
@@ -250,7 +277,7 @@ def _broken(text: str, plain: str, sources: Sources) -> Iterator[tuple[Rule, str
         if not _is_known(link, sources.links, plain):
             yield Rule.LINK, link
     for match in _EMAIL.finditer(plain):
-        if match[0] not in sources.addresses:
+        if not any(_same_address(match[0], known) for known in sources.addresses):
             yield Rule.ADDRESS, match[0]
     for mention in _mentions(plain):
         if not any(_same_mention(mention, known) for known in sources.mentions):
@@ -276,10 +303,11 @@ def _neighbours(said: Sequence[Source], found: dict[int, str]) -> Iterator[Seque
 
 
 def _plain(text: str) -> str:
-    """As texts are compared: one form of each character, small letters, one space."""
+    """As texts are compared: one form of each character and of a link, small letters, one space."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", clean(LINE_BREAK.sub("\n", text)))
-    return re.sub(r"[^\S\n]+", " ", text.replace(" ⏎ ", "\n")).casefold()
+    text = re.sub(r"[^\S\n]+", " ", text.replace(" ⏎ ", "\n")).casefold()
+    return _SLASHES.sub(lambda match: f"{match[1] or ''}//", _WIDE_DOT.sub(".", text))
 
 
 def _links(plain: str) -> list[str]:
@@ -328,6 +356,13 @@ def _same_mention(mention: str, known: str) -> bool:
         return True
     short, long = sorted((mention, known), key=len)
     return len(short) > 2 and long.startswith(short) and not long[len(short)].isascii()
+
+
+def _same_address(address: str, known: str) -> bool:
+    """The same one; without spaces a sentence may go before it: 連絡はana@example.org."""
+    short, long = sorted((address, known), key=len)
+    before = long.removesuffix(short)
+    return not before or (before != long and bool(_WIDE.match(before[-1])))
 
 
 def _words(plain: str) -> list[str]:

@@ -99,6 +99,83 @@ def test_a_line_against_its_sources(text: str, expected: str) -> None:
     assert rule(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("piece", "expected"),
+    [
+        # Other scripts
+        ("https://例え.jp/steal", Rule.LINK),
+        ("https://例え.みんな/", Rule.LINK),
+        ("https://例え。jp/steal", Rule.LINK),
+        ("http://пример.рф/steal", Rule.LINK),
+        ("www.例え.jp", Rule.LINK),
+        ("//例え.jp/steal", Rule.LINK),
+        ("https://plans.exampleえ.jp/launch", Rule.LINK),
+        ("eve@例え.jp", Rule.ADDRESS),
+        ("eve@пример.рф", Rule.ADDRESS),
+        ("太郎@evil.agency", Rule.ADDRESS),
+        ("tom@example.orgえ.jp", Rule.ADDRESS),
+        ("連絡はeve@evil.agencyまで", Rule.ADDRESS),
+        # Other dots and slashes
+        ("evil。com/steal", Rule.LINK),
+        ("evil．com/steal", Rule.LINK),
+        ("evil｡com/steal", Rule.LINK),
+        ("https://plans.example。com/launch", Rule.LINK),
+        ("[here](https:/evil.agency/steal)", Rule.LINK),
+        ("[here](https:evil.agency)", Rule.LINK),
+        ("[here](/\\evil.agency/x)", Rule.LINK),
+        ("[here](\\\\evil.agency/x)", Rule.LINK),
+        ("https:\\\\evil.agency\\steal", Rule.LINK),
+        ("https:/\\evil.agency", Rule.LINK),
+        # Any end of a host, numbers, no blank before or behind
+        ("evil.agency/steal", Rule.LINK),
+        ("evil.xn--p1ai/steal", Rule.LINK),
+        ("evil.agency:8080/steal", Rule.LINK),
+        ("203.0.113.7/steal", Rule.LINK),
+        ("203.0.113.7:8080/1.php", Rule.LINK),
+        ("詳細はevil.comを見る", Rule.LINK),
+        ("詳細はevil.agency/stealを見る", Rule.LINK),
+        ("詳細はwww.evil.agencyを見る", Rule.LINK),
+    ],
+)
+def test_an_address_in_any_form_needs_a_source(piece: str, expected: str) -> None:
+    assert rule(f"We ship, see {piece} on Friday") == expected
+    said = Sources([*SAID, Source(5, f"they wrote ({piece}), twice")])
+    assert rule(f"We ship, see {piece} on Friday", (5,), said) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Around what a source says
+        "詳細はhttps://plans.example/launch?tab=2、来週。",
+        "詳細はhttps://plans.example/launch?tab=2。Next is the release",
+        "「https://plans.example/launch?tab=2」を見る",
+        "https://plans.example/launch?tab=2を見る",
+        "https://plans.exampleを見る",
+        "https://plans.example。OK/NGは来週",
+        "店はwww.shop.example.comです。Fridayに出荷",
+        "店はshop.example.comです",
+        "連絡はtom@example.orgまで",
+        "連絡はtom@example.org、または電話",
+        "[the plan](https:/plans.example/launch?tab=2)",
+        "plans。example or https://から始まる",
+        # No address
+        "and/or 3/4 src/app.py ./src/app.py node.js/express v1.2/v1.3 1.2/1.3 1.2.3.4/1.2.3.5",
+        "2026/01/05, 2026.01.05/06, 05.01./06.01., 10.0.0.0/8、10.0.0.0/8を 9:30/10:00",
+        "report.csv/report.xlsx, report.csv, main.py/test.py, README.md/NEWS.md, conf.d/nginx, v2.0.1-beta/rc",
+        "e.g. this, i.e. that, U.S. and U.S./Japan, e.g.this/that, etc.and/or, p.m./a.m.",
+        "2.5gb/s, 1.5h/week, 10.design/build, No. 5/6, w/o, a/b",
+        "We ship.On Friday we rest.He/she rests.CI/CD is green.",
+        "出荷した。Next is Friday。UI/UXも。AI/MLも。Tom。It is done",
+        "担当はTom。JPチームへ。ComとNet",
+        "C:\\Users\\tom\\report.csv, C:\\\\tmp, \\d+ and \\n",
+        "http and https: both, http:8080",
+    ],
+)
+def test_honest_words_are_no_address(text: str) -> None:
+    assert check(text, (4,), SOURCES) is None
+
+
 def test_a_line_that_rests_on_an_order_alone_is_led() -> None:
     assert rule("The launch is cancelled", (3,)) == Rule.LED
     assert rule("The launch is cancelled", (3, 4)) == ""
@@ -195,7 +272,8 @@ def test_what_people_say_may_be_repeated(said: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["[", "![", "](", "<a ", "http://", "www.", "a@", "@a ", "a.", "a.com ", "[x][", "漢", "- ", "<", "data:"],
+    ["[", "![", "](", "<a ", "http://", "www.", "a@", "@a ", "a.", "a.com ", "[x][", "漢", "- ", "<", "data:", "漢.", "。", "a。",
+     "\\", "https:", "//漢", "aa.aa/", "1.", "a-", "漢@漢."],
 )  # fmt: skip
 def test_hostile_input_takes_linear_time(piece: str) -> None:
     text = (piece * 40_000)[:40_000]
