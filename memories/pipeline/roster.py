@@ -15,6 +15,7 @@ from django.db import transaction
 from memories.models import Channel, ChannelMember, Person, Workspace
 from memories.pipeline import audience
 from memories.pipeline.linking import link_people
+from memories.rules import shingles
 from memories.rules.outcomes import DUPLICATE, STORED, UPDATED, Outcome, Tally, Thing, skipped
 from memories.rules.slack import SLACKBOT, ChannelIn, PersonIn, channel, person
 
@@ -34,7 +35,8 @@ def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = F
     """People as they are now; one known from a later profile (``updated``) stays as it is.
 
     Of a workspace that is connected live no e-mail addresses are kept unless it wants them, and
-    there only ``live`` objects, those that Slack answers now, make somebody a full member again.
+    there only ``live`` objects, those that Slack answers now, make somebody a full member: whom
+    others name is in no list until Slack lists them.
     """
     with_emails = workspace.connected_at is None or workspace.memory_settings.read_emails
     tally = Tally()
@@ -67,7 +69,12 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool)
         if one.is_guest is None:  # who was a guest stays one until Slack says otherwise
             values["is_guest"] = row is not None and row.is_guest
         if row is None:
-            row = rows[one.slack_id] = Person(workspace=workspace, slack_id=one.slack_id, **values)
+            row = rows[one.slack_id] = Person(
+                workspace=workspace,
+                slack_id=one.slack_id,
+                is_placeholder=only_narrows,
+                **values,
+            )
             new.append(row)
             outcomes.append(STORED)
             continue
@@ -79,11 +86,12 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool)
             values |= {name: values[name] or before[name] for name in _NARROWING}
         values["updated"] = one.updated or row.updated
         older = 0 < one.updated < row.updated
-        if older or (before == values and not row.is_placeholder):
+        is_named = row.is_placeholder and not only_narrows
+        if older or (before == values and not is_named):
             outcomes.append(DUPLICATE)
             continue
-        outcomes.append(STORED if row.is_placeholder else UPDATED)
-        row.is_placeholder = False
+        outcomes.append(STORED if is_named else UPDATED)
+        row.is_placeholder = row.is_placeholder and only_narrows
         for name, value in values.items():
             setattr(row, name, value)
         if row.pk:
@@ -184,6 +192,7 @@ def _keep_channel(
     elif row.members_known_at and known_at < row.members_known_at:
         return DUPLICATE
     else:
+        values |= _still_forgotten(row, values, live=live)
         # Slack was asked before an event told of fewer readers: the event is the later word.
         is_older = row.narrowed_at is not None and known_at <= row.narrowed_at
         if (live and not is_older) or row.is_public:
@@ -198,6 +207,19 @@ def _keep_channel(
     return outcome
 
 
+def _still_forgotten(row: Channel, values: dict[str, Any], *, live: bool) -> dict[str, str]:
+    """What a channel says of itself, where words of that were forgotten: of a forgotten channel it
+    stays away, and what an export tells brings no words back to where they were masked."""
+    texts = {name: getattr(row, name) for name in ("topic", "purpose")}
+    if row.forgotten_at is not None:
+        return texts
+    return {
+        name: text
+        for name, text in texts.items()
+        if not live and shingles.may_be_masked(text, values[name])
+    }
+
+
 def _names_of(workspace: Workspace, found: ChannelIn) -> str:
     """What a conversation of two is called: Slack gives it no name."""
     names = workspace.people.filter(slack_id__in=found.members or ()).names()
@@ -210,7 +232,7 @@ def set_members(
     """The channel's complete list of members as of ``known_at``; True when it changed.
 
     A ``live`` list that was asked for before somebody came or went lets nobody in: it may hold who
-    left meanwhile. The next sync asks again.
+    left meanwhile. The next sync asks again. Nor does an export's, where Slack itself is asked.
     """
     known: dict[str, int] = {}
     with transaction.atomic():
@@ -219,14 +241,16 @@ def set_members(
         locked = Channel.objects.select_for_update()
         channel.refresh_from_db(fields=["members_changed_at"], from_queryset=locked)
         held = set(channel.memberships.values_list("person_id", flat=True))
+        only_narrows = not live and channel.workspace.connected_at is not None
         changed_at = channel.members_changed_at
-        if live and changed_at is not None and changed_at >= known_at:
+        if only_narrows or (live and changed_at is not None and changed_at >= known_at):
             wanted &= held
         channel.memberships.filter(person__in=held - wanted).delete()
         ChannelMember.objects.bulk_create(
             ChannelMember(channel=channel, person_id=pk) for pk in sorted(wanted - held)
         )
-        channel.members_were_known(known_at)
+        if not only_narrows:
+            channel.members_were_known(known_at)
     return wanted != held
 
 

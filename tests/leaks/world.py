@@ -175,7 +175,7 @@ class World:
             is_followed=True,
         )
         self.channels[name] = channel
-        set_members(channel, [f"U{role.upper()}" for role in roles], self.now)
+        set_members(channel, [f"U{role.upper()}" for role in roles], self.now, live=True)
         self.fill(name)
 
     def _mention(self, place: str, in_place: str) -> None:
@@ -332,7 +332,7 @@ class World:
 
     def _members(self, place: str, *roles: str) -> None:
         channel = Channel.objects.get(pk=self.channels[place].pk)
-        set_members(channel, [f"U{role.upper()}" for role in roles], timezone.now())
+        set_members(channel, [f"U{role.upper()}" for role in roles], timezone.now(), live=True)
 
     def _says(self, place: str, *, private: bool, **raw: Any) -> None:
         channel = self.channels[place]

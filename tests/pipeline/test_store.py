@@ -9,7 +9,12 @@ from django.test.utils import CaptureQueriesContext
 
 from memories.models import Channel, Message, Person, Segment, Workspace
 from memories.pipeline import store
-from memories.pipeline.roster import set_members, store_channels, store_people
+from memories.pipeline.roster import (
+    narrow_the_unnamed,
+    set_members,
+    store_channels,
+    store_people,
+)
 from memories.pipeline.store import store_messages
 from memories.rules.outcomes import Result, Tally, Thing
 from tests.slackexports import START, channel, person, said, ts
@@ -383,6 +388,19 @@ def test_only_slack_itself_makes_a_full_member_again(
     assert results(store_people(workspace, again, live=live)) == {"duplicate": 3}
 
 
+def test_whom_an_export_names_is_in_no_list_of_slacks(workspace: Workspace) -> None:
+    """Where Slack is asked itself: neither somebody new, nor whom its own list left out."""
+    workspace.connected_at = NOW
+    store_people(workspace, [person("U1", updated=20), person("U2", updated=20)], live=True)
+    narrow_the_unnamed(workspace, ["U1"])
+    again = [person("U2", updated=30), person("U3", updated=30)]
+    assert results(store_people(workspace, again)) == {"stored": 1, "updated": 1}
+    assert results(store_people(workspace, again)) == {"duplicate": 2}
+    assert set(workspace.people.full().values_list("slack_id", flat=True)) == {"U1"}
+    assert results(store_people(workspace, again, live=True)) == {"stored": 2}
+    assert workspace.people.full().count() == 3
+
+
 def test_a_placeholder_is_completed_by_a_list(general: Channel) -> None:
     store_messages(general, [said(1, "a", user="U1")], NOW)
     tally = store_people(general.workspace, [person("U1", "Ann")])
@@ -464,6 +482,50 @@ def test_members(general: Channel) -> None:
     assert set(general.people.values_list("slack_id", flat=True)) == {"U2", "U3"}
     general.refresh_from_db()
     assert general.members_known_at == NOW + timedelta(hours=2)
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["slack itself", "an export"])
+def test_where_slack_is_asked_an_export_lets_nobody_in(
+    workspace: Workspace, general: Channel, live: bool
+) -> None:
+    set_members(general, ["U1", "U2"], NOW)
+    workspace.connect("T1", name="", domain="", now=NOW)
+    general.refresh_from_db()
+    general.describe({"members_known_at": None})  # since the bot is out of it
+    set_members(general, ["U2", "U3"], NOW, live=live)
+    general.refresh_from_db()
+    assert (general.members_known_at is not None) is live
+    found = set(general.people.values_list("slack_id", flat=True))
+    assert found == ({"U2", "U3"} if live else {"U2"})
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["slack itself", "an export"])
+def test_of_a_forgotten_channel_nothing_more_is_told(workspace: Workspace, live: bool) -> None:
+    raw = channel("C1", "a", topic={"value": "the merger"}, purpose={"value": "to prepare it"})
+    listed(workspace, (raw, "private"))
+    row = Channel.objects.get()
+    row.forget(NOW)
+    row.describe({"topic": "", "purpose": ""})
+    listed(workspace, (raw, "private"), at=NOW + timedelta(days=1), live=live)
+    row.refresh_from_db()
+    assert (row.topic, row.purpose) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("told", "live", "topic"),
+    [
+        ("ask Quillon Vane first", False, "ask […] first"),
+        ("ask Quillon Vane first", True, "ask Quillon Vane first"),
+        ("ask somebody else", False, "ask somebody else"),
+    ],
+    ids=["an export", "as it stands in Slack", "another topic"],
+)
+def test_words_that_were_masked_in_a_topic_stay_away(
+    workspace: Workspace, told: str, live: bool, topic: str
+) -> None:
+    listed(workspace, (channel("C1", "a", topic={"value": "ask […] first"}), "public"))
+    listed(workspace, (channel("C1", "a", topic={"value": told}), "public"), live=live)
+    assert Channel.objects.get().topic == topic
 
 
 def test_a_list_without_members_leaves_them_unknown(workspace: Workspace) -> None:
