@@ -394,13 +394,13 @@ class Town:
         self._beside_memories(rows[5], long_term[0])
 
     def _beside_memories(self, row: Message, memory: Memory) -> None:
-        """In a draft, in a version's name, in a channel's topic and under a link to the message."""
+        """In a draft, in a version's name, in a channel's purpose and under a link to the message."""
         now, admin = timezone.now(), User.objects.get(username="admin")
         memory.refresh_from_db()
         seen = {"based_on": memory.current.number, "revision": memory.current.revision}
         draft = UnsavedText.objects.keep(Reader.of(admin), memory, f"- {row.text}", **seen, now=now)
         named = memory.current.call(row.text[:LONGEST_NAME], by=None)
-        described = row.channel.describe({"topic": row.text, "purpose": f"as said: {row.text}"})
+        described = row.channel.describe({"purpose": f"as said: {row.text}"})
         where = f"/archives/{row.channel.slack_id}/p{row.ts.replace('.', '')}"
         shown = {"from_url": f"https://town.slack.com{where}", "text": row.text}
         raw = {"ts": f"{int(now.timestamp()) - 3600}.000009", "user": "U1", "text": "look at this"}
