@@ -15,8 +15,8 @@ from django.db import transaction
 from memories.models import Channel, ChannelMember, Person, Workspace
 from memories.pipeline import audience
 from memories.pipeline.linking import link_people
-from memories.rules import shingles
 from memories.rules.outcomes import DUPLICATE, STORED, UPDATED, Outcome, Tally, Thing, skipped
+from memories.rules.shingles import MARK
 from memories.rules.slack import SLACKBOT, ChannelIn, PersonIn, channel, person
 
 PEOPLE_IN_A_BATCH = 500
@@ -27,7 +27,8 @@ _PERSON_FIELDS = (
     *("is_bot", "is_guest", "is_external", "is_deleted"),
 )
 _NARROWING = ("is_guest", "is_external", "is_deleted")
-_CHANNEL_FIELDS = ("name", "is_archived", "is_shared", "topic", "purpose")
+_WORDS = ("topic", "purpose")
+_CHANNEL_FIELDS = ("name", "is_archived", "is_shared", *_WORDS)
 _T = TypeVar("_T")
 
 
@@ -35,8 +36,8 @@ def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = F
     """People as they are now; one known from a later profile (``updated``) stays as it is.
 
     Of a workspace that is connected live no e-mail addresses are kept unless it wants them, and
-    there only ``live`` objects, those that Slack answers now, make somebody a full member: whom
-    others name is in no list until Slack lists them.
+    there only ``live`` objects, those that Slack answers now, make somebody a full member, again or
+    at all: whom nothing else names stays a placeholder.
     """
     with_emails = workspace.connected_at is None or workspace.memory_settings.read_emails
     tally = Tally()
@@ -56,8 +57,13 @@ def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = F
     return tally
 
 
+def _only_narrows(workspace: Workspace, *, live: bool) -> bool:
+    """Where Slack can be asked, only its own lists open anything: exports and events may be old."""
+    return not live and workspace.connected_at is not None
+
+
 def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool) -> list[Outcome]:
-    only_narrows = not live and workspace.connected_at is not None
+    only_narrows = _only_narrows(workspace, live=live)
     ids = [one.slack_id for one in found]
     rows = {row.slack_id: row for row in workspace.people.filter(slack_id__in=ids)}
     new: list[Person] = []
@@ -68,13 +74,12 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool)
         values = {name: getattr(one, name) for name in _PERSON_FIELDS}
         if one.is_guest is None:  # who was a guest stays one until Slack says otherwise
             values["is_guest"] = row is not None and row.is_guest
+        if only_narrows and (row is None or row.email != one.email):
+            values["email"] = ""  # an address links an account
         if row is None:
-            row = rows[one.slack_id] = Person(
-                workspace=workspace,
-                slack_id=one.slack_id,
-                is_placeholder=only_narrows,
-                **values,
-            )
+            row = Person(workspace=workspace, slack_id=one.slack_id, **values)
+            row.is_placeholder = only_narrows
+            rows[one.slack_id] = row
             new.append(row)
             outcomes.append(STORED)
             continue
@@ -86,11 +91,11 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool)
             values |= {name: values[name] or before[name] for name in _NARROWING}
         values["updated"] = one.updated or row.updated
         older = 0 < one.updated < row.updated
-        is_named = row.is_placeholder and not only_narrows
-        if older or (before == values and not is_named):
+        completes = row.is_placeholder and not only_narrows
+        if older or (before == values and not completes):
             outcomes.append(DUPLICATE)
             continue
-        outcomes.append(STORED if is_named else UPDATED)
+        outcomes.append(STORED if completes else UPDATED)
         row.is_placeholder = row.is_placeholder and only_narrows
         for name, value in values.items():
             setattr(row, name, value)
@@ -161,7 +166,7 @@ def store_channels(
     ``known_at``: the moment that the objects describe; one that tells of an earlier moment than
     the row's changes nothing. Only ``live`` objects, those that Slack answers now, may turn a
     private channel public, or bring a new one to a connected workspace that is public at once: an
-    export may be older than the day it became private.
+    export may be older than the day it became private. No other object lets anybody in there.
     """
     tally = Tally()
     for batch in _batches(raws, CHANNELS_IN_A_BATCH):
@@ -178,13 +183,14 @@ def store_channels(
 def _keep_channel(
     workspace: Workspace, found: ChannelIn, known_at: datetime, *, live: bool
 ) -> Outcome:
+    only_narrows = _only_narrows(workspace, live=live)
     values: dict[str, Any] = {name: getattr(found, name) for name in _CHANNEL_FIELDS}
     if found.kind == Channel.Kind.IM:
         values["name"] = _names_of(workspace, found)
     row = workspace.channels.filter(slack_id=found.slack_id).first()
     if row is None:
         values["kind"] = found.kind
-        if not live and workspace.connected_at and found.kind == Channel.Kind.PUBLIC:
+        if only_narrows and found.kind == Channel.Kind.PUBLIC:
             # Public once: until Slack itself lists it as such it may have been closed since.
             values |= {"kind": Channel.Kind.PRIVATE, "private_since": known_at}
         row = workspace.channels.create(slack_id=found.slack_id, **values)
@@ -192,32 +198,32 @@ def _keep_channel(
     elif row.members_known_at and known_at < row.members_known_at:
         return DUPLICATE
     else:
-        values |= _still_forgotten(row, values, live=live)
         # Slack was asked before an event told of fewer readers: the event is the later word.
         is_older = row.narrowed_at is not None and known_at <= row.narrowed_at
         if (live and not is_older) or row.is_public:
             values["kind"] = found.kind
-        if is_older:
+        if is_older or only_narrows:
             values["is_shared"] = found.is_shared or row.is_shared
+        values |= _words_that_stay(row, live=live)
         was, was_shared = row.kind, row.is_shared
         outcome = UPDATED if row.describe(values) else DUPLICATE
         audience.follow(row, was, was_shared=was_shared)
-    if found.members is not None and set_members(row, found.members, known_at):
+    if found.members is not None and set_members(row, found.members, known_at, live=live):
         outcome = outcome if outcome is STORED else UPDATED
     return outcome
 
 
-def _still_forgotten(row: Channel, values: dict[str, Any], *, live: bool) -> dict[str, str]:
-    """What a channel says of itself, where words of that were forgotten: of a forgotten channel it
-    stays away, and what an export tells brings no words back to where they were masked."""
-    texts = {name: getattr(row, name) for name in ("topic", "purpose")}
+def _words_that_stay(row: Channel, *, live: bool) -> dict[str, str]:
+    """Its topic and purpose, where an export may bring back what was forgotten or taken out of them
+    since. Of a channel that was forgotten Slack itself tells neither."""
     if row.forgotten_at is not None:
-        return texts
-    return {
-        name: text
-        for name, text in texts.items()
-        if not live and shingles.may_be_masked(text, values[name])
-    }
+        return dict.fromkeys(_WORDS, "")
+    if live:
+        return {}
+    held = {name: getattr(row, name) for name in _WORDS}
+    if _only_narrows(row.workspace, live=live):
+        return held
+    return {name: text for name, text in held.items() if MARK in text}
 
 
 def _names_of(workspace: Workspace, found: ChannelIn) -> str:
@@ -232,8 +238,10 @@ def set_members(
     """The channel's complete list of members as of ``known_at``; True when it changed.
 
     A ``live`` list that was asked for before somebody came or went lets nobody in: it may hold who
-    left meanwhile. The next sync asks again. Nor does an export's, where Slack itself is asked.
+    left meanwhile. The next sync asks again. In a connected workspace one that is not ``live`` lets
+    nobody in at all, and its members are as unknown as before.
     """
+    only_narrows = _only_narrows(channel.workspace, live=live)
     known: dict[str, int] = {}
     with transaction.atomic():
         people_by_id(channel.workspace, dict.fromkeys(slack_ids, ("", "")), known)
@@ -241,9 +249,9 @@ def set_members(
         locked = Channel.objects.select_for_update()
         channel.refresh_from_db(fields=["members_changed_at"], from_queryset=locked)
         held = set(channel.memberships.values_list("person_id", flat=True))
-        only_narrows = not live and channel.workspace.connected_at is not None
         changed_at = channel.members_changed_at
-        if only_narrows or (live and changed_at is not None and changed_at >= known_at):
+        is_older = live and changed_at is not None and changed_at >= known_at
+        if is_older or only_narrows:
             wanted &= held
         channel.memberships.filter(person__in=held - wanted).delete()
         ChannelMember.objects.bulk_create(

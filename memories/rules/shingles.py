@@ -103,12 +103,6 @@ class Known:
         return text
 
 
-def may_be_masked(masked: str, text: str) -> bool:
-    """Whether the one may be the other, with words taken out."""
-    left = map(re.escape, masked.split(MARK))
-    return MARK in masked and re.fullmatch(".*".join(left), text, re.DOTALL) is not None
-
-
 def _places(keys: Iterable[str], words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Where these stand as a whole."""
     for key in keys:

@@ -295,7 +295,7 @@ def test_a_live_workspace_keeps_addresses_only_where_it_wants_them(first: str) -
     workspace = WorkspaceFactory(connected_at=None if first == "export" else NOW)
 
     def address() -> str:
-        store_people(workspace, [raw])
+        store_people(workspace, [raw], live=True)
         return workspace.people.get().email
 
     assert address() == ("ann@example.com" if first == "export" else "")

@@ -21,7 +21,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.events import prune, take, work_on, work_on_all, workspaces_with_events
-from memories.pipeline.roster import store_channels
+from memories.pipeline.roster import narrow_the_unnamed, store_channels
 from memories.rules.events import MOST_ATTEMPTS
 from tests.factories import (
     ChannelFactory,
@@ -332,9 +332,18 @@ class TestAudience:
         mika.refresh_from_db()
         assert mika.is_guest
 
-    def test_a_new_person(self, team: Workspace) -> None:
+    def test_a_new_person_waits_for_the_next_list(self, team: Workspace) -> None:
         work({"type": "team_join", "user": {"id": "U7", "profile": {"display_name": "aya"}}})
-        assert team.people.get(slack_id="U7").name == "aya"
+        made = team.people.get(slack_id="U7")
+        assert (made.name, made.is_placeholder) == ("aya", True)
+
+    def test_whom_the_list_left_out_is_not_named_by_an_event(
+        self, team: Workspace, mika: Person
+    ) -> None:
+        narrow_the_unnamed(team, ())
+        work({"type": "user_change", "user": {"id": "U1", "name": "mika", "updated": 5}})
+        mika.refresh_from_db()
+        assert (mika.updated, mika.is_placeholder) == (5, True)
 
 
 class TestChannels:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from memories.models import Channel, Message, Workspace
+from memories.pipeline import forget
 from memories.pipeline.importing import ImportReport, WrongTeam, import_export
 from memories.pipeline.roster import set_members
 from memories.rules.outcomes import Result, Thing
@@ -126,3 +127,33 @@ def test_an_export_brings_nobody_back_who_may_have_left_since(
     groups = [channel("C1", "secret", members=["U1", "U2"])]
     read({f"secret/{day}": [said(1, "hello")]}, channels=[], groups=groups)
     assert sorted(secret.people.values_list("slack_id", flat=True)) == members
+
+
+@pytest.mark.parametrize("gone", ["message", "person", "channel"])
+def test_an_export_brings_back_no_words_of_a_topic(
+    read: Any, workspace: Workspace, gone: str
+) -> None:
+    """Neither does the one that is read again nor a later one, which may tell them still."""
+    said_so = "we agreed that the blue lanterns of harbour street will be moved on friday"
+    told = {"topic": {"value": said_so}, "purpose": {"value": "ask Quillon Vane"}}
+    lists = {
+        "people": [person("U1", "Quillon Vane"), person("U2", "Bob")],
+        "channels": [channel("C1", "general", **told)],
+    }
+    read({DAY: [said(1, said_so)]}, **lists)
+    row = Channel.objects.get()
+    assert (row.topic, row.purpose) == (said_so, "ask Quillon Vane")
+    match gone:
+        case "message":
+            forget.message(row, ts(1), by=None)
+            left = ("[…]", "ask Quillon Vane")
+        case "person":
+            forget.person(workspace.people.get(slack_id="U1"), NOW, by=None)
+            left = ("[…]", "ask […]")
+        case _:
+            forget.channel(row, NOW, by=None)
+            left = ("", "")
+    for day in (DAY, "general/2023-11-16"):
+        read({day: [said(1, said_so)]}, **lists)
+        row.refresh_from_db()
+        assert (row.topic, row.purpose) == left

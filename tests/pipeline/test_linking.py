@@ -2,6 +2,7 @@
 
 import pytest
 from allauth.account.models import EmailAddress
+from django.utils import timezone
 
 from memories.models import AuditEvent, Person
 from memories.pipeline.roster import store_people
@@ -102,6 +103,24 @@ def test_the_link_ends_with_the_address_in_slack(team, what):
     assert owner(person) == user
     store_people(team, [raw | what])
     assert owner(person) is None
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_only_slacks_own_list_links_by_an_address(team, listed):
+    """Once there is a connection: an export's address may be somebody else's by now."""
+    team.connect("T1", name="", domain="", now=timezone.now())
+    team.change_settings({"read_emails": True})
+    user = verified()
+    told = [{"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}]
+    if listed:
+        PersonFactory(workspace=team, slack_id="U1", email="mine@example.com")
+    store_people(team, told)
+    person = Person.objects.get()
+    assert (owner(person), person.email) == (None, "")
+    store_people(team, told, live=True)
+    assert owner(person) == user
+    store_people(team, told)
+    assert owner(person) == user
 
 
 def test_an_operators_word_stays(team):

@@ -7,16 +7,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Channel, Message, Person, Segment, Workspace
+from memories.models import Channel, Message, Person, Reader, Segment, Workspace
 from memories.pipeline import store
-from memories.pipeline.roster import (
-    narrow_the_unnamed,
-    set_members,
-    store_channels,
-    store_people,
-)
+from memories.pipeline.roster import set_members, store_channels, store_people
 from memories.pipeline.store import store_messages
 from memories.rules.outcomes import Result, Tally, Thing
+from tests.factories import ChannelFactory, PersonFactory, UserFactory
 from tests.slackexports import START, channel, person, said, ts
 
 pytestmark = pytest.mark.django_db
@@ -388,19 +384,6 @@ def test_only_slack_itself_makes_a_full_member_again(
     assert results(store_people(workspace, again, live=live)) == {"duplicate": 3}
 
 
-def test_whom_an_export_names_is_in_no_list_of_slacks(workspace: Workspace) -> None:
-    """Where Slack is asked itself: neither somebody new, nor whom its own list left out."""
-    workspace.connected_at = NOW
-    store_people(workspace, [person("U1", updated=20), person("U2", updated=20)], live=True)
-    narrow_the_unnamed(workspace, ["U1"])
-    again = [person("U2", updated=30), person("U3", updated=30)]
-    assert results(store_people(workspace, again)) == {"stored": 1, "updated": 1}
-    assert results(store_people(workspace, again)) == {"duplicate": 2}
-    assert set(workspace.people.full().values_list("slack_id", flat=True)) == {"U1"}
-    assert results(store_people(workspace, again, live=True)) == {"stored": 2}
-    assert workspace.people.full().count() == 3
-
-
 def test_a_placeholder_is_completed_by_a_list(general: Channel) -> None:
     store_messages(general, [said(1, "a", user="U1")], NOW)
     tally = store_people(general.workspace, [person("U1", "Ann")])
@@ -408,6 +391,25 @@ def test_a_placeholder_is_completed_by_a_list(general: Channel) -> None:
     author = Message.objects.get().author
     assert author is not None
     assert (author.name, author.is_placeholder) == ("Ann", False)
+
+
+@pytest.mark.parametrize("updated", [0, 20, 30], ids=["undated", "the same", "later"])
+@pytest.mark.parametrize("known", [True, False])
+def test_only_slacks_own_list_names_somebody(
+    workspace: Workspace, known: bool, updated: int
+) -> None:
+    """Whom it left out, or has not listed yet, reads no public channel by an export or an event."""
+    workspace.connected_at = NOW
+    if known:
+        workspace.people.create(slack_id="U1", is_placeholder=True, updated=20)
+    told = [person("U1", "Ann", updated=updated)]
+    assert results(store_people(workspace, told)) == {"updated" if known else "stored": 1}
+    assert results(store_people(workspace, told)) == {"duplicate": 1}
+    assert Person.objects.get().is_placeholder
+    assert results(store_people(workspace, told, live=True)) == {"stored": 1}
+    assert not Person.objects.get().is_placeholder
+    assert results(store_people(workspace, told)) == {"duplicate": 1}
+    assert not Person.objects.get().is_placeholder
 
 
 def listed(workspace: Workspace, *raws: Any, at: datetime = NOW, live: bool = False) -> Tally:
@@ -451,6 +453,51 @@ def test_only_slack_itself_opens_a_private_channel(
 
 
 @pytest.mark.parametrize("connected", [True, False])
+def test_only_slack_itself_ends_the_sharing_of_a_connected_channel(
+    connected: bool, workspace: Workspace
+) -> None:
+    workspace.connected_at = NOW if connected else None
+    listed(workspace, (channel("C1", "a", is_ext_shared=True), "public"), live=True)
+    listed(workspace, (channel("C1", "a"), "public"))
+    assert Channel.objects.get().is_shared is connected
+    listed(workspace, (channel("C1", "a"), "public"), live=True)
+    assert not Channel.objects.get().is_shared
+
+
+def described(words: str, **more: Any) -> tuple[Any, str]:
+    return channel("C1", "a", topic={"value": words}, purpose={"value": "plans"}, **more), "public"
+
+
+@pytest.mark.parametrize("connected", [True, False])
+@pytest.mark.parametrize("held", ["old words", "so […] it is", ""])
+def test_an_export_brings_back_no_topic(held: str, connected: bool, workspace: Workspace) -> None:
+    """A later one tells a new topic, unless words were taken out of it: those it may hold. Once
+    there is a connection, Slack tells it."""
+    workspace.connected_at = NOW if connected else None
+    listed(workspace, described("first"))
+    Channel.objects.update(topic=held)
+    listed(workspace, described("as told"), at=NOW + timedelta(days=1))
+    row = Channel.objects.get()
+    stays = connected or "[…]" in held
+    assert (row.topic, row.purpose) == (held if stays else "as told", "plans")
+    listed(workspace, described("as told"), at=NOW + timedelta(days=2), live=True)
+    assert Channel.objects.get().topic == "as told"
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_of_a_forgotten_channel_only_who_may_read_it_is_told(
+    live: bool, workspace: Workspace
+) -> None:
+    listed(workspace, described("secret"))
+    Channel.objects.update(topic="", purpose="refilled before", forgotten_at=NOW)
+    raw, _ = described("secret", is_archived=True, is_ext_shared=True)
+    listed(workspace, (raw | {"name": "b"}, "private"), live=live)
+    row = Channel.objects.get()
+    assert (row.name, row.kind, row.is_archived, row.is_shared) == ("b", "private", True, True)
+    assert (row.topic, row.purpose) == ("", "")
+
+
+@pytest.mark.parametrize("connected", [True, False])
 def test_an_old_export_brings_no_public_channel_to_a_connected_workspace(
     connected: bool, workspace: Workspace
 ) -> None:
@@ -484,48 +531,34 @@ def test_members(general: Channel) -> None:
     assert general.members_known_at == NOW + timedelta(hours=2)
 
 
-@pytest.mark.parametrize("live", [True, False], ids=["slack itself", "an export"])
-def test_where_slack_is_asked_an_export_lets_nobody_in(
-    workspace: Workspace, general: Channel, live: bool
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("members", [["U1"], ["U2"], ["U1", "U2"]])
+def test_an_export_lets_nobody_into_a_connected_channel(
+    workspace: Workspace, members: list[str], known: bool
 ) -> None:
-    set_members(general, ["U1", "U2"], NOW)
+    """U2 left, as an event told, or the bot did: then nobody knows the members."""
     workspace.connect("T1", name="", domain="", now=NOW)
-    general.refresh_from_db()
-    general.describe({"members_known_at": None})  # since the bot is out of it
-    set_members(general, ["U2", "U3"], NOW, live=live)
-    general.refresh_from_db()
-    assert (general.members_known_at is not None) is live
-    found = set(general.people.values_list("slack_id", flat=True))
-    assert found == ({"U2", "U3"} if live else {"U2"})
-
-
-@pytest.mark.parametrize("live", [True, False], ids=["slack itself", "an export"])
-def test_of_a_forgotten_channel_nothing_more_is_told(workspace: Workspace, live: bool) -> None:
-    raw = channel("C1", "a", topic={"value": "the merger"}, purpose={"value": "to prepare it"})
-    listed(workspace, (raw, "private"))
-    row = Channel.objects.get()
-    row.forget(NOW)
-    row.describe({"topic": "", "purpose": ""})
-    listed(workspace, (raw, "private"), at=NOW + timedelta(days=1), live=live)
+    workspace.has_been_listed(NOW)
+    readers = {}
+    for slack_id in ("U1", "U2"):
+        user = UserFactory()
+        PersonFactory(workspace=workspace, slack_id=slack_id, user=user)
+        readers[slack_id] = Reader.of(user, NOW)
+    known_at = NOW - timedelta(hours=10) if known else None
+    row = ChannelFactory(workspace=workspace, slack_id="C1", kind="private")
+    row.memberships.create(person=workspace.people.get(slack_id="U1"))
+    row.describe({"members_known_at": known_at, "members_changed_at": NOW})
+    raw = channel("C1", "a", members=members)
+    listed(workspace, (raw, "private"), at=NOW - timedelta(hours=5))
     row.refresh_from_db()
-    assert (row.topic, row.purpose) == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("told", "live", "topic"),
-    [
-        ("ask Quillon Vane first", False, "ask […] first"),
-        ("ask Quillon Vane first", True, "ask Quillon Vane first"),
-        ("ask somebody else", False, "ask somebody else"),
-    ],
-    ids=["an export", "as it stands in Slack", "another topic"],
-)
-def test_words_that_were_masked_in_a_topic_stay_away(
-    workspace: Workspace, told: str, live: bool, topic: str
-) -> None:
-    listed(workspace, (channel("C1", "a", topic={"value": "ask […] first"}), "public"))
-    listed(workspace, (channel("C1", "a", topic={"value": told}), "public"), live=live)
-    assert Channel.objects.get().topic == topic
+    assert row.members_known_at == known_at
+    found = {
+        slack_id for slack_id, reader in readers.items()
+        if Channel.objects.visible_to(reader).exists()
+    }  # fmt: skip
+    assert found == ({"U1"} & set(members) if known else set())
+    listed(workspace, (raw, "private"), at=NOW + timedelta(hours=1), live=True)
+    assert set(row.people.values_list("slack_id", flat=True)) == set(members)
 
 
 def test_a_list_without_members_leaves_them_unknown(workspace: Workspace) -> None:
