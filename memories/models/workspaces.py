@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import Q, Subquery
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.readers import Reader
@@ -202,9 +202,11 @@ class Workspace(models.Model):
             return Member.Role.ADMIN
         if reader.user_id is None:
             return ""
-        member = self.members.filter(user=reader.user_id).first()
-        by_slack = [person.role for person in self.people.filter(user=reader.user_id)]
-        return roles.in_effect(member.role if member else "", by_slack)
+        given = self.members.filter(user=reader.user_id).values_list("role")
+        rows = self.people.filter(user=reader.user_id).annotate(given=Subquery(given))
+        people: list[Any] = list(rows)
+        role = people[0].given if people else given.values_list("role", flat=True).first()
+        return roles.in_effect(role or "", [person.role for person in people])
 
     def admins(self) -> list[int]:
         """The accounts that can administer it, operators aside."""
