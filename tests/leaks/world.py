@@ -29,6 +29,7 @@ from memories.models import (
     Note,
     Person,
     QuarantinedLine,
+    SlackConnection,
     User,
     Workspace,
 )
@@ -88,6 +89,7 @@ class World:
     def build(self) -> "World":
         self.now = timezone.now()
         self.team = self._workspace("leaks", "T1")
+        SlackConnection.objects.create(workspace=self.team)
         rights = list(Permission.objects.all())
         for role in ROLES:
             # Staff with every right of Django's: nothing but the audience keeps them out.
@@ -324,6 +326,7 @@ class World:
         "opts_out",
         "shared",
         "stale",
+        "ends",
     )
 
     def change(self, name: str) -> None:
@@ -417,6 +420,15 @@ class World:
                 readers.intersection_update(FULL)
                 if "member" in readers and self.is_guest("member"):
                     readers.discard("member")
+
+    def _ends(self) -> None:
+        """The app was removed: nobody is shown anything of the workspace, operators neither."""
+        SlackConnection.objects.of(self.team).stops(
+            SlackConnection.State.UNINSTALLED, "It was removed.", timezone.now()
+        )
+        for place, readers in self.audiences.items():
+            if place not in (ELSEWHERE, *BROUGHT):
+                readers.clear()
 
     def is_guest(self, role: str) -> bool:
         return Person.objects.get(pk=self.people[role].pk).is_guest
