@@ -90,7 +90,7 @@ class ChannelFactory(DjangoModelFactory):
 
     workspace = factory.SubFactory(WorkspaceFactory)
     slack_id = factory.Sequence(lambda n: f"C{n:07d}")
-    name = factory.Sequence(lambda n: f"channel{n}")
+    name = factory.Sequence(lambda n: f"channel{n:05d}")  # in order, however many there were
     kind = Channel.Kind.PUBLIC
 
     @factory.post_generation

@@ -21,6 +21,7 @@ from memories.rules.summary import (
 )
 from tests.hard.fake_model import FAULTS, FREE, WORD
 from tests.hard.model_client import FakeModel, fake_model
+from tests.processes import wait_until
 
 SEGMENT = Request(
     scope=MemoryScope.CHANNEL,
@@ -88,6 +89,7 @@ def test_lines_of_people_come_back_word_for_word(model: FakeModel) -> None:
 
 def test_the_ledger_tells_what_was_asked_without_references(model: FakeModel) -> None:
     reply = summariser(model).summarise(SEGMENT)
+    wait_until(lambda: model.rows()[0].answered_at is not None, "noted once the answer was taken")
     [row] = model.rows()
     assert row.words == ("uq000001x", "uq000002x", "uq000003x")
     assert (row.messages, row.existing, row.fault) == (True, 0, "")
