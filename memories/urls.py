@@ -94,6 +94,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("m/<int:pk>/proposal/accept/", proposals.accept, name="proposals-accept"),
     path("m/<int:pk>/proposal/reject/", proposals.reject, name="proposals-reject"),
     path("v/<int:pk>/", versions.detail, name="versions-detail"),
+    path("v/<int:pk>/sources/", versions.sources, name="versions-sources"),
     path("v/<int:pk>/restore/", versions.restore, name="versions-restore"),
     path("v/<int:pk>/name/", versions.name, name="versions-name"),
     path("v/<int:pk>/pin/", versions.pin, name="versions-pin"),

@@ -17,15 +17,20 @@ from environ.fileaware_mapping import FileAwareMapping
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
-class _TrimmedFiles(FileAwareMapping):  # type: ignore[misc]  # environ has no types
-    """Files end in a newline, values do not."""
+class _Literal(FileAwareMapping):  # type: ignore[misc]  # environ has no types
+    """Values as they were meant. Files end in a newline, values do not; and environ takes what
+    begins with `$` for another variable's name, though a generated key may begin so, too."""
 
     def __getitem__(self, key: str) -> str:
-        return str(super().__getitem__(key)).rstrip("\r\n")
+        return str(super().__getitem__(key)).rstrip("\r\n").replace("$", r"\$")
 
 
 class Environment(environ.FileAwareEnv):  # type: ignore[misc]  # environ has no types
-    ENVIRON = _TrimmedFiles()
+    ENVIRON = _Literal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.escape_proxy = True  # takes away what `_Literal` puts before each `$`
 
     def get_value(self, var: str, *args: Any, **kwargs: Any) -> Any:
         try:

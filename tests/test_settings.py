@@ -133,6 +133,13 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
         ({"MEMORYHUB_LLM_TIMEOUT": "600"}, "s.Q_CLUSTER['timeout']", "10380"),
         ({"MEMORYHUB_HEARTBEAT": "2"}, "s.MEMORYHUB_HEARTBEAT_MAX", "10.0"),
         ({"MEMORYHUB_WORKERS": "5"}, "s.Q_CLUSTER['workers']", "5"),
+        ({"SECRET_KEY": "$PATH"}, "s.SECRET_KEY", "$PATH"),
+        ({"SECRET_KEY": r"$\$a\\$b$$"}, "s.SECRET_KEY", r"$\$a\\$b$$"),
+        (
+            {"DATABASE_URL": "postgres://u:$p$@h/n"},
+            "s.DATABASES['default']['PASSWORD']",
+            "$p$",
+        ),
         ({}, "len(s.MEMORYHUB_KEYS)", "1"),
         ({"MEMORYHUB_KEYS": "A" * 43 + "=," + "B" * 43 + "="}, "len(s.MEMORYHUB_KEYS)", "2"),
         ({"MEMORYHUB_BROKER": "redis://h:1/2"}, "s.Q_CLUSTER['redis']", "redis://h:1/2"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import display_for_value
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.text import Truncator
@@ -31,6 +32,11 @@ PREVIEW_CHARACTERS = 80
 def preview(text: str) -> str:
     """The beginning of a text, for a column."""
     return Truncator(" ".join(text.split())).chars(PREVIEW_CHARACTERS)
+
+
+def spelled(value: Any) -> str:
+    """As a list has it. On a row's own page Django would say "None", and times as Python does."""
+    return display_for_value(value, AudienceAdmin.empty_value_display)
 
 
 def visible_rows(model: type[Model], request: HttpRequest) -> QuerySet[Any]:

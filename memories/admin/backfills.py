@@ -1,7 +1,6 @@
 """Backfills: their quote, their state, and a person's word on them."""
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, cast
 
 from django.contrib import admin, messages
@@ -10,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter
+from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter, spelled
 from memories.models import Backfill, User
 from memories.rules.money import MICROS
 from memories.rules.slacktime import from_micros
@@ -56,15 +55,16 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
     @admin.display(description=_("from"), ordering="since_us")
     def since(self, backfill: Backfill) -> Any:
         beginning = _("from the first message")
-        return from_micros(backfill.since_us) if backfill.since_us else beginning
+        return spelled(from_micros(backfill.since_us)) if backfill.since_us else beginning
 
     @admin.display(description=_("until"), ordering="until_us")
-    def until(self, backfill: Backfill) -> datetime:
-        return from_micros(backfill.until_us)
+    def until(self, backfill: Backfill) -> str:
+        return spelled(from_micros(backfill.until_us))
 
     @admin.display(description=_("cap in dollars"), ordering="cap_micros")
-    def cap_dollars(self, backfill: Backfill) -> str | None:
-        return None if backfill.cap_micros is None else f"{backfill.cap_micros / MICROS:.2f}"
+    def cap_dollars(self, backfill: Backfill) -> str:
+        cap = backfill.cap_micros
+        return spelled(None if cap is None else f"{cap / MICROS:.2f}")
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_backfill")

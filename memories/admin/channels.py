@@ -8,7 +8,15 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.audience import AudienceAdmin, Kept, ReadOnly, Recorded, VisibleFilter, preview
+from memories.admin.audience import (
+    AudienceAdmin,
+    Kept,
+    ReadOnly,
+    Recorded,
+    VisibleFilter,
+    preview,
+    spelled,
+)
 from memories.admin.forgetting import Forgetting
 from memories.models import Channel, ChannelMember, Message, Reader, Segment
 from memories.pipeline.coverage import coverage_of
@@ -64,8 +72,8 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
         return without_labels(channel.purpose)
 
     @admin.display(description=_("remembered from"), ordering="start_us")
-    def remembered_from(self, channel: Channel) -> datetime | None:
-        return from_micros(channel.start_us) if channel.start_us is not None else None
+    def remembered_from(self, channel: Channel) -> str:
+        return spelled(None if channel.start_us is None else from_micros(channel.start_us))
 
     @admin.display(description=_("read from Slack"))
     def read_from_slack(self, channel: Channel) -> str:

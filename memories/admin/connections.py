@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters
 
-from memories.admin.audience import AudienceAdmin
+from memories.admin.audience import AudienceAdmin, spelled
 from memories.models import SlackConnection, User
 from memories.pipeline import connecting
 from memories.rules import scopes
@@ -123,30 +123,30 @@ class SlackConnectionAdmin(AudienceAdmin):
             obj.keep_token(token, by=cast(User, request.user))
 
     @admin.display(description=_("token ends in"), ordering="token_end")
-    def ends_in(self, connection: SlackConnection) -> str | None:
-        return f"…{connection.token_end}" if connection.token_end else None
+    def ends_in(self, connection: SlackConnection) -> str:
+        return spelled(connection.token_end and f"…{connection.token_end}")
 
     @admin.display(description=_("token from"))
     def kept_where(self, connection: SlackConnection) -> Any:
         if connection.has_token:
             return _("kept here, sealed")
-        return _("environment") if settings.SLACK_BOT_TOKEN else None
+        return spelled(_("environment") if settings.SLACK_BOT_TOKEN else None)
 
     @admin.display(description=_("may do"))
-    def may_do(self, connection: SlackConnection) -> str | None:
-        return ", ".join(connection.scopes) or None
+    def may_do(self, connection: SlackConnection) -> str:
+        return spelled(", ".join(connection.scopes))
 
     @admin.display(description=_("missing"))
-    def missing(self, connection: SlackConnection) -> str | None:
+    def missing(self, connection: SlackConnection) -> str:
         if connection.checked_at is None or not connection.scopes:
-            return None
+            return spelled(None)
         wanted = connection.workspace.memory_settings
         grant = scopes.compare(
             connection.scopes,
             private_channels=wanted.read_private_channels,
             emails=wanted.read_emails,
         )
-        return ", ".join(grant.missing) or None
+        return spelled(", ".join(grant.missing))
 
     @admin.display(description=_("test it, choose channels"))
     def own_page(self, connection: SlackConnection) -> str:

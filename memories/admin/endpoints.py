@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memories.admin.audience import AudienceAdmin, ReadOnly
+from memories.admin.audience import AudienceAdmin, ReadOnly, spelled
 from memories.models import Endpoint, Reader, User
 from memories.rules.breaker import Refusal
 
@@ -47,12 +47,12 @@ class EndpointAdmin(ReadOnly, AudienceAdmin):
     @admin.display(description=_("takes no calls: why"))
     def closed(self, endpoint: Endpoint) -> Any:
         refused = endpoint.breaker.refusal(timezone.now())
-        return WORDS[refused[0]] if refused else None
+        return spelled(refused and WORDS[refused[0]])
 
     @admin.display(description=_("until"))
     def until(self, endpoint: Endpoint) -> Any:
         refused = endpoint.breaker.refusal(timezone.now())
-        return refused[1] if refused else None
+        return spelled(refused and refused[1])
 
     def has_resume_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_endpoint")

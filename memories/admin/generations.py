@@ -14,6 +14,7 @@ from memories.admin.audience import (
     ReadOnlyInline,
     ValueFilter,
     VisibleFilter,
+    spelled,
 )
 from memories.models import (
     Call,
@@ -130,12 +131,12 @@ class GenerationAdmin(ReadOnly, AudienceAdmin):
         return generation.memory.get_memory_type_display()
 
     @admin.display(description=_("segment"))
-    def segment_key(self, generation: Generation) -> int | None:
-        return generation.segment_id
+    def segment_key(self, generation: Generation) -> str:
+        return spelled(generation.segment_id)
 
     @admin.display(description=_("based on version"))
-    def base_key(self, generation: Generation) -> int | None:
-        return generation.base_id
+    def base_key(self, generation: Generation) -> str:
+        return spelled(generation.base_id)
 
     @admin.display(description=_("what happened"))
     def what_happened(self, generation: Any) -> str:

@@ -143,7 +143,7 @@ class LineInline(ReadOnlyInline):
 class DrawnAt(ActionForm):
     """When the list was drawn: the person saw what was current then."""
 
-    drawn_at = forms.CharField(widget=forms.HiddenInput, required=False)
+    drawn_at = forms.CharField(label="", widget=forms.HiddenInput, required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -77,16 +77,17 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _save(self, given: dict[str, Any]) -> None:
         seen = {"based_on": given["based_on"], "revision": given["revision"]}
+        text = self._meant(given["text"].replace("\r\n", "\n"))
         try:
             with transaction.atomic():
                 self.are_pins_saved = self._pin(given, **seen)
                 try:
-                    self.instance.revise(given["text"], by=self.user, **seen)
+                    self.instance.revise(text, by=self.user, **seen)
                 except Unchanged:
                     self.is_unchanged = True
         except StaleBase as stale:
             self.is_stale = True
-            self._meet(given["text"], given["based_on"], stale.current, {})
+            self._meet(text, given["based_on"], stale.current, {})
             self.add_error(None, _("Somebody saved another text meanwhile. Your text is kept."))
         except LookupError:
             self.add_error("pinned", _("There is no such line."))
@@ -106,11 +107,20 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _choose(self) -> None:
         """The same conflict again, with the text that the choices make."""
-        on = _number(self.data.get("based_on"))
-        theirs = self._readable().filter(number=on).first()
-        yours, seen = self.data.get("yours", ""), _number(self.data.get("seen"))
-        self._meet(yours, seen, theirs, self.data)
+        self._meet(*self._met(), self.data)
         self.add_error(None, _("This is what your choices make. Check it, then save it."))
+
+    def _meant(self, typed: str) -> str:
+        """Of a conflict the text that its choices make by now, unless another was typed."""
+        if "seen" not in self.data:
+            return typed
+        return compare.meant(self.data, self._hunks(*self._met()), typed)
+
+    def _met(self) -> tuple[str, int, MemoryVersion | None]:
+        """What a conflict's form says: which text, begun from which version, met which one."""
+        theirs = self._readable().filter(number=_number(self.data.get("based_on"))).first()
+        yours = self.data.get("yours", "").replace("\r\n", "\n")
+        return yours, _number(self.data.get("seen")), theirs
 
     def _readable(self) -> MemoryVersionQuerySet:
         found: MemoryVersionQuerySet = self.instance.versions.visible_to(Reader.of(self.user))
@@ -118,13 +128,15 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _meet(self, yours: str, seen: int, theirs: MemoryVersion | None, given: Any) -> None:
         """Both texts, paragraph by paragraph; saved again, it follows the text shown now."""
-        yours = yours.replace("\r\n", "\n")
-        base = self._readable().filter(number=seen).first()
-        found = compare.hunks(base.content if base else "", yours, theirs.content if theirs else "")
-        choices = [given.get(f"choice-{i}", hunk.suggestion) for i, hunk in enumerate(found)]
+        found = self._hunks(yours, seen, theirs)
+        choices = compare.choices_in(given, found)
         self.paragraphs = list(zip(found, choices, strict=True))
         self.yours, self.seen = yours, seen
         self.data = self._shown(theirs) | {"text": compare.put_together(found, choices)}
+
+    def _hunks(self, yours: str, seen: int, theirs: MemoryVersion | None) -> list[compare.Hunk]:
+        base = self._readable().filter(number=seen).first()
+        return compare.hunks(base.content if base else "", yours, theirs.content if theirs else "")
 
 
 def _number(given: Any) -> int:

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter, VisibleFilter
+from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter, VisibleFilter, spelled
 from memories.models import Call, Cap, Price, Reader, User, Workspace
 from memories.models.calls import CallQuerySet
 from memories.rules.money import MICROS
@@ -149,12 +149,12 @@ class CallAdmin(ReadOnly, AudienceAdmin):
         return cast(CallQuerySet, rows).readable_by(reader)
 
     @admin.display(description=_("generation"), ordering="generation")
-    def generation_key(self, call: Call) -> int | None:
-        return call.generation_id
+    def generation_key(self, call: Call) -> str:
+        return spelled(call.generation_id)
 
     @admin.display(description=_("backfill"))
-    def backfill_key(self, call: Call) -> int | None:
-        return call.backfill_id
+    def backfill_key(self, call: Call) -> str:
+        return spelled(call.backfill_id)
 
     @admin.display(description=_("dollars"), ordering="micros")
     def dollars(self, call: Call) -> Any:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Count, OuterRef, Q, Subquery, Value
+from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext_lazy as _
 
@@ -69,6 +69,22 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
             seen=Coalesce(Subquery(mark.values("number")), Value(0)),
             seen_at=Subquery(mark.values("at")),
         ).annotate(news=Coalesce(Subquery(counted), Value(0)))
+
+    def dated(self) -> "MemoryQuerySet":
+        """With when the current text was written, up to when it covers, and by whom it is, without
+        the text."""
+        return self.annotate(  # type: ignore[no-redef]
+            written_at=F("current__created_at"),
+            until_us=F("current__until_us"),
+            origin=F("current__origin"),
+        )
+
+    def long_before_short(self) -> "MemoryQuerySet":
+        """Of each place the long-term memory, or the short-term one as long as there is no other."""
+        long = Memory.objects.filter(
+            memory_type=MemoryType.LONG_TERM, channel=OuterRef("channel"), current__isnull=False
+        )
+        return self.filter(Q(memory_type=MemoryType.LONG_TERM) | ~Exists(long))
 
     def of_workspace(self, workspace: Workspace, memory_type: MemoryType) -> "Memory":
         """The workspace's memory of this type; made on first use."""
@@ -157,6 +173,10 @@ class Memory(models.Model):
     seen: int
     seen_at: datetime | None
     news: int
+    # And by `MemoryQuerySet.dated`.
+    written_at: datetime
+    until_us: int
+    origin: str
 
     objects = MemoryQuerySet.as_manager()
 

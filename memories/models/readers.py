@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import EmptyResultSet
+from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 MEMBERSHIP_LASTS = timedelta(hours=24)
 FEW = ("Channel", "Workspace")  # of these, and not above MOST, keys may stand in a question
 MOST = 500
+# Stand in for a reader and their time in SQL that is written once for all who are alike.
+NOBODY = -(2**62)
+NEVER = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -68,10 +73,26 @@ class Reader:
         model = word.__self__.model.__name__  # type: ignore[attr-defined]
         name = f"{model}.{word.__name__}"
         if name not in self._written:
-            rows = word(self).order_by().values("pk")
-            few = _few(rows) if self.is_settled and model in FEW else None
-            self._written[name] = _as_sql(rows) if few is None else few
+            few = _few(word(self)) if self.is_settled and model in FEW else None
+            self._written[name] = self._as_sql(word) if few is None else few
         return self._written[name]
+
+    def _as_sql(self, word: "Callable[[Reader], QuerySet[Any]]") -> Any:
+        """Of readers alike the SQL is the same, but for who they are and what time it is. A settled
+        one's holds keys as well, and is its own."""
+        if self.is_settled:
+            sql, values = _written(word(self))
+        else:
+            like = replace(self, user_id=None if self.user_id is None else NOBODY, now=NEVER)
+            sql, values = _written_once(word, like)
+            mine = dict(zip(like._moving(), self._moving(), strict=True))
+            values = tuple(mine.get(value, value) for value in values)
+        return RawSQL(sql, values) if sql else ()  # noqa: S611  as Django wrote it
+
+    def _moving(self) -> tuple[Any, ...]:
+        """What a rule's SQL asks with that is this reader's alone."""
+        moments = (self.memberships_since, self.now or timezone.now())
+        return self.user_id, *map(connection.ops.adapt_datetimefield_value, moments)
 
     def people(self) -> "PersonQuerySet":
         """The Slack people this user is; a person deactivated in Slack opens nothing."""
@@ -107,13 +128,20 @@ class Reader:
 
 
 def _few(rows: QuerySet[Any]) -> tuple[Any, ...] | None:
-    keys = tuple(rows.values_list("pk", flat=True)[: MOST + 1])
+    keys = tuple(rows.order_by().values_list("pk", flat=True)[: MOST + 1])
     return keys if len(keys) <= MOST else None
 
 
-def _as_sql(rows: QuerySet[Any]) -> Any:
+@cache
+def _written_once(
+    word: Callable[[Reader], QuerySet[Any]], reader: Reader
+) -> tuple[str, tuple[Any, ...]]:
+    return _written(word(reader))
+
+
+def _written(rows: QuerySet[Any]) -> tuple[str, tuple[Any, ...]]:
+    """The SQL for their keys, and its values; "" for what can have none."""
     try:
-        sql, values = rows.query.sql_with_params()
+        return rows.order_by().values("pk").query.sql_with_params()
     except EmptyResultSet:
-        return ()
-    return RawSQL(sql, values)  # noqa: S611  as Django wrote it
+        return "", ()

@@ -204,7 +204,7 @@ def _keep_channel(
             values["kind"] = found.kind
         if is_older or only_narrows:
             values["is_shared"] = found.is_shared or row.is_shared
-        values |= _words_that_stay(row, live=live)
+        values |= _words_that_stay(row, live=live, only_narrows=only_narrows)
         was, was_shared = row.kind, row.is_shared
         outcome = UPDATED if row.describe(values) else DUPLICATE
         audience.follow(row, was, was_shared=was_shared)
@@ -213,7 +213,7 @@ def _keep_channel(
     return outcome
 
 
-def _words_that_stay(row: Channel, *, live: bool) -> dict[str, str]:
+def _words_that_stay(row: Channel, *, live: bool, only_narrows: bool) -> dict[str, str]:
     """Its topic and purpose, where an export may bring back what was forgotten or taken out of them
     since. Of a channel that was forgotten Slack itself tells neither."""
     if row.forgotten_at is not None:
@@ -221,7 +221,7 @@ def _words_that_stay(row: Channel, *, live: bool) -> dict[str, str]:
     if live:
         return {}
     held = {name: getattr(row, name) for name in _WORDS}
-    if _only_narrows(row.workspace, live=live):
+    if only_narrows:
         return held
     return {name: text for name, text in held.items() if MARK in text}
 

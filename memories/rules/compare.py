@@ -6,13 +6,14 @@ changed, words are compared: a word of a spaced script, or one character of kana
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from diff_match_patch import diff_match_patch
 
 from memories.rules.lines import split_text, words_of
+from memories.rules.shingles import MARK
 
 _WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+|\s+|[^\w\s]", re.UNICODE)
@@ -70,7 +71,10 @@ class Hunk:
 
     @property
     def suggestion(self) -> str:
-        """Whoever changed it is right; when both did, both stay."""
+        """Whoever changed it is right; when both did, both stay. What was forgotten meanwhile comes
+        back on somebody's word alone."""
+        if MARK in "".join(self.theirs) and MARK not in "".join(self.yours):
+            return "theirs"
         if _same(self.theirs) == _same(self.base):
             return "yours"
         return "theirs" if _same(self.yours) == _same(self.base) else "both"
@@ -194,11 +198,48 @@ def _paragraphs(base: list[str], yours: list[str], theirs: list[str]) -> list[Hu
     return [Hunk(tuple(base), tuple(yours), tuple(theirs))]
 
 
+def shared(yours: str, theirs: str) -> str:
+    """The lines of both: what they are held against where the text that both began from is gone."""
+    lines = split_text(yours)
+    return "\n".join(lines[i] for i in _matches(lines, split_text(theirs)))
+
+
 def put_together(found: Sequence[Hunk], choices: Sequence[str]) -> str:
     """The text that the choices make; one choice a hunk, "yours", "theirs" or "both"."""
     return "\n".join(
         line for hunk, choice in zip(found, choices, strict=True) for line in hunk.chosen(choice)
     )
+
+
+def agree(found: Sequence[Hunk]) -> bool:
+    """Whether yours says nothing but what theirs says: then nothing is to be chosen, nor saved."""
+    return all(not hunk.differs and hunk.chosen("") == hunk.theirs for hunk in found)
+
+
+def choices_in(form: Mapping[str, str], found: Sequence[Hunk], name: str = "choice") -> list[str]:
+    """What a form says of each hunk; where it says nothing, what is suggested."""
+    return [form.get(f"{name}-{i}", hunk.suggestion) for i, hunk in enumerate(found)]
+
+
+def meant(
+    form: Mapping[str, str],
+    found: Sequence[Hunk],
+    typed: str,
+    split: Callable[[str], list[str]] = split_text,
+) -> str:
+    """The result of a conflict: what was typed, or else what the choices make by now."""
+    is_typed = by_hand(form, found, typed, split)
+    return typed if is_typed else put_together(found, choices_in(form, found))
+
+
+def by_hand(
+    form: Mapping[str, str],
+    found: Sequence[Hunk],
+    typed: str,
+    split: Callable[[str], list[str]] = split_text,
+) -> bool:
+    """Whether a result was changed after ``made``, the choices that it was put together from."""
+    return split(typed) != split(put_together(found, choices_in(form, found, "made")))
 
 
 def _same(lines: Sequence[str]) -> list[str]:
@@ -234,7 +275,7 @@ def _changed(before: list[str], after: list[str], olds: range, news: range) -> l
 
 def _alike(before: list[str], after: list[str]) -> list[tuple[int, int]]:
     """Pairs of lines, in order, whose likeness adds up to the most."""
-    if len(before) * len(after) > _MOST_PAIRS:
+    if not 0 < len(before) * len(after) <= _MOST_PAIRS:
         return []
     old, new = [_counted(line) for line in before], [_counted(line) for line in after]
     likeness = [[_likeness(b, a) for a in new] for b in old]

@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from memories.models import Memory, MemoryVersion, User
 from memories.rules.lines import words_of
@@ -24,7 +24,7 @@ from memories.rules.tokens import estimate
 from memories.views import paths
 from memories.views.keys import KEYS
 from memories.views.messages import topic_words
-from memories.views.shown import shape_of
+from memories.views.shown import shape_of, who_wrote
 from memories.views.texts import in_its_language, line_text, message_text, text_lang
 
 register = template.Library()
@@ -103,6 +103,48 @@ _STYLES: dict[str, Callable[[datetime], str]] = {
 
 # Why and by whom
 
+_REASONS = {
+    Trigger.IDLE: gettext_lazy("%(messages)s, then quiet for %(time)s"),
+    Trigger.FULL: gettext_lazy("%(messages)s: a full segment"),
+    Trigger.FIRST: gettext_lazy("%(messages)s: the first look at this channel"),
+    Trigger.HISTORY_OFF: gettext_lazy("%(messages)s, history is off"),
+    Trigger.BACKFILL: gettext_lazy("%(messages)s from before"),
+    Trigger.ASKED: gettext_lazy("%(messages)s, asked for by hand"),
+    Trigger.EDITED: gettext_lazy("a message was edited or deleted"),
+    "merge": gettext_lazy("merged from %(texts)s"),
+}
+_FAULTS = {
+    "rate_limited": gettext_lazy("the model asked to wait"),
+    "out_of_credit": gettext_lazy("the account at the model is used up"),
+    "unauthorised": gettext_lazy("the model refused the key"),
+    "forbidden": gettext_lazy("the model refused the key"),
+    "server_error": gettext_lazy("the model had an error of its own"),
+    "connection": gettext_lazy("the model could not be reached"),
+    "timeout": gettext_lazy("the model did not answer in time"),
+    "empty": gettext_lazy("the answer was empty"),
+    "blank": gettext_lazy("the answer was empty"),
+    "length": gettext_lazy("the answer was cut off"),
+    "content_filter": gettext_lazy("the model refused the content"),
+    "refusal": gettext_lazy("the model refused"),
+    "prompt_echoed": gettext_lazy("the answer repeated its instructions"),
+    "too_long": gettext_lazy("the answer was far too long"),
+    "too_short": gettext_lazy("the answer was far too short"),
+    "unknown_finish": gettext_lazy("the answer ended in an unknown way"),
+    "malformed": gettext_lazy("the answer was no answer of a model"),
+    "bad_request": gettext_lazy("the model did not understand the request"),
+    "not_found": gettext_lazy("the model is not known there"),
+    "context_too_long": gettext_lazy("the text was too long for the model"),
+    "wrong_language": gettext_lazy("the answer was in the wrong language"),
+    "gave_no_answer": gettext_lazy("its worker went away each time"),
+    "not_closed": gettext_lazy("its worker went away each time"),
+    "quarantined": gettext_lazy("every line of the answer was held back"),
+    "over_cap": gettext_lazy("a cap is reached"),
+    "over_backfill_cap": gettext_lazy("the cap of its backfill is reached"),
+    "breaker_open": gettext_lazy("the model failed again and again"),
+    "needs_person": gettext_lazy("the model waits for a person"),
+    "unexpected": gettext_lazy("an error in Memory Hub itself"),
+}
+
 
 @register.simple_tag
 def why(version: MemoryVersion) -> str:
@@ -123,16 +165,7 @@ def reason_words(trigger: dict[str, Any]) -> str:
     new = trigger.get("new", 0)
     many = ngettext("%(n)s message", "%(n)s messages", new) % {"n": new}
     texts = ngettext("%(n)s text", "%(n)s texts", new) % {"n": new}
-    words = {
-        Trigger.IDLE: _("%(messages)s, then quiet for %(time)s"),
-        Trigger.FULL: _("%(messages)s: a full segment"),
-        Trigger.FIRST: _("%(messages)s: the first look at this channel"),
-        Trigger.HISTORY_OFF: _("%(messages)s, history is off"),
-        Trigger.BACKFILL: _("%(messages)s from before"),
-        Trigger.ASKED: _("%(messages)s, asked for by hand"),
-        Trigger.EDITED: _("a message was edited or deleted"),
-        "merge": _("merged from %(texts)s"),
-    }.get(trigger.get("reason", ""), "")
+    words = _REASONS.get(trigger.get("reason", ""), "")
     said = words % {
         "messages": many,
         "texts": texts,
@@ -166,37 +199,7 @@ def duration(seconds: int) -> str:
 @register.filter
 def fault_words(fault: str) -> str:
     """Why a generation gave nothing, as far as there are words for it."""
-    return {
-        "rate_limited": _("the model asked to wait"),
-        "out_of_credit": _("the account at the model is used up"),
-        "unauthorised": _("the model refused the key"),
-        "forbidden": _("the model refused the key"),
-        "server_error": _("the model had an error of its own"),
-        "connection": _("the model could not be reached"),
-        "timeout": _("the model did not answer in time"),
-        "empty": _("the answer was empty"),
-        "blank": _("the answer was empty"),
-        "length": _("the answer was cut off"),
-        "content_filter": _("the model refused the content"),
-        "refusal": _("the model refused"),
-        "prompt_echoed": _("the answer repeated its instructions"),
-        "too_long": _("the answer was far too long"),
-        "too_short": _("the answer was far too short"),
-        "unknown_finish": _("the answer ended in an unknown way"),
-        "malformed": _("the answer was no answer of a model"),
-        "bad_request": _("the model did not understand the request"),
-        "not_found": _("the model is not known there"),
-        "context_too_long": _("the text was too long for the model"),
-        "wrong_language": _("the answer was in the wrong language"),
-        "gave_no_answer": _("its worker went away each time"),
-        "not_closed": _("its worker went away each time"),
-        "quarantined": _("every line of the answer was held back"),
-        "over_cap": _("a cap is reached"),
-        "over_backfill_cap": _("the cap of its backfill is reached"),
-        "breaker_open": _("the model failed again and again"),
-        "needs_person": _("the model waits for a person"),
-        "unexpected": _("an error in Memory Hub itself"),
-    }.get(fault, fault.replace("_", " "))
+    return str(_FAULTS.get(fault) or fault.replace("_", " "))
 
 
 # Memories and where they are
@@ -264,6 +267,7 @@ def knot(shape: str) -> SafeString:
 
 
 register.filter(shape_of)
+register.filter(who_wrote)
 
 
 # Keys

@@ -211,6 +211,11 @@ def number_or_none(given: str) -> int | None:
     return int(given) if given.isascii() and given.isdigit() and len(given) < 18 else None
 
 
+def number_in(request: HttpRequest, name: str) -> int:
+    """A version's number, or how often it was rewritten, from a form; 0 when it is none."""
+    return number_or_none(request.POST.get(name, "")) or 0
+
+
 def moment_or_404(ts: str) -> int:
     """Microseconds of a Slack ts in an address."""
     try:

@@ -74,12 +74,16 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         part = "catch_up/_catch_up.html"
         context["looks"] = [] if cursor else looks_of(found, place, asked.since, now)
         context["from_us"] = _from(place, asked.since)
+        context["has_marks"] = any(one.seen_at for one in place.memories)
         context["is_late"] = is_late(place.workspace, now)
         context["behind"] = _behind(place, now)
         context["health"] = _health(place, now)
         context["has_messages"] = bool(place.memories) or _has_messages(place)
     status = 422 if asked.error else 200
-    return render_page_or_part(request, "catch_up/index.html", part, context, status=status)
+    response = render_page_or_part(request, "catch_up/index.html", part, context, status=status)
+    if asked.error:
+        response["HX-Push-Url"] = "false"  # it is no address to come back to
+    return response
 
 
 @login_required
@@ -129,7 +133,7 @@ def _entry(request: UserRequest, place: Place, pk: int, asked: Asked, news: str)
         "place": place,
         **_form(asked),
         "entry": entry,
-        "row": next((one for one in nav if one.channel.pk == entry.memory.channel_id), None),
+        "rows": [one for one in nav if one.channel.pk == entry.memory.channel_id],
         "news": news,
         "takes_focus": True,
     }
@@ -167,10 +171,14 @@ def _more(place: Place, asked: Asked, last: Entry) -> str:
 
 
 def _from(place: Place, since: Since) -> Any:
-    """The moment in the title: the asked one, or that of the newest mark; None for none."""
+    """The moment in the title: the asked one, or since when there may be news; None for ever."""
     if since.us is not None:
         return since.us
-    return max((one.seen_at for one in place.memories if one.seen_at), default=None)
+    behind = [one for one in place.memories if one.news]
+    marks = [one.seen_at for one in behind or place.memories if one.seen_at]
+    if behind:
+        return min(marks) if len(marks) == len(behind) else None
+    return max(marks, default=None)
 
 
 def _behind(place: Place, now: datetime) -> list[tuple[Channel, Coverage]]:

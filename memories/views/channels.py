@@ -26,7 +26,7 @@ from memories.views.scopes import notes_of, texts_of
 
 THREADS_SHOWN = 12
 JOBS_SHOWN = 5
-BAR_WIDTH = 220
+BAR_WIDTH = 272
 
 
 @dataclass(frozen=True)

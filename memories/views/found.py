@@ -21,8 +21,7 @@ from memories.rules.search_snippet import Piece, snippet
 from memories.views import paths
 from memories.views.access import Place
 from memories.views.messages import names_in
-from memories.views.shown import name_of, shape_of
-from memories.views.texts import with_words
+from memories.views.shown import name_of, shape_of, who_wrote
 
 
 @dataclass(frozen=True)
@@ -189,23 +188,12 @@ def _version(row: MemoryVersion, query: Query) -> Hit:
         paths.card_path(memory) if is_current else reverse("versions-detail", args=[row.pk]),
         f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
         row.created_at,
-        _writer(row),
+        who_wrote(row),
         snippet(clean(row.content), query.terms),
         is_private=memory.channel is not None and not memory.channel.is_public,
         shape=shape_of(row),
         number=row.number,
     )
-
-
-def _writer(version: MemoryVersion) -> str:
-    """Who wrote it, in the words that stand at a version."""
-    name = name_of(version.author)
-    shape = shape_of(version)
-    if shape == "person":
-        return name or _("A person")
-    if shape == "restore":
-        return with_words(_("Restored by %(name)s"), name=name) if name else _("Restored")
-    return _("Provisional") if shape == "provisional" else _("model")
 
 
 def _note(row: Note, query: Query, place: Place) -> Hit:

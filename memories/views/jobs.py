@@ -153,9 +153,13 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
     closed = runs.closed_at(now)
     before = number_or_none(request.GET.get("before", ""))
     counts = _counts(rows)
-    failed = runs.runs(runs.failed(rows)[:FAILED_SHOWN], now, closed)
-    open_ones = runs.runs(runs.going_on(rows)[:OPEN_SHOWN], now, closed)
-    recent = runs.runs(runs.over(rows, before)[: RECENT_SHOWN + 1], now, closed)
+    failed_total = counts.get(Generation.State.DEAD, 0)
+    open_total = sum(counts.get(state, 0) for state in runs.OPEN)
+    # Mostly there are none, and who may read them is the longest rule there is.
+    some_failed = runs.failed(rows)[:FAILED_SHOWN] if failed_total else ()
+    some_open = runs.going_on(rows)[:OPEN_SHOWN] if open_total else ()
+    over = runs.over(rows, before)[: RECENT_SHOWN + 1]
+    failed, open_ones, recent = runs.runs_each((some_failed, some_open, over), now, closed)
     channels = _channels(place, now)
     failing = [row for row in channels if row[1].code not in EVERYDAY]
     health = _health(place, now)
@@ -169,11 +173,11 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
         "now": now,
         "health": health,
         "failed": failed,
-        "failed_total": counts.get(Generation.State.DEAD, 0),
-        "failed_more": counts.get(Generation.State.DEAD, 0) - len(failed),
+        "failed_total": failed_total,
+        "failed_more": failed_total - len(failed),
         "failing": failing,
         "open": open_ones,
-        "open_more": sum(counts.get(state, 0) for state in runs.OPEN) - len(open_ones),
+        "open_more": open_total - len(open_ones),
         "recent": recent[:RECENT_SHOWN],
         "older": recent[RECENT_SHOWN - 1].pk if len(recent) > RECENT_SHOWN else None,
         "before": before,

@@ -6,11 +6,10 @@ from datetime import datetime
 
 from memories.models import Channel, Memory, Reader, Workspace
 from memories.rules.catch_up import is_quiet
+from memories.rules.lines import Origin
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
 from memories.views.paths import channel_path
-
-TEXTS = ("content", "trigger", "put_back", "kept")
 
 
 @dataclass(frozen=True)
@@ -43,23 +42,18 @@ def followed(workspace: Workspace, reader: Reader) -> list[Memory]:
         .filter(workspace=workspace, current__isnull=False)
         .exclude(scope=MemoryScope.THREAD)
         .exclude(scope=MemoryScope.WORKSPACE, memory_type=MemoryType.SHORT_TERM)
+        .long_before_short()
         .with_mark(reader.user_id)
-        .select_related("current")
-        .defer(*(f"current__{name}" for name in TEXTS))
-        .order_by("-memory_type")  # of two, the long-term memory comes last and stays
+        .dated()
     )
-    by_place = {memory.channel_id: memory for memory in found}
-    return sorted(by_place.values(), key=key_of, reverse=True)
+    return sorted(found, key=key_of, reverse=True)
 
 
 def key_of(memory: Memory) -> tuple[int, int]:
     """Where it stands among the others: the end of the period that its text covers, or when a
     person wrote it."""
-    current = memory.current
-    if current is None:
-        return 0, memory.pk
-    is_dated = current.until_us and not current.is_persons
-    return current.until_us if is_dated else to_micros(current.created_at), memory.pk
+    is_dated = memory.until_us and memory.origin == Origin.MODEL
+    return memory.until_us if is_dated else to_micros(memory.written_at), memory.pk
 
 
 def nav_channels(

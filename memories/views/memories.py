@@ -19,11 +19,20 @@ from memories.models.versions import LONGEST_NAME
 from memories.rules import compare
 from memories.rules.lines import split_text
 from memories.rules.memory import MemoryType
-from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
+from memories.views.access import Place, UserRequest, must_edit, number_in, open_memory
 from memories.views.naming import fault_of_name, name_in
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
-from memories.views.shown import as_listed, card_of, show_one, versions_of, with_origin
+from memories.views.shown import (
+    Rail,
+    aftermath_of,
+    as_listed,
+    card_of,
+    rail_of,
+    show_one,
+    versions_of,
+    with_origin,
+)
 
 LONGEST_TEXT = 20_000  # characters; memories have a few hundred words
 VERSIONS_AT_ONCE = 50
@@ -42,16 +51,23 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
     """Write a new version over the one that was on screen when the editor opened.
 
     422 with the reason when it cannot be saved; 409 when there is a newer version by now: both
-    texts stay, paragraph by paragraph, and are saved again on the newer one. What was typed before
-    and not saved is offered; ``?draft=take`` goes on with it.
+    texts stay, paragraph by paragraph, and are saved again on the newer one, unless they are the
+    same. What was typed before and not saved is offered; ``?draft=take`` goes on with it.
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
     if request.method != "POST":
         return _opened(request, place, memory)
     text, based_on = _typed(request)
-    if request.POST.get("do") == "choose":
-        return _chosen(request, place, memory)
+    if "seen" in request.POST:
+        resolved = _resolved(request, place, memory, based_on)
+        if request.POST.get("do") == "choose":
+            if compare.by_hand(request.POST, resolved["hunks"], text):
+                resolved["replaced"] = text
+            return _resolver(request, resolved, status=200)
+        text = compare.meant(request.POST, resolved["hunks"], text)
+        if error := _fault(text):
+            return _resolver(request, resolved | {"error": error}, text=text, status=422)
     error = _fault(text) or fault_of_name(_summary(request))
     if error:
         _keep(place, memory, text, based_on)
@@ -61,16 +77,21 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
     try:
         version = _write(request, memory, text, based_on)
     except Unchanged:
+        if "seen" in request.POST:
+            return _stands(request, place, memory)
         error = _("Nothing is different from version %(number)s.") % {"number": based_on.number}
-        return _editor(
-            request, place, memory, text=text, based_on=based_on, error=error, status=422
-        )
+    except ValueError:  # nothing but what was forgotten
+        error = _empty()
     except StaleBase:
         _keep(place, memory, text, based_on)
         memory.refresh_from_db()
-        return _conflict(request, place, memory, yours=text, seen=based_on.number)
-    UnsavedText.objects.drop(place.reader, memory)
-    return _saved(request, place, memory, version)
+        return _conflict(request, place, memory, yours=text, seen=based_on)
+    if error:
+        return _editor(
+            request, place, memory, text=text, based_on=based_on, error=error, status=422
+        )
+    news = _("Saved as version %(number)s.") % {"number": version.number}
+    return _saved(request, place, memory, news)
 
 
 @login_required
@@ -94,17 +115,16 @@ def preview(request: UserRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def draft(request: UserRequest, pk: int) -> HttpResponse:
-    """Keep the typed text for a day, for whoever typed it; ``do=discard`` drops it."""
+    """Keep the typed text for a day, for whoever typed it; ``do=discard`` drops what was kept
+    before."""
     place, memory = open_memory(request, pk)
     must_edit(place)
-    if request.POST.get("do") == "discard":
+    text, based_on = _typed(request)
+    if request.POST.get("do") == "discard":  # what was kept before, not what was typed since
         UnsavedText.objects.drop(place.reader, memory)
-        return (
-            _opened(request, place, memory)
-            if wants_part(request)
-            else redirect("memories-edit", pk)
-        )
-    kept = _keep(place, memory, *_typed(request))
+        _keep(place, memory, text, based_on)
+        return _editor(request, place, memory, text=text, based_on=based_on)
+    kept = _keep(place, memory, text, based_on)
     if not wants_part(request):
         return redirect(f"{reverse('memories-edit', args=[pk])}?draft=take")
     page = "memories/_kept.html"
@@ -119,7 +139,9 @@ def versions(request: UserRequest, pk: int) -> HttpResponse:
     versions = versions_of(memory, place).newest_first()
     found = Paginator(as_listed(versions), VERSIONS_AT_ONCE)
     page = found.get_page(request.GET.get("page"))
-    context = {"place": place, "memory": memory, "page": page, "rail": page.object_list}
+    rail = Rail(page.object_list)
+    rail.aftermath = aftermath_of(versions, place)
+    context = {"place": place, "memory": memory, "page": page, "rail": rail}
     return render_page_or_part(request, "memories/versions.html", "memories/_rail.html", context)
 
 
@@ -201,10 +223,15 @@ def _write(request: UserRequest, memory: Memory, text: str, based_on: Base) -> M
     return memory.current
 
 
-def _saved(
-    request: UserRequest, place: Place, memory: Memory, version: MemoryVersion
-) -> HttpResponse:
-    news = _("Saved as version %(number)s.") % {"number": version.number}
+def _stands(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
+    """The end of a conflict that leaves nothing to be saved."""
+    assert memory.current is not None
+    news = _("This text stands already, as version %(number)s.")
+    return _saved(request, place, memory, news % {"number": memory.current.number})
+
+
+def _saved(request: UserRequest, place: Place, memory: Memory, news: str) -> HttpResponse:
+    UnsavedText.objects.drop(place.reader, memory)
     if not wants_part(request):
         toasts.success(request, news)
         return redirect(card_path(memory))
@@ -213,62 +240,71 @@ def _saved(
 
 
 def _conflict(
-    request: UserRequest, place: Place, memory: Memory, *, yours: str, seen: int
+    request: UserRequest, place: Place, memory: Memory, *, yours: str, seen: Base
 ) -> HttpResponse:
-    """409: what you wrote beside what was saved meanwhile."""
+    """409: what you wrote beside what was saved meanwhile. That it is the same is said instead,
+    unless lines were ticked, which a save still pins."""
     context = _conflict_context(request, place, memory, yours=yours, seen=seen, on=_now(memory))
-    found = context["hunks"]
-    context["choices"] = [hunk.suggestion for hunk in found]
-    context["text"] = compare.put_together(found, context["choices"])
+    if compare.agree(context["hunks"]) and not context["ticked"]:
+        return _stands(request, place, memory)
+    context["choices"] = compare.choices_in({}, context["hunks"])
+    context["rail"] = rail_of(memory, place)
     return _resolver(request, context, status=409)
 
 
-def _chosen(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
-    """The same conflict again, with the text that the choices make."""
+def _resolved(request: UserRequest, place: Place, memory: Memory, on: Base) -> dict[str, Any]:
+    """The same conflict again, with the choices that were made."""
     context = _conflict_context(
         request,
         place,
         memory,
         yours=_clean(request.POST.get("yours", "")),
-        seen=_number(request.POST.get("seen", "")),
-        on=_typed(request)[1],
+        seen=_base(request, "seen", "seen_revision"),
+        on=on,
     )
-    found = context["hunks"]
-    context["choices"] = [
-        request.POST.get(f"choice-{i}", hunk.suggestion) for i, hunk in enumerate(found)
-    ]
-    context["text"] = compare.put_together(found, context["choices"])
+    context["choices"] = compare.choices_in(request.POST, context["hunks"])
     context["is_put_together"] = True
-    return _resolver(request, context, status=200)
+    return context
 
 
 def _conflict_context(
-    request: UserRequest, place: Place, memory: Memory, *, yours: str, seen: int, on: Base
+    request: UserRequest, place: Place, memory: Memory, *, yours: str, seen: Base, on: Base
 ) -> dict[str, Any]:
+    """``seen`` is the text that the edit began from. Rewritten in place meanwhile it is gone: then
+    nobody knows who changed what, and each side stays where they differ."""
     by_number = {
         version.number: version
-        for version in with_origin(versions_of(memory, place).filter(number__in=(seen, on.number)))
+        for version in with_origin(
+            versions_of(memory, place).filter(number__in=(seen.number, on.number))
+        )
     }
-    base, theirs = by_number.get(seen), by_number.get(on.number)
+    base, theirs = by_number.get(seen.number), by_number.get(on.number)
+    saved = theirs.content if theirs else ""
+    if base is None or base.revision == seen.revision:
+        began = base.content if base else ""
+    else:
+        began = compare.shared(yours, saved)
     return {
         "place": place,
         "memory": memory,
         "yours": yours,
         "seen": seen,
         "based_on": on,
-        "base": base,
         "theirs": show_one(theirs, place),
         "ticked": request.POST.getlist("keep"),
         "summary": _summary(request),
-        "hunks": compare.hunks(
-            base.content if base else "", yours, theirs.content if theirs else ""
-        ),
+        "hunks": compare.hunks(began, yours, saved),
         "is_put_together": False,
     }
 
 
-def _resolver(request: UserRequest, context: dict[str, Any], *, status: int) -> HttpResponse:
-    context["paragraphs"] = list(zip(context["hunks"], context["choices"], strict=True))
+def _resolver(
+    request: UserRequest, context: dict[str, Any], *, status: int, text: str | None = None
+) -> HttpResponse:
+    """``text``: a result that was typed, else what the choices make."""
+    found, choices = context["hunks"], context["choices"]
+    context["text"] = compare.put_together(found, choices) if text is None else text
+    context["paragraphs"] = list(zip(found, choices, strict=True))
     return render_page_or_part(
         request, "memories/conflict.html", "memories/_conflict.html", context, status=status
     )
@@ -281,8 +317,12 @@ def _now(memory: Memory) -> Base:
 
 def _typed(request: UserRequest) -> tuple[str, Base]:
     """What a form of the editor holds: the text, and over which one it was typed."""
-    number, revision = (_number(request.POST.get(name, "")) for name in ("based_on", "revision"))
-    return _clean(request.POST.get("text", "")), Base(number, revision)
+    return _clean(request.POST.get("text", "")), _base(request, "based_on", "revision")
+
+
+def _base(request: UserRequest, *names: str) -> Base:
+    number, revision = (number_in(request, name) for name in names)
+    return Base(number, revision)
 
 
 def _summary(request: UserRequest) -> str:
@@ -291,7 +331,7 @@ def _summary(request: UserRequest) -> str:
 
 def _fault(text: str) -> str:
     if not split_text(text):
-        return _("A memory cannot be empty. To take everything back, restore an older version.")
+        return _empty()
     if len(text) > LONGEST_TEXT:
         return _("The text has %(n)s characters; %(limit)s fit.") % {
             "n": len(text),
@@ -300,11 +340,10 @@ def _fault(text: str) -> str:
     return ""
 
 
+def _empty() -> str:
+    return _("A memory cannot be empty. To take everything back, restore an older version.")
+
+
 def _clean(text: str) -> str:
     """As browsers send it, but with plain line ends and without what PostgreSQL cannot keep."""
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
-
-
-def _number(given: str) -> int:
-    """A version's number from a form; 0, which no version has, when it is none."""
-    return number_or_none(given) or 0

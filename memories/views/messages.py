@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from urllib.parse import urlencode
@@ -22,7 +22,7 @@ from memories.rules.slacktext import as_text, dicts
 from memories.rules.slacktime import SECOND, from_micros
 from memories.views import paths
 from memories.views.access import Place, UserRequest, moment_or_404, number_or_none, open_channel
-from memories.views.pages import render_page_or_part
+from memories.views.pages import render_page_or_part, wants_part
 from memories.views.shown import show_one, with_origin
 
 AT_ONCE = 50
@@ -73,8 +73,13 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     around = request.GET.get("around", "")
     before, after = request.GET.get("before", ""), request.GET.get("after", "")
     stretch = read_stretch(messages, around=around, before=before, after=after)
+    if not stretch.messages and (before or after) and not wants_part(request):
+        # Beyond either end, or those that stood there are gone: what is nearest.
+        stretch = read_stretch(messages, around=before or after)
     path = paths.messages_path(slug, channel.slack_id)
     kept = {"v": str(version.pk)} if version else {}
+    here = {**kept, "around": around} if around else kept
+    anchor = f"#msg-{around}" if around else ""
     shown = show_messages(stretch.messages, place, channel, numbers)
     return render_page_or_part(
         request,
@@ -91,8 +96,8 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "sources_read": _read(version, channel) if version else 0,
             "only": only,
             "keeps_days": place.workspace.memory_settings.retention_days,
-            "all_path": f"{path}?{urlencode({**kept, 'around': around} if around else kept)}",
-            "only_path": f"{path}?{urlencode({**kept, 'only': 'sources'})}",
+            "all_path": f"{path}?{urlencode(here)}{anchor}",
+            "only_path": f"{path}?{urlencode({**here, 'only': 'sources'})}{anchor}",
             "older": _step(path, kept, "before", shown, 0, only) if stretch.has_older else "",
             "newer": _step(path, kept, "after", shown, -1, only) if stretch.has_newer else "",
             "shows_older": not after,
@@ -154,13 +159,17 @@ def show_messages(
 
 
 def first_words(messages: Iterable[Message], place: Place) -> dict[str, str]:
-    """The beginnings of messages as plain words, by ts."""
+    """The beginnings of messages of one channel as plain words, by ts."""
+    return {message.ts: words for message, words in beginnings(messages, place)}
+
+
+def beginnings(messages: Iterable[Message], place: Place) -> Iterator[tuple[Message, str]]:
+    """Messages with their first words."""
     found = list(messages)
     names = names_in((message.text for message in found), place)
-    return {
-        message.ts: Truncator(" ".join(plain(marked(message.text), names).split())).chars(80)
-        for message in found
-    }
+    for message in found:
+        words = " ".join(plain(marked(message.text), names).split())
+        yield message, Truncator(words).chars(80)
 
 
 def topic_words(channel: Channel, place: Place) -> str:

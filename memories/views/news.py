@@ -49,13 +49,13 @@ class Entry:
     def rows(self) -> list[Row]:
         return news(self.base.content if self.base else "", self.version.content)
 
-    @property
+    @cached_property
     def came(self) -> list[Came]:
         lines = {line.text: line for line in self.shown.lines} if self.shown else {}
         rows = (row for row in self.rows if row.kind is not Kind.REMOVED)
         return [Came(row, lines.get(marked(row.after))) for row in rows]
 
-    @property
+    @cached_property
     def gone(self) -> list[Row]:
         """What is not there any more in the words that it had."""
         return [row for row in self.rows if row.kind is not Kind.ADDED]
@@ -103,7 +103,7 @@ def catalogue(place: Place, since: Since, folded: int | None = None) -> Catalogu
 def _has_changed(memory: Memory, since: Since) -> bool:
     if since.us is None:
         return memory.news > 0
-    return memory.current is not None and to_micros(memory.current.created_at) > since.us
+    return to_micros(memory.written_at) > since.us
 
 
 def entries_of(

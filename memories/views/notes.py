@@ -8,7 +8,7 @@ from django import forms
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -17,12 +17,13 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Note, NoteVersion, StaleNote, User
-from memories.rules.compare import compare, hunks, put_together
+from memories.rules.compare import Hunk, by_hand, choices_in, compare, hunks, meant, put_together
 from memories.rules.notes import LONGEST_TITLE, title_of, today
 from memories.views.access import (
     Place,
     UserRequest,
     must_edit,
+    number_in,
     number_or_none,
     open_kept_note,
     open_note,
@@ -172,7 +173,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     must_be_on(place)
     if request.method == "POST":
         must_edit(place)
-        form = NoteForm(request.POST, place=place)
+        form = NoteForm(_given(request, place, number_in(request, "note")), place=place)
         if form.is_valid():
             return _added(request, place, form.write(author=request.user))
         return _refused(request, place, form)
@@ -203,11 +204,14 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         form = NoteForm(place=place, note=note)
         return render_page(request, "notes/edit.html", {"place": place, "note": note, "form": form})
     if request.POST.get("do") == "choose":
-        yours = request.POST.get("yours", "").replace("\r\n", "\n")
-        seen = number_or_none(request.POST.get("seen", ""))
-        return _conflict(request, place, note, yours=yours, seen=seen or 0)
-    form = NoteForm(request.POST, place=place, note=note)
+        return _conflict(
+            request, place, note, yours=_yours(request), seen=number_in(request, "seen")
+        )
+    form = NoteForm(_given(request, place, pk), place=place, note=note)
     if not form.is_valid():
+        if "seen" in request.POST:
+            yours, seen = _yours(request), number_in(request, "seen")
+            return _conflict(request, place, note, yours=yours, seen=seen, refused=form)
         context = {"place": place, "note": note, "form": form}
         return render_page(request, "notes/edit.html", context, status=422)
     try:
@@ -369,31 +373,64 @@ def _detail(
 
 
 def _conflict(
-    request: UserRequest, place: Place, theirs: Note, *, yours: str, seen: int
+    request: UserRequest,
+    place: Place,
+    theirs: Note,
+    *,
+    yours: str,
+    seen: int,
+    refused: NoteForm | None = None,
 ) -> HttpResponse:
     """409: what you wrote beside what was saved meanwhile; saved again, it goes over that. A note
     that was deleted meanwhile is brought back first. With ``do=choose`` the text that the choices
-    make, unless they were made over yet another text."""
-    base = _versions(place, theirs).filter(number=seen).first() or theirs
-    found = hunks(base.content, yours, theirs.content, str.splitlines)
-    on = [number_or_none(request.POST.get(name, "")) for name in ("based_on", "revision")]
-    is_chosen = request.POST.get("do") == "choose" and on == [theirs.number, theirs.revision]
-    made: Mapping[str, str] = request.POST if is_chosen else {}
-    choices = [made.get(f"choice-{i}", hunk.suggestion) for i, hunk in enumerate(found)]
+    make, unless they were made over yet another text; 422 with a result that was ``refused``."""
+    found = _hunks(place, theirs, yours=yours, seen=seen, on=theirs.number)
+    on = (number_in(request, "based_on"), number_in(request, "revision"))
+    chooses = request.POST.get("do") == "choose"
+    is_chosen = chooses and on == (theirs.number, theirs.revision)
+    made: Mapping[str, str] = request.POST if is_chosen or refused else {}
+    choices = choices_in(made, found)
     typed = request.POST.copy()
     typed["content"] = put_together(found, choices)
     context = {
         "place": place,
         "note": theirs,
-        "form": NoteForm(typed, place=place, note=theirs),
+        "form": refused or NoteForm(typed, place=place, note=theirs),
         "theirs": theirs,
         "yours": yours,
         "seen": seen,
         "paragraphs": list(zip(found, choices, strict=True)),
         "is_put_together": is_chosen,
     }
-    status = 200 if is_chosen else 409
+    given = request.POST.get("content", "")
+    if chooses and (not is_chosen or by_hand(request.POST, found, given, str.splitlines)):
+        context["replaced"] = given
+    status = 422 if refused else 200 if is_chosen else 409
     return render_page(request, "notes/conflict.html", context, status=status)
+
+
+def _given(request: UserRequest, place: Place, pk: int) -> QueryDict:
+    """What was sent; of a conflict with the text that its choices make, unless one was typed. Its
+    note may be gone by now."""
+    given = request.POST.copy()
+    kept = Note.objects.kept_for(place.reader).filter(workspace=place.workspace, pk=pk)
+    note = kept.first() if "seen" in given else None
+    if note is not None:
+        seen, on = number_in(request, "seen"), number_in(request, "based_on")
+        found = _hunks(place, note, yours=_yours(request), seen=seen, on=on)
+        given["content"] = meant(given, found, given.get("content", ""), str.splitlines)
+    return given
+
+
+def _hunks(place: Place, note: Note, *, yours: str, seen: int, on: int) -> list[Hunk]:
+    """Where yours, typed over version ``seen``, and what the note said as version ``on`` meet."""
+    said = {one.number: one.content for one in _versions(place, note).filter(number__in=(seen, on))}
+    theirs = said.get(on, note.content)
+    return hunks(said.get(seen, theirs), yours, theirs, str.splitlines)
+
+
+def _yours(request: UserRequest) -> str:
+    return request.POST.get("yours", "").replace("\r\n", "\n")
 
 
 def _notes(place: Place) -> Any:

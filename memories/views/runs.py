@@ -208,9 +208,14 @@ def closed_at(now: datetime) -> Closed:
 
 def runs(found: Iterable[Any], now: datetime, closed: Closed) -> list[Run]:
     """In the order given."""
-    generations = list(found)
-    costs = of_generations([generation.pk for generation in generations])
-    return [_run(one, now, closed, costs.get(one.pk)) for one in generations]
+    return runs_each([found], now, closed)[0]
+
+
+def runs_each(lists: Iterable[Iterable[Any]], now: datetime, closed: Closed) -> list[list[Run]]:
+    """The same of several lists; what all of them cost is asked once."""
+    read = [list(found) for found in lists]
+    costs = of_generations([one.pk for found in read for one in found])
+    return [[_run(one, now, closed, costs.get(one.pk)) for one in found] for found in read]
 
 
 def _run(generation: Any, now: datetime, closed: Closed, sums: Sums | None) -> Run:

@@ -24,6 +24,7 @@ def texts_of(place: Place, long_term: Memory | None, short_term: Memory | None) 
         "history_total": versions_of(short_term, place).count() if short_term else 0,
         "rail": rail_of(long_term, place),
         "last_seen": last_seen_of(long_term, place),
+        "short_term_last_seen": last_seen_of(short_term, place),
     }
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from memories.models import Generation, Line, Memory, MemoryVersion, Message, User
 from memories.models.messages import name_of_author
@@ -22,18 +23,20 @@ from memories.rules.memory import MemoryType
 from memories.rules.summary import OFFLINE
 from memories.views.access import Place
 from memories.views.paths import messages_path
+from memories.views.texts import in_its_language, with_words
 
 VERSIONS_SHOWN = 10  # beside a memory
 
 
 @dataclass(frozen=True)
 class Chip:
-    """A source: its number in the text, its message, and where to read that.
+    """A source: its number in the text, its message (``message`` is the key), and where to read that.
 
     ``href`` is "" when the message is gone, or stands in a channel that this reader may not open.
     """
 
     number: int
+    message: int
     ts: str
     micros: int
     author: str
@@ -99,19 +102,26 @@ class Proposal:
 
 @dataclass
 class ShownVersion:
-    """A version with its lines; ``writer`` is the name of the person behind it, "" for none."""
+    """A version with its lines; ``writer`` is the name of the person behind it, "" for none, and
+    ``who`` is said of it: that, or the model."""
 
     version: MemoryVersion
     shape: str
     writer: str
+    who: str
     is_offline: bool
     lines: list[ShownLine] = field(default_factory=list)
 
     @property
+    def sources(self) -> list[Chip]:
+        """Each once, by its number."""
+        chips = {chip.number: chip for line in self.lines for chip in line.chips}
+        return [chip for _, chip in sorted(chips.items())]
+
+    @property
     def expired(self) -> int:
         """How many of its sources are older than messages are kept."""
-        chips = {chip.number: chip for line in self.lines for chip in line.chips}
-        return sum(chip.state == Message.State.EXPIRED for chip in chips.values())
+        return sum(chip.state == Message.State.EXPIRED for chip in self.sources)
 
     @property
     def first_lines(self) -> list[ShownLine]:
@@ -135,10 +145,12 @@ def with_origin(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
 
 
 def as_listed(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
-    """Versions with what a list tells of each: why and when, not its text."""
+    """Versions with what a list tells of each: who, why and when, not its text."""
     texts = ("content", "put_back", "kept")
     old = (f"restored_from__{name}" for name in (*texts, "trigger"))
-    return versions.select_related("restored_from").defer(*texts, *old)
+    job = (f"generation__{name}" for name in ("reply", "cites", "trigger", "fault_text"))
+    listed = versions.select_related("restored_from", "author", "generation")
+    return listed.defer(*texts, *old, *job)
 
 
 def show(versions: Iterable[MemoryVersion], place: Place) -> list[ShownVersion]:
@@ -200,10 +212,11 @@ class Aftermath:
 
 
 class Rail(list[MemoryVersion]):
-    """The newest versions beside a memory, how many there are in all, and what became of the
-    reader's own edit."""
+    """The newest versions beside a memory, how many there are in all, the one before the current
+    one, and what became of the reader's own edit."""
 
     total = 0
+    previous: MemoryVersion | None = None
     aftermath: Aftermath | None = None
 
 
@@ -214,18 +227,24 @@ def rail_of(memory: Memory | None, place: Place) -> Rail:
     found = versions_of(memory, place)
     rail = Rail(as_listed(found.newest_first())[:VERSIONS_SHOWN])
     rail.total = found.count() if len(rail) == VERSIONS_SHOWN else len(rail)
-    rail.aftermath = _aftermath(rail, found.filter(author=place.reader.user_id))
+    # The newest one may be of an older period, or for members alone.
+    current = next((one.number for one in rail if one.pk == memory.current_id), 0)
+    rail.previous = next((one for one in rail if one.number < current), None)
+    rail.aftermath = aftermath_of(found, place)
     return rail
 
 
-def _aftermath(rail: Rail, own: MemoryVersionQuerySet) -> Aftermath | None:
-    edit = own.filter(origin=Origin.PERSON).select_related("base").newest_first().first()
+def aftermath_of(found: MemoryVersionQuerySet, place: Place) -> Aftermath | None:
+    """Of a memory's versions that the reader may read. None as long as no update followed an edit
+    of theirs, and where they made none."""
+    own = found.filter(author=place.reader.user_id, origin=Origin.PERSON)
+    edit = own.select_related("base").newest_first().first()
     if edit is None:
         return None
     # A short-term memory's next version is mostly of another conversation.
-    later = [one for one in rail if one.number > edit.number and one.segment_id == edit.segment_id]
-    updates = [one for one in later if one.origin == Origin.MODEL]
-    return Aftermath(edit, updates[-1]) if updates else None
+    later = found.filter(number__gt=edit.number, segment=edit.segment_id, origin=Origin.MODEL)
+    update = later.order_by("number").first()
+    return Aftermath(edit, update) if update else None
 
 
 def last_seen_of(memory: Memory | None, place: Place) -> MemoryVersion | None:
@@ -253,6 +272,22 @@ def card_of(memory: Memory, place: Place) -> dict[str, Any]:
 def shape_of(version: MemoryVersion) -> str:
     """model, person, restore or provisional: drawn as a knot, and said in words."""
     return "provisional" if version.provisional else str(version.origin)
+
+
+def who_wrote(version: MemoryVersion) -> str:
+    """A person, or a model by its name."""
+    shape, name = shape_of(version), name_of(version.author)
+    if shape == "person":
+        return in_its_language(name) if name else _("A person")
+    if shape == "restore":
+        return with_words(_("Restored by %(name)s"), name=name) if name else _("Restored")
+    model = model_of(version)
+    words = _("offline extract") if model == OFFLINE else model or _("model")
+    return _("Provisional") + _(", ") + words if shape == "provisional" else words
+
+
+def model_of(version: MemoryVersion) -> str:
+    return version.generation.model if version.generation else ""
 
 
 def name_of(user: User | None) -> str:
@@ -317,12 +352,12 @@ def _shown(
     paths: dict[int, str],
     firsts: dict[tuple[int, int], str],
 ) -> ShownVersion:
-    generation = version.generation
     shown = ShownVersion(
         version,
         shape=shape_of(version),
         writer=name_of(version.author) if version.is_persons else "",
-        is_offline=bool(generation and generation.model == OFFLINE),
+        who=who_wrote(version),
+        is_offline=model_of(version) == OFFLINE,
     )
     numbers: dict[int, int] = {}
     for line in lines:
@@ -344,6 +379,7 @@ def _shown(
             one.chips.append(
                 Chip(
                     number,
+                    source.message,
                     source.ts,
                     source.micros,
                     source.author,

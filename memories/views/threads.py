@@ -91,8 +91,9 @@ def _threads(place: Place, channel: Channel, rows: Sequence[Mapping[str, Any]]) 
 
 @login_required
 def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> HttpResponse:
+    """``?after=`` or ``?before=`` a ts; from its beginning without one."""
     place, channel = open_channel(request, slug, slack_id)
-    moment_or_404(thread_ts)
+    begun_us = moment_or_404(thread_ts)
     memory = Memory.objects.filter(
         channel=channel, scope=MemoryScope.THREAD, thread_ts=thread_ts
     ).first()
@@ -100,8 +101,8 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
     messages = readable.filter(thread_ts=thread_ts).select_related("author")
     root = readable.filter(ts=thread_ts).select_related("author")
     found = messages | root
-    after = request.GET.get("after", "")
-    stretch = read_stretch(found, after=after or "0.0")
+    before, after = request.GET.get("before", ""), request.GET.get("after", "")
+    stretch = read_stretch(found, before=before, after="" if before else after or "0.0")
     if not stretch.messages and (memory is None or not versions_of(memory, place).exists()):
         raise Http404
     current = None
@@ -129,8 +130,9 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             if memory
             else None,
             "rows": rows,
+            "begun_us": begun_us,
+            "older": rows[0].message.ts if rows and stretch.has_older and (before or after) else "",
             "newer": rows[-1].message.ts if rows and stretch.has_newer else "",
-            "after": after,
             "min_messages": place.workspace.memory_settings.thread_min_messages,
         },
     )

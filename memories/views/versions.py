@@ -13,6 +13,7 @@ from memories.models import (
     ChangedSince,
     Memory,
     MemoryVersion,
+    Message,
     Reader,
     StaleBase,
     Unchanged,
@@ -29,6 +30,7 @@ from memories.views.access import (
     open_version,
     place_of,
 )
+from memories.views.messages import beginnings
 from memories.views.naming import fault_of_name, name_in
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
@@ -193,6 +195,28 @@ def _pinned(
 
 @login_required
 @require_safe
+def sources(request: UserRequest, pk: int) -> HttpResponse:
+    """The messages that a version rests on, numbered as in its text; of those that the reader may
+    read, with their first words."""
+    place, version = open_version(request, pk)
+    [shown] = show([version], place)
+    chips = shown.sources
+    readable = Message.objects.visible_to(place.reader).filter(
+        pk__in=[chip.message for chip in chips], state=Message.State.LIVE
+    )
+    words = {message.pk: told for message, told in beginnings(readable, place)}
+    context = {
+        "place": place,
+        "memory": version.memory,
+        "version": version,
+        "shown": shown,
+        "sources": [(chip, words.get(chip.message)) for chip in chips],
+    }
+    return render_page_or_part(request, "versions/sources.html", "versions/_sources.html", context)
+
+
+@login_required
+@require_safe
 def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
     """``?from=&to=`` picks another pair and leads to its own address; ``?view=split`` shows both
     texts side by side, where there is room."""
@@ -273,11 +297,10 @@ def _page(
     visible = versions_of(memory, place)
     shown_version = with_origin(memory.versions.filter(pk=version.pk)).select_related("base").get()
     base = visible.filter(pk=version.base_id).first() if version.base_id else None
-    near = {
-        other.number: other
-        for other in visible.filter(number__in=(version.number - 1, version.number + 1))
-    }
-    older, newer = near.get(version.number - 1), near.get(version.number + 1)
+    older = visible.filter(number__lt=version.number).order_by("number").last()
+    newer = visible.filter(number__gt=version.number).order_by("number").first()
+    # A short-term memory's next version is mostly of another conversation.
+    follower = newer if newer and newer.segment_id == version.segment_id else None
     is_current = memory.current_id == version.pk
     is_undoable = is_current and version.origin == Origin.RESTORE and base is not None
     return render_page_or_part(
@@ -292,7 +315,7 @@ def _page(
             "is_current": is_current,
             "older": older,
             "newer": newer,
-            "kept": kept(version.content, newer.content) if newer else None,
+            "kept": kept(version.content, follower.content) if follower else None,
             "built_from": _built_from(place, version),
             "job": _job(place, version),
             "undo": base if is_undoable and (has_undo or not wants_part(request)) else None,
@@ -318,6 +341,8 @@ def _job(place: Place, version: MemoryVersion) -> tuple[int, Sums | None] | None
 
 
 def _numbered(words: str, memory: Memory) -> str:
+    if words and memory.current is None:
+        return _("Nothing was changed: the text was withdrawn after you opened this page.")
     return words % {"n": memory.current.number if memory.current else 0}
 
 

@@ -255,6 +255,7 @@ def test_without_membership_no_private_text_anywhere(client, team, who):
     for address, page in pages:
         for word in (CANARY, PRIVATE_ID, REPLY):
             assert word not in page, address
+        assert ">None<" not in page, address
         reads_public |= "open text" in page
     assert reads_public is (who is not staff_from_elsewhere)
 

@@ -89,7 +89,7 @@ def test_others_see_none(client: Client) -> None:
     )
     MemberFactory(workspace=WorkspaceFactory(team_id="T1"), user=user, role="admin")
     client.force_login(user)
-    assert "Ev1" not in client.get(LIST).content.decode()
+    assert ">Ev1<" not in client.get(LIST).content.decode()
     retry(client, SlackEvent.objects.get())
     assert SlackEvent.objects.get().state == STATE.FAILED
 

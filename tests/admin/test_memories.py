@@ -1,5 +1,7 @@
 """A memory edited or restored in the admin makes a version like anywhere else."""
 
+import re
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
@@ -128,6 +130,23 @@ class TestEdit:
         assert memory.current.content == text
         assert memory.head == (3 if choice == "theirs" else 4)
 
+    @pytest.mark.parametrize(
+        ("typed", "saved"), [(None, "- one\n- mine"), ("- one\n- ours", "- one\n- ours")]
+    )
+    def test_choices_count_without_being_put_together(self, client, operator, memory, typed, saved):
+        form = opened(client, memory) | {"text": "- one\r\n- mine"}
+        memory.revise("- one\n- theirs", by=UserFactory(), based_on=2)
+        response = client.post(page_of(memory), form)
+        bound = response.context["adminform"].form
+        sent = dict(re.findall(r'name="(made-\d+|seen)" value="(\w+)"', response.content.decode()))
+        assert sorted(sent.values()) == ["2", "both"]
+        given = {name: bound[name].value() for name in bound.fields} | sent
+        given |= {name.replace("made", "choice"): "yours" for name in sent if "made" in name}
+        given |= {"yours": bound.yours, "text": typed or bound["text"].value()}
+        assert client.post(page_of(memory), given).status_code == 302
+        memory.refresh_from_db()
+        assert memory.current.content == saved
+
     def test_a_second_conflict_keeps_the_text_again(self, client, operator, memory):
         form = opened(client, memory) | {"text": "- one\n- mine"}
         memory.revise("- one\n- theirs", by=UserFactory(), based_on=2)
@@ -255,6 +274,7 @@ class TestRestore:
 
     def test_the_list_says_when_it_was_drawn(self, client, operator, memory):
         page = client.get(reverse("admin:memories_memoryversion_changelist"))
+        assert "Drawn at" not in page.content.decode()  # to itself, not to people
         drawn_at = parse_datetime(page.context["action_form"]["drawn_at"].value())
         memory.revise("- meanwhile", by=None, based_on=2)
         stale = "Somebody saved another text meanwhile. Look at it, then try again."

@@ -16,6 +16,7 @@ from tests import chromium
 from tests.browser.states import States
 from tests.browser.story import Story, tell
 from tests.browser.team import Team, grow
+from tests.factories import ChannelFactory, PersonFactory, UserFactory, WorkspaceFactory
 
 # Playwright's own loop runs in this thread; Django would refuse the ORM beside it.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
@@ -48,8 +49,11 @@ def kept_states(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> States:
     folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         folder = folder.parent  # of all of them
+        # What another process made is found here: what both of them count must not meet.
+        for one in (UserFactory, WorkspaceFactory, PersonFactory, ChannelFactory):
+            one.reset_sequence(100_000 * (1 + int(worker.removeprefix("gw"))), force=True)
     with django_db_blocker.unblock():
         return States(folder)
 

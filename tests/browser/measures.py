@@ -88,10 +88,13 @@ SMALL = """(size) => [...document.querySelectorAll(
 
 
 def too_small(page: Page) -> list[str]:
-    """Targets under a mouse, and under a finger."""
+    """Targets under a mouse, and under a finger: these in a wide window and in a narrow one."""
     found = [f"for a mouse: {one}" for one in page.evaluate(SMALL, FINE)]
     with finger(page):
-        return found + [f"for a finger: {one}" for one in page.evaluate(SMALL, COARSE)]
+        for width in (320, 1280):
+            page.set_viewport_size({"width": width, "height": 640})
+            found += [f"for a finger, {width}: {one}" for one in page.evaluate(SMALL, COARSE)]
+    return found
 
 
 @contextmanager

@@ -138,6 +138,7 @@ class Story:
             "update": f"/m/{short.pk}/generate/",
             "thread": f"/w/kazoe/c/C0LAUNCH/t/{self.thread_ts}/",
             "version": f"/v/{self.version(2)}/",
+            "sources": f"/v/{self.version(2)}/sources/",
             "version-restored": f"/v/{current.pk}/",
             "compare": f"/diff/{self.version(2)}..{self.version(3)}/",
             "compare-split": f"/diff/{self.version(2)}..{self.version(3)}/?view=split",

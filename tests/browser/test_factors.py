@@ -1,13 +1,22 @@
-"""A security key in Chromium, which plays one itself: added, and asked for at the next login."""
+"""A security key in Chromium, which plays one itself: added, and asked for at the next login. And
+how the pages of second factors look."""
+
+from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from memories.models import User
+from tests.browser.conftest import enter
+from tests.browser.measures import too_narrow, too_small
 from tests.browser.states import States
+from tests.browser.story import Story
+from tests.browser.test_japanese import left_in_english, names
+from tests.browser.test_pages import in_all_looks, open_page
 from tests.factories import PASSWORD, UserFactory
+from tests.secondfactors import give_factor
 
 pytestmark = pytest.mark.browser
 
@@ -61,3 +70,52 @@ def test_a_security_key(page: Page, address: str, complaints: list[str]) -> None
     expect(page.get_by_role("heading", name="Second factor")).to_be_visible()
     page.get_by_role("button", name="With a security key").click()
     expect(page.get_by_role("heading", name="Your settings")).to_be_visible()
+
+
+PAGES = (
+    "",
+    "totp/deactivate/",
+    "recovery-codes/",
+    "recovery-codes/generate/",
+    "webauthn/",
+    "webauthn/add/",
+    "reauthenticate/",
+)
+
+
+def test_15_18_19_27_the_pages_of_second_factors(
+    browser: Browser, browser_context_args: dict[str, Any], story: Story
+) -> None:
+    """As all other pages: in Japanese, in each theme and width; also who they are asked again, a
+    code that is wrong, and the second half of a login."""
+    page = open_page(browser, browser_context_args, "ja", 1280)
+    enter(page.context, story.url, story.user)
+    known, faults = names(story), {}
+
+    def look(name: str) -> None:
+        found = [*left_in_english(page, known), *in_all_looks(page)]
+        faults[name] = found + too_narrow(page) + too_small(page)
+
+    page.goto(story.at("/factors/totp/activate/"))
+    look("who is it")
+    page.fill("#id_password", PASSWORD)
+    page.click("main form.stack button")
+    expect(page.locator("img.qr")).to_be_visible()
+    look("set up")
+    page.fill("#id_code", "0")
+    page.click("main form.stack button")
+    expect(page.locator("#errors")).to_be_visible()
+    look("wrong code")
+    give_factor(story.user)
+    for path in PAGES:
+        page.goto(story.at(f"/factors/{path}"))
+        look(path)
+    page.context.clear_cookies()
+    page.goto(story.at("/login/"))
+    page.fill("#id_username", story.user.username)
+    page.fill("#id_password", PASSWORD)
+    page.click("form.stack button")
+    page.wait_for_url(story.at("/factors/authenticate/"))
+    look("second half")
+    page.context.close()
+    assert {name: found for name, found in faults.items() if found} == {}

@@ -15,12 +15,12 @@ pytestmark = pytest.mark.browser
 
 # What a page says in its own language: texts, titles and labels, but no words of people.
 SAID = """() => {
-    const own = (one) => one.closest("[lang]").lang === "ja" && !one.closest("code, pre, textarea, #id_time_zone, .stretches [lang]");
+    const own = (one) => one.closest("[lang]").lang === "ja" && !one.closest("code, pre, textarea, #id_time_zone, .stretches [lang], .sources [lang]");
     const said = [document.title];
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
         const one = walker.currentNode.parentElement;
-        if (own(one) && !one.closest("script, style")) said.push(walker.currentNode.textContent);
+        if (own(one) && !one.closest("script, style, noscript")) said.push(walker.currentNode.textContent);
     }
     for (const name of ["aria-label", "title", "placeholder", "alt"])
         for (const one of document.querySelectorAll(`[${name}]`))

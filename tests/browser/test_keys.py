@@ -80,6 +80,20 @@ def test_versions_by_keys(page: Page, story: Story, complaints: list[str]) -> No
     expect(page.locator("#text")).to_have_count(0)
 
 
+def test_an_open_editor_is_left_before_its_page(page: Page, story: Story) -> None:
+    """A thread's page has two ways to leave then."""
+    sign_in(page, story)
+    page.goto(story.at(story.pages()["thread"]))
+    page.keyboard.press("e")
+    expect(page.locator("#text")).to_be_focused()
+    page.locator("#editor-title").click()
+    page.keyboard.press("Escape")
+    expect(page.locator("#text")).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"/t/[\d.]+/"))
+    page.keyboard.press("Escape")
+    page.wait_for_url(story.channel)
+
+
 def test_the_list_of_keys(page: Page, story: Story, complaints: list[str]) -> None:
     sign_in(page, story)
     page.goto(story.channel)

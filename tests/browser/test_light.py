@@ -1,6 +1,7 @@
 """Light and still: what a cold load weighs, what a page moves while it loads and while it polls."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import brotli
@@ -9,6 +10,7 @@ from django.contrib.staticfiles import finders
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from memories.models import Generation
@@ -16,7 +18,7 @@ from tests.browser.conftest import enter
 from tests.browser.measures import SHIFT, WATCH
 from tests.browser.story import Story
 from tests.browser.team import Team
-from tests.browser.test_pages import running
+from tests.browser.test_pages import backfilling, running
 
 pytestmark = pytest.mark.browser
 
@@ -81,6 +83,18 @@ def far(team: Team) -> str:
     return f"/diff/{first}..{last}/"
 
 
+def test_22_the_foot_of_the_navigation_stays_where_it_is(page: Page, story: Story) -> None:
+    """At the foot of the window. At that of the page it would move down as the page comes in."""
+    enter(page.context, story.url, story.user)
+    page.set_viewport_size({"width": 1280, "height": 1100})
+    page.goto(story.channel)
+    assert page.evaluate("document.documentElement.scrollHeight") > 1500
+    for down in (0, 1000):
+        page.evaluate(f"scrollTo(0, {down})")
+        expect(page.locator("nav .brand")).to_be_in_viewport()
+        expect(page.locator(".nav-foot")).to_be_in_viewport(ratio=1)
+
+
 def test_22_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
     """The jobs page asks every few seconds while one runs; who reads and types there is left alone."""
     running(story)
@@ -105,3 +119,27 @@ def test_22_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
     assert page.evaluate("scrollY") == before[0]
     assert page.evaluate("shifted") - before[1] < SHIFT
     expect(page.locator(f"#run-{job.pk}")).to_be_focused()
+
+
+def test_22_the_keyboard_stays_where_it_is_when_a_part_comes_anew(page: Page, story: Story) -> None:
+    """On links of what asks by itself: of a backfill that runs, and of a job whose state changes."""
+    backfill = backfilling(story)
+    running(story)
+    job = Generation.objects.get(input_key="running")
+    enter(page.context, story.url, story.user)
+    page.clock.install()
+
+    def come_anew(part: str, path: str, link: str) -> None:
+        page.goto(story.at(path))
+        page.locator(f"{part} a", has_text=link).first.focus()
+        page.evaluate("part => { document.querySelector(part).isOld = true }", part)
+        job.not_before, job.state = timezone.now() + timedelta(hours=1), "waiting"
+        job.save()
+        page.clock.run_for(3000)
+        page.wait_for_function("part => !document.querySelector(part).isOld", arg=part)
+        expect(page.locator(f"{part} a", has_text=link).first).to_be_focused()
+
+    come_anew("#progress", f"/w/kazoe/backfill/{backfill.pk}/", "beta-testers")
+    job.state = "claimed"
+    job.save()
+    come_anew("#update", f"/m/{job.memory_id}/generate/?job={job.pk}", "See the job")

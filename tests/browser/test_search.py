@@ -55,6 +55,7 @@ def test_09_typing_adds_no_history_entries(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.channel)
     page.goto(story.at("/w/kazoe/search/"))
+    expect(page.get_by_role("searchbox")).to_be_focused()
     before = page.evaluate("history.length")
     typed = "frozenbuil"
     for end in range(1, len(typed) + 1):
@@ -88,6 +89,7 @@ def test_10_every_address_that_is_pushed_is_a_page(page: Page, story: Story) -> 
     page.get_by_role("button", name="Go").click()
     expect(page).to_have_url(re.compile("since=7d"))
     page.goto(story.at("/w/kazoe/search/"))
+    expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("freeze")
     expect(page).to_have_url(re.compile("q=freeze"))
     page.get_by_label("What").select_option("messages")
@@ -99,11 +101,21 @@ def test_10_every_address_that_is_pushed_is_a_page(page: Page, story: Story) -> 
     page.get_by_label("Budget").fill("4000")
     page.get_by_role("button", name="Show the context").click()
     expect(page).to_have_url(re.compile("budget=4000"))
+    page.locator("#leave-long_term").click()
+    expect(page).to_have_url(re.compile("without=long_term"))
+    page.goto(story.at(f"/diff/{story.version(2)}..{story.version(3)}/"))
+    page.get_by_role("link", name="Side by side").click()
+    expect(page).to_have_url(re.compile("view=split"))
+    page.locator(f"[name=from][value='{story.version(1)}']").check()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("h1")).to_have_text("v1 to v3")
     page.goto(story.at(f"/v/{story.version(2)}/"))
     page.click("text=Restore v2")
     expect(page.locator("#toast")).to_contain_text("is current again")
 
-    assert len({url.partition("?")[0] for url in kept}) >= 5
+    assert len({url.partition("?")[0] for url in kept}) >= 6
+    pair = f"/diff/{story.version(1)}..{story.version(3)}/"
+    assert any("without=" in url for url in kept) and story.at(f"{pair}?view=split") in kept
     tab = page.context.new_page()
     for url in dict.fromkeys(kept):
         answer = tab.goto(url)

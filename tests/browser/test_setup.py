@@ -73,7 +73,7 @@ def test_an_export_from_file_to_catch_up(
     upload_ = upload(page, operator, export, "ours")
     expect(page.get_by_text("waits for a worker")).to_be_visible()
     import_upload(upload_.pk)
-    page.get_by_role("button", name="Import", exact=True).click(timeout=10_000)  # it asks by itself
+    page.get_by_role("button", name="Import", exact=True).click()  # comes by itself
     import_upload(upload_.pk)
     page.get_by_role("link", name="Catch up").last.wait_for()
     expect(page.get_by_role("heading", name="Imported, and something was left out")).to_be_visible()

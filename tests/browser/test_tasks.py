@@ -38,6 +38,23 @@ def test_02_from_a_statement_to_its_message(page: Page, story: Story) -> None:
     follow_a_line(page)
 
 
+@pytest.mark.parametrize("scripts", [True, False], ids=["js", "nojs"])
+def test_02_from_the_list_of_sources_to_a_message(
+    page: Page, plain: BrowserContext, story: Story, scripts: bool
+) -> None:
+    """On a button, in the card and with the keyboard in it; without scripts on a page of its own."""
+    page = page if scripts else plain.new_page()
+    sign_in(page, story)
+    page.goto(story.channel)
+    expect(page.locator("ul.sources")).to_have_count(0)
+    page.locator("#sources").get_by_role("link", name="Sources").click()
+    expect(page.locator("#memory ul.sources" if scripts else "main ul.sources")).to_be_visible()
+    expect(page.locator("#sources-title:focus")).to_have_count(1 if scripts else 0)
+    assert page.url.endswith("/sources/") is not scripts
+    page.locator("ul.sources .chip").first.click()
+    expect(page.locator(".message.source:target")).to_contain_text("source 1")
+
+
 def follow_a_line(page: Page) -> None:
     page.locator("#memory .chip").first.click()
     source = page.locator(".message.source:target")
@@ -135,6 +152,8 @@ def test_06_a_conflict_keeps_my_text(
     assert posted.value.status == 409
     expect(page.locator(".yours").first).to_contain_text("My own line.")
     expect(page.locator(".theirs").first).to_contain_text("Their own line.")
+    if scripts:
+        expect(page.locator("#rail .current")).to_contain_text(f"v{first + 1}")
     page.locator(".hunk input[value=yours]").first.check()
     page.click("text=Put the choices together")
     expect(text).not_to_have_value(re.compile("Their own line"))
@@ -147,7 +166,27 @@ def test_06_a_conflict_keeps_my_text(
     assert story.now == first + 2
 
 
-READ = "catch-up workspace messages thread version compare edit context notes jobs cost".split()
+@pytest.mark.parametrize("scripts", [True, False], ids=["js", "nojs"])
+def test_06_the_choices_of_a_notes_conflict_count(
+    page: Page, plain: BrowserContext, story: Story, scripts: bool
+) -> None:
+    """Saved by Enter in a field, without putting them together."""
+    page = page if scripts else plain.new_page()
+    sign_in(page, story)
+    page.goto(story.at(story.pages()["note-edit"]))
+    page.fill("#id_content", "My own words.")
+    note = Note.objects.live().latest("pk")
+    note.rewrite("Their own words.", by=story.user)
+    page.click("button.primary")
+    page.locator(".hunk input[value=yours]").check()
+    expect(page.locator("#id_content")).to_have_value(re.compile("Their own words"))
+    page.locator("#id_tags").press("Enter")
+    page.wait_for_url("**/notes/#note-*")
+    note.refresh_from_db()
+    assert note.content == "My own words."
+
+
+READ = "catch-up workspace messages thread version sources compare edit context notes jobs cost".split()
 
 
 def test_07_everything_works_without_javascript(plain: BrowserContext, story: Story) -> None:
@@ -207,3 +246,31 @@ def test_07_everything_works_without_javascript(plain: BrowserContext, story: St
     page.get_by_label("Budget").fill("4000")
     page.get_by_role("button", name="Show the context").click()
     expect(page.locator("#text")).to_contain_text("Kazoe 3 launches")
+
+
+def test_what_is_typed_outlives_the_offer_of_a_draft(page: Page, story: Story) -> None:
+    """An offer to discard means what was kept before, and goes when that is replaced."""
+    sign_in(page, story)
+
+    def open_editor() -> None:
+        page.goto(story.channel)
+        page.click("#memory >> text=Edit")
+        expect(page.locator("#text")).to_be_focused()
+
+    def type_and_wait(words: str) -> None:
+        page.keyboard.type(words)
+        expect(page.locator("#draft")).to_contain_text("Draft kept at")
+
+    page.on("dialog", lambda dialog: dialog.accept())
+    open_editor()
+    expect(page.get_by_text("You have an unsaved draft")).to_have_count(0)
+    type_and_wait("- This morning.\n")
+    open_editor()
+    page.keyboard.type("- Now.\n")
+    page.get_by_role("button", name="Discard it").click()
+    expect(page.get_by_text("You have an unsaved draft")).to_have_count(0)
+    expect(page.locator("#text")).to_have_value(re.compile(r"^- Now\.\n(?!- This morning)"))
+    open_editor()
+    expect(page.get_by_text("You have an unsaved draft")).to_be_visible()
+    type_and_wait("- Later.\n")
+    expect(page.get_by_text("You have an unsaved draft")).to_have_count(0)

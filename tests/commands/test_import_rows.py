@@ -552,7 +552,6 @@ def test_every_row_is_here() -> None:
     assert [int(name[:2]) for name in ROWS] == list(range(1, 42))
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", list(ROWS))
 def test_row(name: str, rows: Rows) -> None:
     ROWS[name](rows)

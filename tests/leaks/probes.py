@@ -394,6 +394,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "proposals-accept": _proposals("proposals-accept"),
     "proposals-reject": _proposals("proposals-reject"),
     "versions-detail": _of_rows("versions-detail", MemoryVersion),
+    "versions-sources": _of_rows("versions-sources", MemoryVersion),
     "versions-restore": _of_rows(
         "versions-restore", MemoryVersion, {"based_on": "1"}, {"based_on": "2"}, gets=False
     ),
@@ -420,7 +421,14 @@ AS_PARTS = {
         "versions-detail",
     ),
     *("memories-preview", "memories-draft"),
-    *("versions-restore", "versions-name", "versions-pin", "slack-index", "quarantine-index"),
+    *(
+        "versions-sources",
+        "versions-restore",
+        "versions-name",
+        "versions-pin",
+        "slack-index",
+        "quarantine-index",
+    ),
     *("jobs-index", "jobs-detail", "context-index"),
     *("catch_up-index", "catch_up-mark"),
     *("notes-mark", "notes-delete", "trash-undelete", "trash-purge"),

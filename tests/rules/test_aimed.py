@@ -114,6 +114,6 @@ def test_it_never_raises(text: str) -> None:
 )  # fmt: skip
 def test_hostile_input_takes_linear_time(piece: str) -> None:
     text = (piece * 40_000)[:40_000]
-    began = time.perf_counter()
+    began = time.process_time()
     aimed_at_model(text)
-    assert time.perf_counter() - began < 2.0
+    assert time.process_time() - began < 2.0

@@ -126,6 +126,47 @@ def test_a_conflict_suggests_what_loses_nothing(yours: str, theirs: str, result:
     assert compare.put_together(hunks, [hunk.suggestion for hunk in hunks]) == result
 
 
+@pytest.mark.parametrize(
+    ("base", "yours", "result"),
+    [
+        pytest.param("one\n[…] two", "one\ntwo two", "one\n[…] two", id="still on screen"),
+        pytest.param("one\ntwo two", "one\ntwo 2", "one\n[…] two", id="reworded meanwhile"),
+        pytest.param("one\n[…] two", "one\n[…] 2", "one\n[…] 2", id="after it was gone"),
+    ],
+)
+def test_what_was_forgotten_comes_back_on_nobodys_silence(
+    base: str, yours: str, result: str
+) -> None:
+    hunks = compare.hunks(base, yours, "one\n[…] two")
+    assert compare.put_together(hunks, [hunk.suggestion for hunk in hunks]) == result
+
+
+@given(texts, texts)
+def test_against_what_both_have_a_conflict_suggests_the_lines_of_both(
+    yours: str, theirs: str
+) -> None:
+    hunks = compare.hunks(compare.shared(yours, theirs), yours, theirs)
+    together = compare.put_together(hunks, [hunk.suggestion for hunk in hunks])
+    said = {words_of(line) for line in split_text(together)}
+    assert said == {words_of(line) for text in (yours, theirs) for line in split_text(text)}
+
+
+@pytest.mark.parametrize(
+    ("yours", "theirs", "agreed"),
+    [
+        pytest.param("one\n2\nthree", "one\n2\nthree\n", True, id="the same"),
+        pytest.param("one\n2\nthree", "* one\n2\nthree", True, id="they changed a bullet"),
+        pytest.param("* one\n2\nthree", "one\n2\nthree", False, id="you changed a bullet"),
+        pytest.param(BASE, "one\n2\nthree", False, id="they changed a word"),
+        pytest.param("one\n2\nthree", "", False, id="nothing is there any more"),
+    ],
+)
+def test_two_sides_agree_where_nothing_is_left_to_save(
+    yours: str, theirs: str, agreed: bool
+) -> None:
+    assert compare.agree(compare.hunks(BASE, yours, theirs)) is agreed
+
+
 @given(texts, texts, texts)
 def test_choosing_one_side_everywhere_gives_its_text(base: str, yours: str, theirs: str) -> None:
     hunks = compare.hunks(base, yours, theirs)

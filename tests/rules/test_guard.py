@@ -277,6 +277,6 @@ def test_what_people_say_may_be_repeated(said: str) -> None:
 )  # fmt: skip
 def test_hostile_input_takes_linear_time(piece: str) -> None:
     text = (piece * 40_000)[:40_000]
-    began = time.perf_counter()
+    began = time.process_time()
     check(text[:LONGEST_LINE], (1,), Sources([Source(1, text, "Eve")], [text]))
-    assert time.perf_counter() - began < 3.0
+    assert time.process_time() - began < 3.0

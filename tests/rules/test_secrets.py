@@ -104,9 +104,9 @@ def test_the_same_again_changes_nothing(text: str) -> None:
 def test_hostile_input_takes_linear_time(piece: str) -> None:
     def seconds(size: int) -> float:
         text = (piece * size)[:size]
-        began = time.perf_counter()
+        began = time.process_time()
         redacted(text)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     seconds(1_000)
     assert seconds(40_000) < 1.0

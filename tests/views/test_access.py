@@ -36,6 +36,7 @@ def addresses(cast: Cast) -> dict[str, str]:
         "memory": f"/m/{cast.memory.pk}/versions/",
         "edit": f"/m/{cast.memory.pk}/edit/",
         "version": f"/v/{version}/",
+        "sources": f"/v/{version}/sources/",
         "compare": f"/diff/{older}..{version}/",
         "proposal": f"/m/{cast.memory.pk}/proposal/",
         "accept": f"/m/{cast.memory.pk}/proposal/accept/",
@@ -47,11 +48,13 @@ def addresses(cast: Cast) -> dict[str, str]:
         "private versions": f"/m/{cast.private_memory.pk}/versions/",
         "private edit": f"/m/{cast.private_memory.pk}/edit/",
         "private version": f"/v/{secret}/",
+        "sources of a private version": f"/v/{secret}/sources/",
         "private compare": f"/diff/{secret}..{secret}/",
         "two memories compared": f"/diff/{version}..{secret}/",
         "private sources": cast.path(f"c/C0PUBLIC/messages/?v={secret}"),
         "unknown channel": cast.path("c/C0NOWHERE/"),
         "unknown version": "/v/987654/",
+        "sources of an unknown version": "/v/987654/sources/",
         "unknown thread": cast.path("c/C0PUBLIC/t/1.000000/"),
         "not a ts": cast.path("c/C0PUBLIC/messages/?around=x"),
     }
@@ -83,6 +86,7 @@ ANSWERS = {
     "memory": (200, 200, 200, 200, 404, 200),
     "edit": (200, 403, 200, 403, 404, 200),
     "version": (200, 200, 200, 200, 404, 200),
+    "sources": (200, 200, 200, 200, 404, 200),
     "compare": (200, 200, 200, 200, 404, 200),
     "proposal": (404, 404, 404, 404, 404, 404),  # none waits: see test_proposals.py
     "accept": (405, 405, 405, 405, 405, 405),  # POST only
@@ -94,11 +98,13 @@ ANSWERS = {
     "private versions": (404, 404, 200, 404, 404, 404),
     "private edit": (404, 404, 200, 404, 404, 404),
     "private version": (404, 404, 200, 404, 404, 404),
+    "sources of a private version": (404, 404, 200, 404, 404, 404),
     "private compare": (404, 404, 200, 404, 404, 404),
     "two memories compared": (404, 404, 404, 404, 404, 404),
     "private sources": (404, 404, 200, 404, 404, 404),
     "unknown channel": (404, 404, 404, 404, 404, 404),
     "unknown version": (404, 404, 404, 404, 404, 404),
+    "sources of an unknown version": (404, 404, 404, 404, 404, 404),
     "unknown thread": (404, 404, 404, 404, 404, 404),
     "not a ts": (404, 404, 404, 404, 404, 404),
 }
@@ -120,7 +126,7 @@ def test_nobody_is_asked_to_sign_in(cast: Cast, what: str) -> None:
 
 def test_a_private_name_is_nowhere_on_the_pages_of_others(cast: Cast) -> None:
     for name in ("editor", "member", "guest", "operator"):
-        for what in ("workspace", "channel", "messages", "version", "notes", "jobs", "context"):
+        for what in "workspace channel messages version sources notes jobs context".split():
             page = cast.clients[name].get(addresses(cast)[what]).content.decode()
             assert "salaries" not in page
             assert "earns" not in page

@@ -179,7 +179,8 @@ def test_since_a_moment_compares_with_what_stood_then(cast: Cast) -> None:
     assert "<ins>Monday</ins>" in week and "Compare with v1" in week
     day = timezone.now().date() - timedelta(days=20)
     text = page(cast, query=f"?since={day}")
-    assert "v2, new to you" in entry(text, cast.memory)
+    found = texts(entry(text, cast.memory))
+    assert " v2 " in found and "new to you" not in found  # it was seen, though none stood then
     # The form says the same day in two fields.
     assert entry(page(cast, query=f"?since=day&day={day}"), cast.memory)
     assert f'name="day" value="{day}"' in text
@@ -193,12 +194,33 @@ def test_what_is_no_day_is_said(cast: Cast, query: str) -> None:
     assert entry(text, cast.memory), "what is new since the last mark is there all the same"
 
 
+def test_what_is_no_day_is_no_address_to_come_back_to(cast: Cast) -> None:
+    client, headers = cast.clients["member"], {"HX-Request": "true"}
+    answers = {
+        query: client.get(cast.path(f"catch-up/{query}"), headers=headers).get("HX-Push-Url")
+        for query in ("?since=day&day=", "?since=7d&day=")
+    }
+    assert list(answers.values()) == ["false", None]
+
+
 def test_the_title_says_since_when(cast: Cast) -> None:
     at = timezone.now() - timedelta(days=2)
     Seen.objects.of(cast.users["member"], cast.memory).mark(1, at)
     assert re.search(r"<h1>Since <time [^>]*>[A-Z][a-z]+day \d\d:\d\d</time></h1>", page(cast))
     Seen.objects.update(at=at - timedelta(days=30))
     assert re.search(r"<h1>Since <time [^>]*>\d+ \w+ \d{4}, \d\d:\d\d</time></h1>", page(cast))
+
+
+def test_the_title_says_the_oldest_mark_behind_which_there_is_news(cast: Cast) -> None:
+    [other] = many(cast.workspace, 1)
+    title = r"<h1>(.*?)</h1>"
+    saw(cast, cast.memory, 1)
+    assert re.findall(title, page(cast)) == ["Since you last looked"]
+    saw(cast, other, 1)
+    Seen.objects.filter(memory=cast.memory).update(at=timezone.now() - timedelta(days=30))
+    assert re.search(r"Since <time [^>]*>\d+ \w+ \d{4}, ", page(cast))
+    saw(cast, cast.memory, 2)
+    assert re.search(r"Since <time [^>]*>[A-Z][a-z]+day ", page(cast))
 
 
 # -- marking
@@ -439,6 +461,13 @@ def test_a_stale_sync_is_said(cast: Cast, minutes: int, late: bool) -> None:
     assert ("Nothing new was read." in text) is late
     assert ("Nothing new since" in text) is not late
     assert "Last sync" in text and "?since=7d" in main_of(text)
+
+
+def test_a_week_without_news_does_not_lead_to_itself(cast: Cast) -> None:
+    MemoryVersion.objects.update(created_at=timezone.now() - timedelta(days=30))
+    empty = page(cast, query="?since=7d").split('class="card empty"')[1]
+    assert "since=7d" not in empty
+    assert 'href="/w/team/"' in empty
 
 
 def test_a_channel_that_somebody_has_to_look_after_is_named(cast: Cast) -> None:

@@ -42,23 +42,58 @@ def test_a_line_leads_to_its_message(cast: Cast) -> None:
     assert address in page
 
 
-def test_it_is_compared_with_what_its_reader_saw_last(cast: Cast) -> None:
-    def offered() -> str:
-        found = re.search(r'href="(/diff/[^"]+)">(?:(?!</a>).)*what I last saw', page_of(cast))
-        return found[1] if found else ""
+def offered(cast: Cast) -> str:
+    found = re.search(r'href="(/diff/[^"]+)">(?:(?!</a>).)*what I last saw', page_of(cast))
+    return found[1] if found else ""
 
+
+def test_it_is_compared_with_what_its_reader_saw_last(cast: Cast) -> None:
     pks = list(cast.memory.versions.in_order().values_list("pk", flat=True))
-    assert offered() == ""
+    assert offered(cast) == ""
     seen = Seen.objects.of(cast.users["member"], cast.memory)
     seen.mark(1, timezone.now())
-    assert offered() == f"/diff/{pks[0]}..{pks[1]}/"
+    assert offered(cast) == f"/diff/{pks[0]}..{pks[1]}/"
     assert "what I last saw" not in page_of(cast, "editor")
     seen.mark(2, timezone.now())
-    assert offered() == ""
+    assert offered(cast) == ""
     made = make_version(memory=cast.memory, text="- New", until=timezone.now())
-    assert offered() == f"/diff/{pks[1]}..{made.pk}/"
+    assert offered(cast) == f"/diff/{pks[1]}..{made.pk}/"
     cast.memory.versions.filter(number=2).update(audience="nobody")
-    assert offered() == f"/diff/{pks[0]}..{made.pk}/"
+    assert offered(cast) == f"/diff/{pks[0]}..{made.pk}/"
+
+
+def test_so_is_the_short_term_memory_as_long_as_there_is_no_other(cast: Cast) -> None:
+    short = Memory.objects.get(channel=cast.public, memory_type=MemoryType.SHORT_TERM)
+    member = cast.users["member"]
+    Seen.objects.of(member, short).mark(1, timezone.now())
+    make_version(memory=short, text="- Much shorter", until=MONDAY + timedelta(days=1))
+    assert "Compare with what I last saw" not in page_of(cast)
+    cast.memory.versions.update(audience="nobody")
+    cast.memory.show_newest()
+    first, second = short.versions.order_by("number")
+    assert offered(cast) == f"/diff/{first.pk}..{second.pk}/"
+
+
+@pytest.mark.parametrize("is_only", [True, False])
+def test_one_key_edits_the_text_that_the_page_is_about(cast: Cast, *, is_only: bool) -> None:
+    short = Memory.objects.get(channel=cast.public, memory_type=MemoryType.SHORT_TERM)
+    key = cast.memory.pk
+    if is_only:
+        cast.memory.delete()
+        key = short.pk
+    [control] = re.findall(r'<a class="button" data-key="e"[^>]*>', page_of(cast, "editor"))
+    assert f"/m/{key}/edit/" in control
+
+
+def test_the_current_text_is_compared_with_the_one_before_it(cast: Cast) -> None:
+    """Also where a newer number is of an older period."""
+    make_version(memory=cast.memory, text="- From before", until=MONDAY - timedelta(days=9))
+    cast.memory.refresh_from_db()
+    first, current, _late = cast.memory.versions.order_by("number")
+    assert cast.memory.current == current
+    card = page_of(cast)
+    card = card[card.index('id="memory"') : card.index('id="now"')]
+    assert re.findall(r'href="(/diff/[^"]+)"', card) == [f"/diff/{first.pk}..{current.pk}/"]
 
 
 def test_a_topic_names_only_channels_that_its_reader_may_see(cast: Cast) -> None:
@@ -259,7 +294,8 @@ def test_what_it_costs_this_month(cast: Cast) -> None:
             **{"tokens": 120, "prompt_tokens": 100, "completion_tokens": 20},
         )
     page = page_of(cast)
-    assert "200, 40" in page and "unpriced" in page and "$0" not in page
+    assert "tokens in</dt><dd>200<" in page and "tokens out</dt><dd>40<" in page
+    assert "unpriced" in page and "$0" not in page
     Call.objects.update(micros=1_500_000)
     assert "$3.00" in page_of(cast)
     assert "Cost this month" not in page_of(cast, "guest")

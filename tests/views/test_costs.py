@@ -130,9 +130,9 @@ def test_the_page_in_japanese(spent: Cast) -> None:
 def test_each_page_tells_what_its_memory_took(spent: Cast) -> None:
     """The workspace's like the cost page, a thread's for whom its calls are."""
     for name, sums in (
-        ("member", "100, 20"),
-        ("insider", "3433, 687"),
-        ("operator", "3433, 687"),
+        ("member", "<dd>100</dd>"),
+        ("insider", "<dd>3,433</dd>"),
+        ("operator", "<dd>3,433</dd>"),
         ("guest", ""),
     ):
         text = spent.clients[name].get(spent.path()).content.decode()

@@ -13,6 +13,7 @@ from django.utils import timezone
 from memories import jobs
 from memories.models import AuditEvent, UnsavedText
 from memories.rules.lines import Origin
+from memories.rules.shingles import Known
 from tests.factories import MONDAY, make_version
 from tests.views.conftest import Cast
 
@@ -94,6 +95,16 @@ def test_what_cannot_be_saved_stays_in_the_editor(cast: Cast, text: str, words: 
     assert cast.memory.versions.count() == 2
 
 
+def test_an_edit_that_leaves_only_what_was_forgotten_stays_in_the_editor(cast: Cast) -> None:
+    cast.memory.current.mask(Known(frozenset()), [cast.memory.current.lines.first().pk])
+    forgotten, _left = cast.memory.versions.get(number=2).content.split("\n")
+    response = edit(cast, forgotten, revision="1")
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert "A memory cannot be empty" in page and text_in(page) == forgotten
+    assert cast.memory.versions.count() == 2
+
+
 @pytest.mark.parametrize(
     ("name", "status"),
     [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)],
@@ -161,8 +172,95 @@ def test_the_choices_are_put_together(cast: Cast, choice: str, first: str) -> No
     data = {chosen[0]: choice, chosen[1]: "theirs", "yours": MINE, "seen": "2", "do": "choose"}
     response = edit(cast, "whatever stood there", base=3, **data)
     assert response.status_code == 200
-    assert text_in(response.content.decode()) == f"{first}\n- Aya owns iOS\n- Tom tests"
+    page = response.content.decode()
+    assert text_in(page) == f"{first}\n- Aya owns iOS\n- Tom tests"
+    assert re.search(r"<textarea readonly[^>]*>whatever stood there</textarea>", page)
     assert cast.memory.versions.count() == 3
+
+
+@pytest.mark.parametrize("result", ["", "x" * 20_001], ids=["nothing", "too much"])
+def test_a_result_that_cannot_be_saved_leaves_the_conflict_open(cast: Cast, result: str) -> None:
+    cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
+    edit(cast, MINE)
+    sent = {"yours": MINE, "seen": "2", "seen_revision": "0", "do": "save", "choice-0": "yours"}
+    response = edit(cast, result, base=3, **sent)
+    page = response.content.decode()
+    assert response.status_code == 422 and 'id="text-error"' in page
+    assert text_in(page) == result
+    assert hidden_in(page, "seen") == "2" and 'name="yours"' in page
+    assert 'value="yours" checked' in page
+    assert UnsavedText.objects.get().text == MINE
+
+
+@pytest.mark.parametrize(
+    ("typed", "saved"),
+    [
+        pytest.param("", MINE, id="the choices"),
+        pytest.param("- My own result", "- My own result", id="what was typed"),
+    ],
+)
+def test_choices_count_without_being_put_together(cast: Cast, typed: str, saved: str) -> None:
+    cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
+    page = edit(cast, MINE).content.decode()
+    made = dict(re.findall(r'name="(made-\d+)" value="(\w+)"', page))
+    assert sorted(made.values()) == ["both", "theirs"]
+    chosen = dict.fromkeys((name.replace("made", "choice") for name in made), "yours")
+    sent = {"yours": MINE, "seen": "2", "seen_revision": "0", **made, **chosen}
+    assert edit(cast, typed or text_in(page), base=3, do="save", **sent).status_code == 302
+    assert cast.memory.versions.get(number=4).content == saved
+
+
+def test_in_place_the_rail_beside_a_conflict_says_which_version_is_current(cast: Cast) -> None:
+    cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
+    part = edit(cast, MINE, htmx="1").content.decode()
+    _, rail = part.split('id="rail" class="side" hx-swap-oob="true"')
+    [current] = [row for row in rail.split("<li")[1:] if 'class="badge"' in row]
+    assert ">v3</a>" in current
+    again = {"yours": MINE, "seen": "2", "do": "choose", "htmx": "1"}
+    assert 'id="rail"' not in edit(cast, MINE, base=3, **again).content.decode()
+    assert 'id="rail"' not in edit(cast, MINE).content.decode()
+
+
+STANDS = "This text stands already, as version 3."
+
+
+@pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        pytest.param(MINE, MINE, id="the same words"),
+        pytest.param(MINE, MINE.replace("- Aya", "* Aya"), id="but for a bullet of theirs"),
+    ],
+)
+def test_what_both_sides_wrote_stands_already(
+    cast: Cast, mine: str, theirs: str, htmx: str
+) -> None:
+    keep(cast)
+    cast.memory.revise(theirs, by=cast.users["insider"], based_on=2)
+    response = edit(cast, mine, htmx=htmx)
+    if htmx:
+        part = response.content.decode()
+        assert response.status_code == 200 and STANDS in part and "<html" not in part
+        assert 'id="memory"' in part and 'id="rail" class="side" hx-swap-oob="true"' in part
+    else:
+        assert (response.status_code, response["Location"]) == (302, "/w/team/c/C0PUBLIC/#memory")
+        assert STANDS in cast.clients["editor"].get(response["Location"]).content.decode()
+    assert cast.memory.versions.count() == 3
+    assert not UnsavedText.objects.exists()
+
+
+def test_so_does_what_was_chosen_of_theirs_alone(cast: Cast) -> None:
+    cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
+    page = edit(cast, MINE).content.decode()
+    assert UnsavedText.objects.exists()
+    made = dict(re.findall(r'name="(made-\d+)" value="(\w+)"', page))
+    chosen = dict.fromkeys((name.replace("made", "choice") for name in made), "theirs")
+    sent = {"yours": MINE, "seen": "2", "seen_revision": "0", **made, **chosen}
+    response = edit(cast, text_in(page), base=3, do="save", **sent)
+    assert response.status_code == 302
+    assert STANDS in cast.clients["editor"].get(response["Location"]).content.decode()
+    assert cast.memory.versions.count() == 3
+    assert not UnsavedText.objects.exists()
 
 
 def test_a_second_conflict_keeps_the_text_again(cast: Cast) -> None:
@@ -179,6 +277,30 @@ def test_a_text_rewritten_in_place_meanwhile_is_a_conflict(cast: Cast) -> None:
     response = edit(cast, MINE)
     assert response.status_code == 409
     assert "By the model again" in response.content.decode()
+
+
+def test_what_was_rewritten_in_place_meanwhile_is_not_taken_out(cast: Cast) -> None:
+    """The text that the edit began from is gone, so a line that is not yours may be new."""
+    again = "- We launch on Monday\n- Aya owns iOS\n- Tom tests"
+    cast.memory.versions.filter(number=2).update(revision=1, content=again)
+    page = edit(cast, MINE).content.decode()
+    kept = "- We launch on Tuesday\n- We launch on Monday\n- Aya owns iOS\n- Tom tests"
+    assert text_in(page) == kept
+    names = ("yours", "seen", "seen_revision", "based_on", "revision")
+    sent = {name: hidden_in(page, name) for name in names}
+    response = cast.clients["editor"].post(f"/m/{cast.memory.pk}/edit/", {**sent, "do": "choose"})
+    assert text_in(response.content.decode()) == kept
+
+
+def test_a_text_that_was_withdrawn_meanwhile_is_a_conflict(cast: Cast) -> None:
+    cast.memory.versions.update(audience="nobody")
+    cast.memory.show_newest()
+    response = edit(cast, MINE)
+    page = response.content.decode()
+    assert response.status_code == 409
+    assert "the text was withdrawn" in page and not re.search(r"\bv0\b", page)
+    assert text_in(page) == hidden_in(page, "yours") == MINE
+    assert edit(cast, MINE, base=0, do="save").status_code == 302
 
 
 def test_a_save_is_checked_in_the_write_itself(cast: Cast) -> None:
@@ -279,6 +401,14 @@ class TestKeptWordForWord:
         assert pinned(cast) == []
         assert hidden_in(page, "keep") == self.AYA
 
+    def test_they_do_where_both_sides_wrote_the_same(self, cast: Cast) -> None:
+        cast.memory.revise(MINE, by=None, based_on=2)
+        page = edit(cast, MINE, keep=self.AYA).content.decode()
+        sent = {"yours": MINE, "seen": "2", "seen_revision": "0", "do": "save"}
+        sent["keep"] = hidden_in(page, "keep")
+        assert edit(cast, text_in(page), base=3, **sent).status_code == 302
+        assert pinned(cast) == [self.AYA] and cast.memory.current.number == 3
+
 
 OFFER = "You have an unsaved draft from"
 
@@ -306,11 +436,25 @@ class TestDrafts:
     @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
     def test_it_is_discarded(self, cast: Cast, htmx: str) -> None:
         keep(cast)
-        response = keep(cast, do="discard", htmx=htmx)
-        assert response.status_code == (200 if htmx else 302)
+        now = cast.memory.current.content
+        response = keep(cast, now, do="discard", htmx=htmx)
+        assert response.status_code == 200
         assert not UnsavedText.objects.exists()
-        if htmx:
-            assert text_in(response.content.decode()) == cast.memory.current.content
+        assert text_in(response.content.decode()) == now
+        assert OFFER not in response.content.decode()
+
+    @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
+    def test_what_was_typed_since_is_not(self, cast: Cast, htmx: str) -> None:
+        keep(cast, "- Of this morning")
+        response = keep(cast, do="discard", htmx=htmx)
+        assert text_in(response.content.decode()) == MINE
+        assert UnsavedText.objects.get().text == MINE
+
+    def test_what_takes_its_place_takes_the_offer_away(self, cast: Cast) -> None:
+        keep(cast, "- Of this morning")
+        assert OFFER in open_editor(cast)
+        assert 'id="offer" hx-swap-oob' in keep(cast, htmx="1").content.decode()
+        assert 'id="offer"' not in keep(cast, " ", htmx="1").content.decode()
 
     def test_a_save_that_fails_keeps_it(self, cast: Cast) -> None:
         edit(cast, "x" * 20_001)
@@ -333,7 +477,7 @@ class TestDrafts:
         keep(cast)
         assert OFFER not in open_editor(cast, "insider")
         assert text_in(open_editor(cast, "insider", "?draft=take")) == cast.memory.current.content
-        keep(cast, name="insider", do="discard")
+        keep(cast, cast.memory.current.content, name="insider", do="discard")
         assert UnsavedText.objects.get().user == cast.users["editor"]
 
     def test_it_goes_with_the_text_that_they_may_not_read_any_more(self, cast: Cast) -> None:
@@ -399,6 +543,17 @@ def test_the_rail_says_what_the_next_update_did_to_ones_own_edit(
     own = cast.memory.versions.get(number=3)
     assert (f"/diff/{own.pk}..{made.pk}/" in page) is ("compare" in told)
     assert "your edit" not in cast.clients["insider"].get(path).content.decode()
+
+
+def test_it_says_so_of_that_update_alone_however_many_came_later(cast: Cast) -> None:
+    edit(cast, MINE)
+    for i in range(12):
+        make_version(memory=cast.memory, text=f"- {i}")
+    editor = cast.clients["editor"]
+    assert "your edit" not in editor.get(cast.path("c/C0PUBLIC/")).content.decode()
+    rail = editor.get(f"/m/{cast.memory.pk}/versions/", headers=HTMX).content.decode()
+    [told] = [row for row in rail.split("<li")[1:] if "your edit" in row]
+    assert ">v4</a>" in told and "your edit changed: compare" in told
 
 
 def test_all_versions_are_listed_newest_first(cast: Cast) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import timedelta
+from html import escape
 
 import pytest
 from django.db import connection
@@ -126,15 +127,28 @@ def test_the_sources_of_a_version_are_marked_in_words(cast: Cast) -> None:
     assert only.count("<article") == 2
 
 
+def test_the_place_is_kept_from_all_messages_to_the_sources_and_back(cast: Cast) -> None:
+    ts, version = cast.messages[0].ts, cast.memory.current
+    path = cast.path("c/C0PUBLIC/messages/")
+    place = f"?v={version.pk}&around={ts}"
+    client = cast.clients["member"]
+    page = client.get(path + place).content.decode()
+    assert f'href="{path}{escape(place)}&amp;only=sources#msg-{ts}"' in page
+    page = client.get(f"{path}{place}&only=sources").content.decode()
+    assert page.count("<article") == 2 and f'id="msg-{ts}"' in page
+    assert f'href="{path}{escape(place)}#msg-{ts}"' in page
+
+
 def test_older_and_newer_go_through_all_of_them(cast: Cast) -> None:
     messages = talk(cast, 120)
-    seen = set(shown_in(page_of(cast)))
+    page = page_of(cast)
+    seen = set(shown_in(page))
     assert len(seen) == 50 and messages[-1].ts in seen
-    first = min(seen)
-    while len(older := shown_in(page_of(cast, f"?before={first}"))) > 0:
-        assert not seen & set(older)
-        seen |= set(older)
-        first = min(older)
+    while "50 older" in page:
+        page = page_of(cast, f"?before={min(seen)}")
+        older = set(shown_in(page))
+        assert older and not seen & older
+        seen |= older
     assert seen == set(Message.objects.filter(channel=cast.public).values_list("ts", flat=True))
     assert shown_in(page_of(cast, f"?after={messages[9].ts}")) == [m.ts for m in messages[10:60]]
     around = shown_in(page_of(cast, f"?around={messages[60].ts}"))
@@ -163,6 +177,15 @@ def test_a_version_without_sources_here_says_so(cast: Cast) -> None:
 def test_an_empty_channel_says_so(cast: Cast) -> None:
     Message.objects.filter(channel=cast.public).delete()
     assert "No messages are stored here." in page_of(cast)
+
+
+@pytest.mark.parametrize(("word", "at"), [("after", -1), ("before", 0)])
+def test_beyond_either_end_is_what_is_nearest(cast: Cast, word: str, at: int) -> None:
+    talk(cast, 60)
+    stored = list(cast.public.messages.in_order())
+    page = page_of(cast, f"?{word}={stored[at].ts}")
+    assert f'id="msg-{stored[at].ts}"' in page and "No messages are stored" not in page
+    assert ("50 older" in page, "50 newer" in page) == (word == "after", word == "before")
 
 
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:

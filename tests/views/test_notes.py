@@ -108,6 +108,9 @@ def test_a_stale_save_keeps_both_texts(cast: Cast) -> None:
 BASE = "First.\n\nSecond.\n\nThird."
 
 
+REPLACED = re.compile(r"<textarea readonly[^>]*>(.*?)</textarea>")
+
+
 def content_in(page: str) -> str:
     found = re.search(r'<textarea name="content"[^>]*>\n?(.*?)</textarea>', page, re.DOTALL)
     assert found
@@ -129,11 +132,111 @@ def test_each_paragraph_of_a_conflict_is_chosen(cast: Cast) -> None:
     page = response.content.decode()
     assert response.status_code == 200
     assert content_in(page) == "1st.\n\n2nd.\n\n3rd." and 'value="mine"' in page
+    assert REPLACED.findall(page) == ["whatever stood there"]
     note.refresh_from_db()
     assert note.number == 2
     note.rewrite("Other", by=cast.users["insider"])
     response = change(cast, note, content="whatever", **given)  # made over a text that is gone
-    assert response.status_code == 409 and "v3 was saved" in response.content.decode()
+    page = response.content.decode()
+    assert response.status_code == 409 and "v3 was saved" in page
+    assert REPLACED.findall(page) == ["whatever"]
+
+
+def test_a_result_that_was_put_together_is_not_shown_twice(cast: Cast) -> None:
+    note, page = met_over_the_third(cast)
+    given = inputs_in(page) | {"based_on": "2", "revision": "1", "do": "choose"}
+    page = change(cast, note, content=content_in(page), **given).content.decode()
+    assert content_in(page) == "First.\n\nSecond.\n\nIII." and REPLACED.findall(page) == []
+
+
+def test_a_result_that_cannot_be_saved_leaves_the_conflict_open(cast: Cast) -> None:
+    note, page = met_over_the_third(cast)
+    given = inputs_in(page) | {"based_on": "2", "revision": "1"}
+    response = change(cast, note, content="Mine\nagain", title="x" * 300, **given)
+    page = response.content.decode()
+    assert response.status_code == 422 and 'aria-invalid="true"' in page
+    assert content_in(page) == "Mine\nagain"
+    assert 'value="yours" checked' in page and inputs_in(page)["yours"] == given["yours"]
+
+
+def inputs_in(page: str, choice: str = "yours") -> dict[str, str]:
+    """What the form of a conflict sends beside its fields, with one choice throughout."""
+    page = page[page.index('name="revision"') :]
+    sent = dict(re.findall(r'name="((?:made-\d+|seen|note|channel))" value="([^"]*)"', page))
+    yours = re.search(r'name="yours" value="([^"]*)"', page)
+    assert yours
+    chosen = {f"choice-{name[5:]}": choice for name in sent if name.startswith("made")}
+    return sent | chosen | {"yours": unescape(yours[1])}
+
+
+def met_over_the_third(cast: Cast) -> tuple[Note, str]:
+    note = NoteFactory(workspace=cast.workspace, content=BASE)
+    note.rewrite(BASE.replace("Third", "3rd"), by=cast.users["insider"])
+    page = change(cast, note, content=BASE.replace("Third", "III")).content.decode()
+    assert content_in(page) == "First.\n\nSecond.\n\nIII.\n3rd."
+    return note, page
+
+
+def test_words_forgotten_while_somebody_edits_do_not_come_back_by_themselves(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content="Tom is ill.\n\nSecond.")
+    note.mask("[…]\n\nSecond.", title="[…]", tags=[])
+    response = change(cast, note, content="Tom is ill.\n\n2nd.")
+    page = response.content.decode()
+    assert response.status_code == 409
+    assert content_in(page).startswith("[…]\n\n") and "Tom" not in content_in(page)
+    assert "2nd." in page  # beside it, to be chosen
+    given = {"based_on": "1", "revision": "1", "content": "[…]\n\n2nd."}
+    assert change(cast, note, **inputs_in(page) | given).status_code == 302
+    note.refresh_from_db()
+    assert (note.number, note.content) == (2, "[…]\n\n2nd.")
+
+
+@pytest.mark.parametrize(
+    ("typed", "saved"),
+    [
+        pytest.param("", "First.\n\nSecond.\n\nIII.", id="the choices"),
+        pytest.param("Thirds.", "Thirds.", id="what was typed"),
+        pytest.param("III.\n\n3rd.", "III.\n\n3rd.", id="an empty line alone"),
+    ],
+)
+def test_choices_count_without_being_put_together(cast: Cast, typed: str, saved: str) -> None:
+    note, page = met_over_the_third(cast)
+    given = inputs_in(page) | {"based_on": "2", "revision": "1"}
+    given["content"] = (typed or content_in(page)).replace("\n", "\r\n")
+    assert change(cast, note, **given).status_code == 302
+    note.refresh_from_db()
+    assert (note.number, note.content) == (3, saved)
+
+
+def test_they_count_where_yet_another_text_was_saved(cast: Cast) -> None:
+    note, page = met_over_the_third(cast)
+    note.rewrite("Other", by=cast.users["insider"])
+    given = inputs_in(page) | {"based_on": "2", "revision": "1", "content": content_in(page)}
+    response = change(cast, note, **given)
+    assert response.status_code == 409
+    assert inputs_in(response.content.decode())["yours"] == "First.\n\nSecond.\n\nIII."
+
+
+def test_enter_in_a_field_of_a_conflict_saves(cast: Cast) -> None:
+    """It presses the first button of the form, and putting together drops what was typed."""
+    note = NoteFactory(workspace=cast.workspace, content="old words")
+    note.rewrite("their words", by=cast.users["insider"])
+    page = change(cast, note, content="my words").content.decode()
+    form = page[page.index('aria-labelledby="choose-title"') :]
+    buttons = re.findall(r"<button[^>]*>", form)
+    assert "do" not in buttons[0] and 'value="choose"' in buttons[1]
+
+
+def test_choices_count_in_a_note_that_is_added_instead(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content="old words")
+    note.remove()
+    page = change(cast, note, content="my words").content.decode()
+    given = inputs_in(page, "theirs") | {"based_on": "1", "content": content_in(page)}
+    assert add(cast, **given).status_code == 302
+    assert Note.objects.latest("pk").content == "old words"
+    Note.objects.filter(pk=note.pk).delete()  # the text is kept without it
+    assert add(cast, **given).status_code == 302
+    assert Note.objects.latest("pk").content == "my words"
 
 
 def test_a_save_over_a_deleted_note_keeps_the_text(cast: Cast) -> None:

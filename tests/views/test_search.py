@@ -8,9 +8,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Memory
+from memories.models import Generation, Memory
 from memories.pipeline import search
 from memories.rules.memory import MemoryType
+from memories.rules.summary import OFFLINE
 from tests.factories import MONDAY, MessageFactory, NoteFactory, make_version
 from tests.views.conftest import Cast
 
@@ -150,10 +151,17 @@ def test_a_hit_in_a_memory_says_who_wrote_it_by_shape_and_word(cast: Cast) -> No
     assert re.search(
         r'<span class="writer model"><svg class="knot knot-model".*?</svg>model<', page
     )
+    job = Generation.objects.create(
+        memory=cast.memory, as_of_us=0, input_key="offline", state="done", model=OFFLINE
+    )
+    cast.memory.versions.update(generation=job)
+    assert "</svg>offline extract<" in page_of(cast, "Aya iOS", **{"in": "memories"})
     cast.memory.revise("- Aya owns iOS still", by=cast.users["editor"], based_on=2, revision=0)
     search.catch_up()
     page = page_of(cast, "Aya iOS", **{"in": "memories"})
-    assert re.search(r'<span class="writer person"><svg class="knot.*?</svg>editor<', page)
+    assert re.search(
+        r'<span class="writer person"><svg class="knot.*?</svg><span[^>]*>editor<', page
+    )
 
 
 def test_a_note_is_a_click_away(cast: Cast) -> None:

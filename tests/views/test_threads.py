@@ -1,11 +1,13 @@
 """A thread's memory, and what was said in it."""
 
+import re
 from datetime import timedelta
+from html import unescape
 
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Message
+from memories.models import Memory, Message
 from tests.factories import MONDAY, MessageFactory, make_reply, make_thread_memory
 from tests.views.conftest import Cast
 
@@ -26,6 +28,18 @@ def test_a_thread_shows_its_memory_and_its_messages(cast: Cast) -> None:
     assert f"messages/?around={root.ts}" in page
 
 
+def test_a_thread_leads_to_the_context_that_it_is_used_in(cast: Cast) -> None:
+    root = MessageFactory(channel=cast.public, author=cast.author, at=LATER, text="who tests?")
+    make_reply(root=root, author=cast.author, at=LATER + timedelta(minutes=1), text="Tom does")
+    make_thread_memory(channel=cast.public, thread_ts=root.ts, texts=["- Tom is our tester"])
+    member = cast.clients["member"]
+    page = member.get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
+    found = re.search(r'href="([^"]+)">bots in this thread', page)
+    assert found
+    answer = member.get(unescape(found[1]))
+    assert answer.status_code == 200 and "Tom is our tester" in answer.content.decode()
+
+
 def test_a_thread_without_a_memory_says_from_when_on(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     make_reply(root=root, author=cast.author, at=LATER + timedelta(minutes=1))
@@ -44,6 +58,40 @@ def test_a_long_thread_goes_on(cast: Cast) -> None:
     assert page.count("<article") == 50
     rest = cast.clients["member"].get(f"{address}?after={replies[48].ts}").content.decode()
     assert rest.count("<article") == 11
+
+
+def test_a_long_thread_is_read_back_to_when_it_was_begun(cast: Cast) -> None:
+    root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
+    for i in range(120):
+        make_reply(root=root, author=cast.author, at=LATER + timedelta(days=i + 1))
+    address = cast.path(f"c/C0PUBLIC/t/{root.ts}/")
+
+    def read(path: str) -> tuple[dict[str, str], list[str]]:
+        page = cast.clients["member"].get(path).content.decode()
+        assert "begun <time" in page and page.count('title="6 Jan 2026, 09:00"') >= 1
+        steps = re.findall(r'href="(\?(before|after)=[^"]+)"', page)
+        return {word: step for step, word in steps}, re.findall(r'id="msg-([^"]+)"', page)
+
+    onwards, back = [], []
+    steps, rows = read(address)
+    assert "before" not in steps
+    while "after" in steps:
+        onwards += rows
+        steps, rows = read(address + steps["after"])
+    while True:
+        back = rows + back
+        if "before" not in steps:
+            break
+        steps, rows = read(address + steps["before"])
+    assert len(set(onwards + back)) == len(back) == 121
+    assert back[: len(onwards)] == onwards
+
+
+def test_a_thread_whose_memory_has_no_text_says_from_when_on(cast: Cast) -> None:
+    root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
+    Memory.objects.of_thread(cast.public, root.ts)
+    page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
+    assert "remembered from 5 messages on" in page and "merged from" not in page
 
 
 def test_a_private_thread_is_for_its_members(cast: Cast) -> None:

@@ -13,7 +13,14 @@ from memories.rules.lines import Line, Origin
 from memories.rules.memory import MemoryType
 from memories.rules.shingles import Known
 from memories.views.versions import PAIRS_SHOWN
-from tests.factories import MONDAY, ChannelMemberFactory, make_version, make_workspace_memory
+from tests.factories import (
+    MONDAY,
+    ChannelMemberFactory,
+    MessageFactory,
+    make_segment,
+    make_version,
+    make_workspace_memory,
+)
 from tests.views.conftest import Cast
 from tests.views.test_jobs import call, job
 
@@ -46,6 +53,17 @@ def test_an_old_version_says_which_is_current(cast: Cast) -> None:
     assert f'<a id="address" href="{address}">{address}</a>' in page
     assert 'data-copy="#address"' in page
     assert "Restore v" not in page_of(cast, cast.memory.current.pk)
+
+
+def test_a_version_that_is_not_for_its_reader_is_stepped_over(cast: Cast) -> None:
+    for text in ("- It is for nobody", "- It is the newest"):
+        make_version(memory=cast.memory, text=text)
+    cast.memory.versions.filter(number=3).update(audience=MemoryVersion.Audience.NOBODY)
+    before, after = version_of(cast, 2).pk, version_of(cast, 4).pk
+    assert f'<a href="/v/{after}/" data-key="]"' in page_of(cast, before)
+    page = page_of(cast, after)
+    assert f'<a href="/v/{before}/" data-key="["' in page
+    assert f'href="/diff/{before}..{after}/"' in page and "Compare with v2" in page
 
 
 def test_where_a_version_comes_from(cast: Cast) -> None:
@@ -294,6 +312,33 @@ def test_a_restore_that_comes_too_late_does_nothing_and_says_so(cast: Cast) -> N
     assert restore(cast, 1, based_on=3).status_code == 302
 
 
+def test_a_restore_over_a_text_that_was_withdrawn_says_so(cast: Cast) -> None:
+    Memory.objects.filter(pk=cast.memory.pk).update(current=None)
+    page = restore(cast, 1, based_on=2).content.decode()
+    assert "Nothing was changed: the text was withdrawn" in page
+    assert not re.search(r"\bv0\b", page)
+
+
+def test_lists_of_versions_say_who_wrote(cast: Cast) -> None:
+    cast.memory.revise("- Something newer", by=cast.users["insider"], based_on=2)
+    client = cast.clients["member"]
+    for path in (f"/m/{cast.memory.pk}/versions/", cast.path("c/C0PUBLIC/"), cast.path()):
+        page = client.get(path).content.decode()
+        rail = " ".join(re.findall(r'<ol class="rail.*?</ol>', page, re.DOTALL))
+        assert ">insider</span>" in rail and "model" in rail, path
+
+
+def test_what_another_conversation_did_not_keep_is_no_loss(cast: Cast) -> None:
+    memory = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    segments = [make_segment(messages=[message]) for message in cast.messages[:2]]
+    first, _second = (
+        make_version(memory=memory, text=f"- {n}", segment=segment)
+        for n, segment in enumerate(segments)
+    )
+    assert "kept, " not in page_of(cast, first.pk)
+    assert "kept, " in page_of(cast, version_of(cast, 1).pk)
+
+
 def test_restoring_the_current_text_makes_no_version(cast: Cast) -> None:
     response = restore(cast, 2, based_on=2)
     assert response.status_code == 302
@@ -421,6 +466,19 @@ def test_each_change_says_who_wrote_the_line(cast: Cast) -> None:
     assert table.count("by hand, v3") == 1 and table.count("by hand, v4") == 2
 
 
+@pytest.mark.parametrize("view", ["inline", "split"])
+def test_each_change_leads_to_its_messages(cast: Cast, view: str) -> None:
+    said, other = cast.messages[2:4]
+    old = make_version(memory=cast.memory, text="- It was said", sources=[said])
+    new = make_version(memory=cast.memory, text="- Something else", sources=[other])
+    address = f"/diff/{old.pk}..{new.pk}/?view={view}"
+    page = cast.clients["member"].get(address).content.decode()
+    assert "1 added, 1 removed" in page
+    for message, version in ((said, old), (other, new)):
+        place = f"messages/?around={message.ts}&amp;v={version.pk}#msg-{message.ts}"
+        assert f'<a class="chip" href="/w/team/c/C0PUBLIC/{place}"' in page
+
+
 def test_a_changed_japanese_word_is_marked_and_no_more(cast: Cast) -> None:
     text = (
         "- 同期の不具合は在庫数が多い店舗で起きると分かり、来週の水曜日までに修正する予定です。" * 3
@@ -464,17 +522,124 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
         for n in range(many):
             text = "\n".join(f"- line {line} of {n}" for line in range(many))
             made = make_version(memory=cast.memory, text=text, sources=cast.messages)
-        for path in (f"/v/{made.pk}/", f"/diff/{version_of(cast, 1).pk}..{made.pk}/"):
+        for path in (
+            f"/v/{made.pk}/",
+            f"/v/{made.pk}/sources/",
+            f"/diff/{version_of(cast, 1).pk}..{made.pk}/",
+        ):
             with CaptureQueriesContext(connection) as queries:
                 assert cast.clients["editor"].get(path).status_code == 200
             counts.append(len(queries))
-    assert counts[:2] == counts[2:]
+    assert counts[:3] == counts[3:]
 
 
-def test_the_same_text_says_so(cast: Cast) -> None:
+def test_its_sources_are_listed_on_a_button(cast: Cast) -> None:
+    """As a part of the memory's card, or as a page; with the words of those that one may read."""
+    version = cast.memory.current
+    path = f"/v/{version.pk}/sources/"
+    card = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
+    for text in (card, page_of(cast, version.pk, "member")):
+        assert f'href="{path}" hx-get="{path}" hx-target="#sources"' in text
+    page = cast.clients["member"].get(path).content.decode()
+    part = cast.clients["member"].get(path, headers={"HX-Request": "true"}).content.decode()
+    assert "<nav" in page and "<nav" not in part
+    for text in (page, part):
+        assert cast.messages[0].text in text
+        assert f"?around={cast.messages[0].ts}&amp;v={version.pk}#msg-" in text
+        assert re.findall(r"</span>(\d+)</a>", text) == [
+            str(n + 1) for n in range(len(set(version.lines.values_list("sources", flat=True))))
+        ]
+    assert cast.clients["outsider"].get(path).status_code == 404
+
+
+@pytest.mark.parametrize("state", ["deleted", "expired"])
+def test_of_a_source_that_is_gone_only_that_is_said(cast: Cast, state: str) -> None:
+    words = cast.messages[0].text
+    Message.objects.filter(pk=cast.messages[0].pk).update(state=state)
+    page = cast.clients["member"].get(f"/v/{cast.memory.current.pk}/sources/").content.decode()
+    assert words not in page and "a source that was removed" in page
+
+
+def test_sources_that_are_no_longer_kept_are_counted_beside_their_list(cast: Cast) -> None:
+    path = f"/v/{cast.memory.current.pk}/sources/"
+    assert "removed by retention" not in cast.clients["member"].get(path).content.decode()
+    Message.objects.filter(pk=cast.messages[0].pk).purge(Message.State.EXPIRED)
+    page = cast.clients["member"].get(path).content.decode()
+    assert "1 of its sources was removed by retention" in page
+
+
+def test_sources_stand_in_the_order_of_their_numbers(cast: Cast) -> None:
+    """That of the text, which need not be that of time."""
+    first, second, third = cast.messages[:3]
+    lines = [
+        Line("- Last things first", Origin.MODEL, sources=(third.pk,)),
+        Line("- And what came before", Origin.MODEL, sources=(second.pk, first.pk, third.pk)),
+    ]
+    version = cast.memory.add_version(Draft(lines=lines, origin=Origin.MODEL), expected_head=2)
+    page = cast.clients["member"].get(f"/v/{version.pk}/sources/").content.decode()
+    found = re.findall(r"msg-([\d.]+)\"><span class=\"hidden\">Source </span>(\d+)</a>", page)
+    assert found == [(third.ts, "1"), (first.ts, "2"), (second.ts, "3")]
+
+
+def test_a_version_without_sources_has_no_button_and_an_empty_list(cast: Cast) -> None:
+    made = make_version(memory=cast.memory, text="- Said by nobody")
+    assert 'id="sources"' not in page_of(cast, made.pk)
+    page = cast.clients["member"].get(f"/v/{made.pk}/sources/").content.decode()
+    assert '<p class="empty">no source</p>' in page
+
+
+def test_the_queries_for_its_sources_do_not_grow_with_them(cast: Cast) -> None:
+    """Each with an author of its own, and somebody that it mentions."""
+    counts = []
+    for many in (2, 20):
+        said = [
+            MessageFactory(channel=cast.public, text=f"<@{cast.author.slack_id}> {n}")
+            for n in range(many)
+        ]
+        made = make_version(memory=cast.memory, sources=said)
+        with CaptureQueriesContext(connection) as queries:
+            page = cast.clients["member"].get(f"/v/{made.pk}/sources/").content.decode()
+        assert page.count("@mika ") == many
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+
+
+def test_of_a_source_that_was_said_in_private_only_that_it_is_closed(cast: Cast) -> None:
+    """Also of a channel that is public by now: neither its words nor who said them, and when."""
+    message = MessageFactory(channel=cast.public, text="said behind doors")
+    Message.objects.filter(pk=message.pk).update(was_private=True)
+    made = make_version(memory=cast.memory, text="- Said before", sources=[message])
+    page = cast.clients["member"].get(f"/v/{made.pk}/sources/").content.decode()
+    assert "a source you may not open" in page
+    for told in (message.text, message.author_name, f"msg-{message.ts}"):
+        assert told not in page
+
+
+def test_of_a_channel_that_is_closed_to_its_reader_only_that_is_said(cast: Cast) -> None:
+    secret = Message.objects.get(channel=cast.private)
+    made = make_version(memory=cast.memory, text="- Said elsewhere", sources=[secret])
+    pages = {
+        name: cast.clients[name].get(f"/v/{made.pk}/sources/").content.decode()
+        for name in ("member", "insider")
+    }
+    assert secret.text in pages["insider"]
+    assert secret.text not in pages["member"] and "a source you may not open" in pages["member"]
+
+
+def test_of_the_same_text_the_facts_that_differ_are_listed(cast: Cast) -> None:
     old = version_of(cast, 1)
     page = cast.clients["member"].get(f"/diff/{old.pk}..{old.pk}/").content.decode()
     assert "Same text. Only the facts differ." in page
+    assert "facts-title" not in page
+    made = make_version(memory=cast.memory, text=old.content, until=MONDAY)
+    MemoryVersion.objects.filter(pk=made.pk).update(
+        origin="restore", restored_from=old, source_message_count=old.source_message_count
+    )
+    page = cast.clients["member"].get(f"/diff/{old.pk}..{made.pk}/").content.decode()
+    facts = page[page.index("facts-title") : page.index("pair-title")]
+    assert "Same text. Only the facts differ." in page
+    assert "restored from v1" in facts
+    assert re.findall("<dt>([^<]+)", facts) == ["Written by", "Why", "Time"]
 
 
 def test_another_pair_has_its_own_address(cast: Cast) -> None:

@@ -31,6 +31,9 @@
     if (form) unsaved = form;
     const count = document.getElementById(event.target.dataset.count);
     if (count) count.textContent = count.dataset.words.replace("#", tokens(event.target.value));
+    // Who writes a day beside a choice means it.
+    const choice = event.target.closest(".since-day")?.querySelector("[type=radio]");
+    if (choice) choice.checked = true;
   });
   let leaving = false;
   on("submit", (event) => {
@@ -57,7 +60,8 @@
   });
 
   // Single keys, where the server says which: a control has data-key; data-steps="jk" are places, j
-  // leads to the next and k to the one before. Of equal controls that of the focused place is meant.
+  // leads to the next and k to the one before. Of equal controls that of the focused place is meant,
+  // or that of an open editor.
   let prefix = "";
   on("keydown", (event) => {
     if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -70,7 +74,7 @@
     const places = all("steps", "*").filter((one) => one.checkVisibility());
     const place = places[places.indexOf(here) + (places[0]?.dataset.steps.startsWith(key) ? 1 : -1)];
     const controls = all("key", "");
-    const control = controls.find((one) => here?.contains(one)) ?? (controls.length === 1 && controls[0]);
+    const control = controls.find((one) => here?.contains(one) || one.closest(".editor")) ?? (controls.length === 1 && controls[0]);
     if (!place && !control) return;
     event.preventDefault();
     if (place) (place.matches("[tabindex]") ? place : place.querySelector("a") ?? place).focus();

@@ -1,0 +1,167 @@
+"""What stands on a page by the hundred. A template takes ten times as long to put it together."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from django import template
+from django.template import Context
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language, ngettext
+from django.utils.translation import gettext as _
+
+from memories.rules.compare import Kind, Piece, Row
+from memories.rules.lines import Origin
+from memories.templatetags.reading import icon, knot
+from memories.views.marks import NavChannel
+from memories.views.shown import Chip, ShownLine
+from memories.views.texts import line_text
+
+register = template.Library()
+
+NOTHING = mark_safe("")
+# A comparison that knows no lines gives "" in a template.
+MaybeLine = ShownLine | Literal[""] | None
+_MARKS = {Kind.ADDED: "<ins>{}</ins>", Kind.REMOVED: "<del>{}</del>"}
+
+
+# Lines of memories
+
+
+@register.filter
+def chips(line: MaybeLine) -> SafeString:
+    """The numbered sources of a line; each that the reader may open leads to its message."""
+    if not line or not line.chips:
+        return NOTHING
+    source = escape(_("Source"))
+    return format_html(
+        '<span class="chips" lang="{}">{}</span>',
+        get_language(),
+        mark_safe("".join(_chip(one, source) for one in line.chips)),  # noqa: S308  # of format_html
+    )
+
+
+def _chip(chip: Chip, source: str) -> SafeString:
+    if chip.href:
+        return format_html(
+            '<a class="chip" href="{}"><span class="hidden">{} </span>{}'
+            '<span class="hidden">, {}</span></a>',
+            chip.href,
+            source,
+            chip.number,
+            chip.author,
+        )
+    why = (
+        icon("cancelled", _("a source that was removed"))
+        if chip.is_gone
+        else icon("lock", _("a source you may not open"))
+    )
+    return format_html('<span class="chip closed">{}</span>', why)
+
+
+@register.filter
+def since(line: MaybeLine) -> SafeString:
+    """Who wrote a line, and in which version."""
+    return _since(line, in_words=False)
+
+
+@register.filter
+def since_in_words(line: MaybeLine) -> SafeString:
+    """The same for everybody to see, not for screen readers alone."""
+    return _since(line, in_words=True)
+
+
+def _since(line: MaybeLine, *, in_words: bool) -> SafeString:
+    if not line:
+        return NOTHING
+    if line.is_persons:
+        told = escape(_("by hand, v%(number)s") % {"number": line.since})
+    elif line.origin == Origin.RESTORE:
+        told = escape(_("restored, v%(number)s") % {"number": line.since})
+    else:
+        by = escape(_("by the model") + _(", "))
+        by = by if in_words else format_html('<span class="hidden">{}</span>', by)
+        told = format_html("{}v{}", by, line.since)
+    if line.since_href:
+        told = format_html('<a href="{}">{}</a>', line.since_href, told)
+    return format_html(
+        '<span class="line-mark{}" lang="{}">{}{}</span>',
+        " human" if line.is_persons else "",
+        get_language(),
+        knot(line.origin),
+        told,
+    )
+
+
+# Comparisons
+
+
+@register.filter
+def came(row: Row) -> SafeString:
+    """A line that is new, or how it reads now."""
+    if row.kind is not Kind.CHANGED:
+        return line_text(row.after)
+    told = format_html('<span class="hidden" lang="{}">{} </span>', get_language(), _("Reworded:"))
+    return told + after(row)
+
+
+@register.filter
+def before(row: Row) -> SafeString:
+    """The text that was, with what was taken out of it."""
+    return _marked(piece for piece in row.pieces if piece.kind is not Kind.ADDED)
+
+
+@register.filter
+def after(row: Row) -> SafeString:
+    """The text that is, with what came into it."""
+    return _marked(piece for piece in row.pieces if piece.kind is not Kind.REMOVED)
+
+
+@register.filter
+def both(row: Row) -> SafeString:
+    """One text after the other, word by word."""
+    return _marked(row.pieces)
+
+
+def _marked(pieces: Iterable[Piece]) -> SafeString:
+    html = (
+        format_html(_MARKS[piece.kind], piece.text) if piece.kind in _MARKS else escape(piece.text)
+        for piece in pieces
+    )
+    return mark_safe("".join(html))  # noqa: S308  # every piece is escaped
+
+
+# The navigation
+
+
+@register.simple_tag(takes_context=True)
+def nav_channels(context: Context, rows: Iterable[NavChannel]) -> SafeString:
+    """Channels with their news. ``channel`` is the one that the page is about."""
+    here = context.get("channel")
+    html = (_nav_channel(context, row, is_here=row.channel == here) for row in rows)
+    return mark_safe("\n".join(html))  # noqa: S308  # of format_html
+
+
+def _nav_channel(context: Context, row: NavChannel, *, is_here: bool) -> SafeString:
+    channel = row.channel
+    current = NOTHING
+    if is_here:
+        is_page = context["request"].path == row.path
+        current = format_html(' aria-current="{}"', "page" if is_page else "true")
+    count = NOTHING
+    if row.new:
+        words = ngettext("new version", "new versions", row.new)
+        count = format_html(
+            ' <span class="count">{}<span class="hidden"> {}</span></span>', row.new, words
+        )
+    return format_html(
+        '<li id="nav-channel-{}"{}{}><a href="{}"{}>{}<span>{}</span>{}</a></li>',
+        channel.pk,
+        mark_safe(' class="new"') if row.new else NOTHING,
+        mark_safe(' hx-swap-oob="true"') if context.get("is_part") else NOTHING,
+        row.path,
+        current,
+        icon("hash") if channel.is_public else icon("lock", _("private")),
+        channel.name,
+        count,
+    )
