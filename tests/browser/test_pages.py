@@ -175,7 +175,7 @@ def states(page: Page, story: Story) -> Iterator[str]:
     page.wait_for_selector("#preview .diff")
     yield "edit-changes"
     page.goto(edit)
-    page.wait_for_selector(".editor > .band")
+    page.wait_for_selector("#offer .band")
     yield "edit-draft"
     page.goto(story.channel)
     page.click("#sources a")
