@@ -140,6 +140,26 @@ class SettingsForm(forms.Form):
         super().__init__(data, initial=asdict(workspace.memory_settings))
         self.workspace = workspace
         self.fields |= {key: setting_field(key) for key in KEYS}
+        for field in self.fields.values():
+            field.show_hidden_initial = True  # or an old form takes back what others set since
+
+    @property
+    def meant(self) -> dict[str, Any]:
+        """What differs from the form as it was drawn, and what was sent without saying how it was."""
+        sent = self.cleaned_data.items()
+        changed = self.changed_data
+        return {
+            key: value
+            for key, value in sent
+            if key in changed or self.add_initial_prefix(key) not in self.data
+        }
+
+    @property
+    def removes_after(self) -> int:
+        """Days, where messages would be kept for fewer of them than now; else 0."""
+        days: int = self.meant.get("retention_days", 0)
+        kept = self.workspace.memory_settings.retention_days
+        return days if days and (not kept or days < kept) else 0
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -151,8 +171,8 @@ class SettingsForm(forms.Form):
         return cleaned
 
     def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:
-        """Save all of them at once; returns ``{key: (before, after)}`` of what changed."""
-        return self.workspace.change_settings(self.cleaned_data, by=by)
+        """Save what is `meant` at once; returns ``{key: (before, after)}`` of what changed."""
+        return self.workspace.change_settings(self.meant, by=by)
 
 
 class PreferencesForm(forms.Form):

@@ -215,7 +215,9 @@ def test_an_account_with_rights_is_opened_by_its_password_first(client, slack, m
     mika.link(operator, "")
     assert refused(sign_in(client), client)
     client.force_login(operator)
+    assert "/login/slack/" in client.get("/settings/").content.decode()
     sign_in(client)
+    assert "/login/slack/" not in client.get("/settings/").content.decode()
     client.post("/logout/")
     sign_in(client)
     assert account_of(client) == operator

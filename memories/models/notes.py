@@ -225,7 +225,7 @@ class Note(models.Model):
         *,
         tags: Iterable[str] = (),
         kind: str = "",
-        title: str = "",
+        title: str | None = None,
         by: User | None = None,
         based_on: int | None = None,
         revision: int | None = None,
@@ -234,10 +234,11 @@ class Note(models.Model):
         nothing is different. Raises NotesDisabled and InvalidNote; StaleNote when it was deleted,
         or is not the version (and its revision) any more that this one is based on.
 
-        A title that was made from the old text is made anew unless another one is given.
+        A title that was made from the old text is made anew unless another one is given, and so is
+        one that is "". None keeps the one that somebody gave.
         """
         self._must_be_on()
-        title = title or self.title
+        title = self.title if title is None else title
         if title == self.title == rules.title_of(self.content):
             title = ""
         self.word(content, tags=tags, kind=kind, title=title)

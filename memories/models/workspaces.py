@@ -138,6 +138,8 @@ class Workspace(models.Model):
         from memories.models.audit import AuditEvent
 
         read = {key: read_setting(key, value) for key, value in given.items()}
+        self.settings = Workspace.objects.select_for_update().get(pk=self.pk).settings
+        self.__dict__.pop("memory_settings", None)
         before = self.memory_settings
         default = MemorySettings()
         merged = {**self.settings, **read}

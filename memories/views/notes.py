@@ -90,23 +90,24 @@ class NoteForm(forms.Form):
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
         help_text=gettext_lazy("From that day on the note says that it is due."),
     )
+    BESIDE = ("title", "kind", "tags", "review_on")  # what stands beside the text
+
     based_on = forms.IntegerField(required=False, widget=forms.HiddenInput)
     revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, place: Place, note: Note | None = None, **kwargs: Any) -> None:
         if note is not None:
             kwargs["initial"] = {
+                **_beside(note),
                 "content": note.content,
-                "title": note.title,
-                "kind": note.kind,
-                "tags": ", ".join(tag for tag in note.tags if tag != note.kind),
-                "review_on": note.review_on,
                 "based_on": note.number,
                 "revision": note.revision,
             }
         super().__init__(*args, **kwargs)
         self.place = place
         self.note = note
+        for name in self.BESIDE:
+            self.fields[name].show_hidden_initial = note is not None
         if note is not None:
             del self.fields["channel"]
             return
@@ -124,7 +125,7 @@ class NoteForm(forms.Form):
 
     @property
     def folded(self) -> list[forms.BoundField]:
-        return [self[name] for name in ("title", "kind", "tags", "review_on")]
+        return [self[name] for name in self.BESIDE]
 
     @property
     def is_open(self) -> bool:
@@ -137,32 +138,51 @@ class NoteForm(forms.Form):
         return content
 
     def write(self, author: User) -> Note:
-        """Save what is valid: a new note, or other words for the one at hand (then StaleNote, when
-        it has others by now)."""
+        """Save what is valid as a new note."""
         given = self.cleaned_data
-        words = {
-            "tags": given["tags"].split(","),
-            "kind": given["kind"],
-            "title": given["title"],
-        }
-        if self.note is not None:
-            self.note.rewrite(
-                given["content"],
-                by=author,
-                based_on=given["based_on"] or 0,
-                revision=given["revision"] or 0,
-                **words,
-            )
-            self.note.mark(review_on=given["review_on"])
-            return self.note
         return Note.objects.write(
             self.place.workspace,
             given["content"],
             channel=self.place.channels_by_id.get(given["channel"]),
             review_on=given["review_on"],
             author=author,
-            **words,
+            **self._words,
         )
+
+    def rewrite(self, author: User) -> bool:
+        """Save what is valid as other words for the note at hand; False when nothing is different.
+        Raises StaleNote when it has others by now. A date that somebody else set since stays, unless
+        this form has another one than it was drawn with."""
+        assert self.note is not None
+        given = self.cleaned_data
+        is_other = self.note.rewrite(
+            given["content"],
+            by=author,
+            based_on=given["based_on"] or 0,
+            revision=given["revision"] or 0,
+            **self._words,
+        )
+        was_drawn = self.add_initial_prefix("review_on") in self.data
+        if "review_on" in self.changed_data or not was_drawn:
+            self.note.mark(review_on=given["review_on"])
+            return True
+        return is_other
+
+    @property
+    def _words(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        return {
+            "tags": given["tags"].split(","),
+            "kind": given["kind"],
+            "title": given["title"],
+        }
+
+    def tell(self, theirs: Note) -> None:
+        """Beside each field that says something else than ``theirs``: what that says."""
+        for name, said in _beside(theirs).items():
+            if self.data.get(name) != said:
+                words = str(dict(Note.Kind.choices).get(said, said)) or _("nothing")
+                self.fields[name].help_text = _("In the saved one: %(words)s") % {"words": words}
 
 
 @login_required
@@ -215,12 +235,12 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         context = {"place": place, "note": note, "form": form}
         return render_page(request, "notes/edit.html", context, status=422)
     try:
-        form.write(author=request.user)
+        is_other = form.rewrite(author=request.user)
     except StaleNote as error:
         given = form.cleaned_data
         yours, seen = given["content"], given["based_on"] or 0
         return _conflict(request, place, error.current, yours=yours, seen=seen)
-    toasts.success(request, _("Note saved."))
+    toasts.success(request, _("Note saved.") if is_other else _("Nothing was different."))
     return redirect(_card_path(note))
 
 
@@ -319,6 +339,7 @@ def _added(request: UserRequest, place: Place, note: Note) -> HttpResponse:
     form = NoteForm(place=place, initial={"channel": note.channel.slack_id if note.channel else ""})
     context = {"place": place, "shown": shown, "form": form, "takes_focus": True, "news": news}
     context["is_first"] = _notes(place).count() == 1
+    context["is_example"] = "example" in request.POST  # then what is being typed stays
     return render_page_or_part(request, "notes/_added.html", "notes/_added.html", context)
 
 
@@ -392,10 +413,17 @@ def _conflict(
     choices = choices_in(made, found)
     typed = request.POST.copy()
     typed["content"] = put_together(found, choices)
+    for name, said in _beside(theirs).items():
+        drawn = f"initial-{name}"
+        if typed.get(name) == typed.get(drawn):  # not changed by whoever sends this
+            typed[name] = said
+        typed[drawn] = said
+    form = refused or NoteForm(typed, place=place, note=theirs)
+    form.tell(theirs)
     context = {
         "place": place,
         "note": theirs,
-        "form": refused or NoteForm(typed, place=place, note=theirs),
+        "form": form,
         "theirs": theirs,
         "yours": yours,
         "seen": seen,
@@ -427,6 +455,13 @@ def _hunks(place: Place, note: Note, *, yours: str, seen: int, on: int) -> list[
     said = {one.number: one.content for one in _versions(place, note).filter(number__in=(seen, on))}
     theirs = said.get(on, note.content)
     return hunks(said.get(seen, theirs), yours, theirs, str.splitlines)
+
+
+def _beside(note: Note) -> dict[str, str]:
+    """What stands beside its text, as a form sends it."""
+    tags = ", ".join(tag for tag in note.tags if tag != note.kind)
+    day = note.review_on.isoformat() if note.review_on else ""
+    return {"title": note.title, "kind": note.kind, "tags": tags, "review_on": day}
 
 
 def _yours(request: UserRequest) -> str:

@@ -62,6 +62,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     wrong = _change(request, place)
     if wrong:
         return _page(request, place, wrong=wrong, status=422)
+    if not open_workspace(request, slug).can_administer:  # they took it from themselves
+        return redirect("workspaces-detail", slug)
     again = {key: value for key in ("q", "page") if (value := request.POST.get(key, ""))}
     path = reverse("people-index", args=[slug])
     return redirect(f"{path}?{urlencode(again)}" if again else path)
@@ -123,6 +125,7 @@ def _page(
         "query": query,
         "wrong": wrong,
         "name": asked.get("name", "") if wrong else "",
+        "role": asked.get("role") or Member.Role.MEMBER,
     }
     return render_page(request, "people/index.html", context, status=status)
 

@@ -47,16 +47,20 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
     if not form.is_valid():
         focus_first_wrong(form)
         return _page(request, place, form, status=422)
+    days = form.removes_after
+    if days and request.POST.get("remove") != str(days):
+        return _page(request, place, form, days=days, status=422)
     changed = form.save(by=request.user)
     toasts.success(request, _("Settings saved.") if changed else _("Nothing was different."))
     return redirect("settings-edit", slug)
 
 
 def _page(
-    request: UserRequest, place: Place, form: SettingsForm, *, status: int = 200
+    request: UserRequest, place: Place, form: SettingsForm, *, days: int = 0, status: int = 200
 ) -> HttpResponse:
+    """``days``: messages older than that would be removed, which nobody has confirmed yet."""
     costs = tell_costs(form, place, timezone.now())
-    context = {"place": place, "form": form, "saves": _saves(place), **costs}
+    context = {"place": place, "form": form, "saves": _saves(place), "days": days, **costs}
     return render_page(request, "settings/edit.html", context, status=status)
 
 

@@ -53,6 +53,7 @@ def test_words(typed: str, needles: list[str]) -> None:
         ("after:yesterday", Query(wrong=("after:yesterday",))),
         ("after:2026-02-31", Query(wrong=("after:2026-02-31",))),
         ("in:", Query()),
+        ("-in:#ops -from:mika", Query(wrong=("-in:#ops", "-from:mika"))),
     ],
 )
 def test_operators(typed: str, expected: Query) -> None:

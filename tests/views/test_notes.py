@@ -1,6 +1,7 @@
 """Notes: browse, search, add, change, delete, in the workspace and in channels."""
 
 import re
+from datetime import date
 from html import unescape
 
 import pytest
@@ -103,6 +104,70 @@ def test_a_stale_save_keeps_both_texts(cast: Cast) -> None:
     assert change(cast, note, content="our words", based_on="2", revision="1").status_code == 302
     note.refresh_from_db()
     assert (note.number, note.content) == (3, "our words")
+
+
+def test_a_title_that_is_cleared_is_made_anew(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content="words", title="Custom")
+    response = change(cast, note, content="words", title="")
+    note.refresh_from_db()
+    assert (note.title, note.number) == ("words", 2)
+    same = {"content": "words", "title": "words", "based_on": "2", "revision": "1"}
+    drawn = {"initial-review_on": "", "review_on": ""}
+    response = change(cast, note, **same, **drawn)
+    assert response.status_code == 302
+    assert (
+        "Nothing was different." in cast.clients["editor"].get(cast.path("notes/")).content.decode()
+    )
+
+
+def drawn_in(page: str) -> dict[str, str]:
+    """What stands beside the text of a form, twice: as it is sent, and as it was drawn."""
+    drawn = dict(re.findall(r'name="(initial-\w+)" value="([^"]*)"', page))
+    drawn = {name: unescape(said) for name, said in drawn.items()}
+    drawn |= {
+        f"initial-{name}": "" for name in ("kind", "review_on") if f"initial-{name}" not in drawn
+    }
+    return drawn | {name.removeprefix("initial-"): said for name, said in drawn.items()}
+
+
+def test_what_stands_beside_the_text_is_theirs_where_one_changed_nothing(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content="words", title="Old", tags=["old"])
+    form = drawn_in(
+        cast.clients["editor"].get(cast.path(f"notes/{note.pk}/edit/")).content.decode()
+    )
+    assert (form["title"], form["initial-tags"]) == ("Old", "old")
+    note.rewrite("words", title="Theirs", tags=["theirs"], kind="solution")
+    note.mark(review_on=date(2026, 12, 1))
+    page = change(cast, note, **form | {"content": "Mine.", "tags": "mine"}).content.decode()
+    shown = drawn_in(page)
+    assert (shown["initial-title"], shown["initial-review_on"]) == ("Theirs", "2026-12-01")
+    assert 'name="title" value="Theirs"' in page and 'name="tags" value="mine"' in page
+    assert "In the saved one: theirs" in page and "In the saved one: Theirs" not in page
+    seen = {"content": "Mine.", "tags": "mine", "based_on": "2", "revision": "1"}
+    assert change(cast, note, **shown | seen).status_code == 302
+    note.refresh_from_db()
+    assert (note.title, note.tags, note.content) == ("Theirs", ["solution", "mine"], "Mine.")
+    assert note.review_on == date(2026, 12, 1)
+
+
+def test_a_date_that_somebody_set_meanwhile_stays(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content="words", review_on=date(2026, 12, 1))
+    form = drawn_in(
+        cast.clients["editor"].get(cast.path(f"notes/{note.pk}/edit/")).content.decode()
+    )
+    note.mark(review_on=None)  # reviewed, which makes no version
+    assert change(cast, note, **form | {"content": "other"}).status_code == 302
+    note.refresh_from_db()
+    assert (note.content, note.review_on) == ("other", None)
+
+
+def test_an_example_leaves_what_is_being_typed(cast: Cast) -> None:
+    path = cast.path("notes/")
+    assert 'name="example"' in cast.clients["editor"].get(path).content.decode()
+    for given, stays in (({"example": "1"}, True), ({}, False)):
+        data = {"content": "words"} | given
+        part = cast.clients["editor"].post(path, data, headers={"HX-Request": "true"})
+        assert ('id="add"' not in part.content.decode()) is stays
 
 
 BASE = "First.\n\nSecond.\n\nThird."

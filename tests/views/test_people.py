@@ -106,6 +106,23 @@ def test_to_take_a_row_may_be_to_raise(cast: Cast) -> None:
     assert post(cast, "operator", user=pk(cast, "operator"), role="") == 302
 
 
+def test_whoever_lowers_themselves_is_led_to_a_page_that_is_open(cast: Cast) -> None:
+    MemberFactory(workspace=cast.workspace, user=cast.users["outsider"], role="admin")
+    data = {"user": pk(cast, "insider"), "role": "editor"}
+    page = cast.clients["insider"].post(cast.path("people/"), data, follow=True)
+    assert page.status_code == 200 and "Saved: insider." in page.content.decode()
+
+
+def test_a_name_that_nobody_has_keeps_the_role(cast: Cast) -> None:
+    data = {"name": "nobody-here", "role": "guest"}
+    response = cast.clients["insider"].post(cast.path("people/"), data)
+    page = response.content.decode()
+    assert response.status_code == 422
+    field = page[page.index('<input id="name"') :]
+    assert 'aria-invalid="true" aria-describedby="wrong"' in field[: field.index(">")]
+    assert '<option value="guest" selected>' in field
+
+
 def test_strangers_are_found_by_their_whole_name_alone(cast: Cast) -> None:
     elsewhere = MemberFactory(workspace=WorkspaceFactory(), user=UserFactory(username="zoe")).user
     assert post(cast, "insider", user=elsewhere.pk, role="member") == 404

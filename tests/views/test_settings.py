@@ -39,6 +39,51 @@ def test_an_admin_changes_settings(cast: Cast) -> None:
     assert event.details["changed"]["message_threshold"] == [50, 20]
 
 
+def drawn(page: str) -> dict[str, str]:
+    """What the form was drawn with, as it sends that along."""
+    return dict(re.findall(r'name="(initial-\w+)" value="([^"]*)"', page))
+
+
+def test_an_older_form_takes_back_nothing_that_was_set_since(cast: Cast) -> None:
+    client, path = cast.clients["insider"], cast.path("settings/")
+    old = given(cast, message_threshold=20) | drawn(client.get(path).content.decode())
+    assert len(old) > 30
+    cast.workspace.change_settings({"max_history_count": 7, "history_enabled": False})
+    assert client.post(path, old).status_code == 302
+    workspace = Workspace.objects.get(pk=cast.workspace.pk)
+    assert workspace.settings == {
+        "max_history_count": 7,
+        "history_enabled": False,
+        "message_threshold": 20,
+    }
+    switched = given(cast, notes_enabled=False) | drawn(client.get(path).content.decode())
+    assert client.post(path, switched).status_code == 302
+    assert not Workspace.objects.get(pk=cast.workspace.pk).memory_settings.notes_enabled
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "asks"), [(0, 30, True), (30, 7, True), (7, 30, False), (7, 0, False)]
+)
+def test_what_removes_messages_is_asked_for_twice(
+    cast: Cast, before: int, after: int, asks: bool
+) -> None:
+    client, path = cast.clients["insider"], cast.path("settings/")
+    cast.workspace.change_settings({"retention_days": before})
+    form = drawn(client.get(path).content.decode())
+    data = given(cast, retention_days=after) | form
+    response = client.post(path, data)
+    assert response.status_code == (422 if asks else 302)
+    if asks:
+        page = response.content.decode()
+        assert f"Messages older than {after} days are removed for good" in page
+        assert f'name="retention_days" value="{after}"' in page
+        kept = Workspace.objects.get(pk=cast.workspace.pk).memory_settings.retention_days
+        assert kept == before
+        assert client.post(path, data | drawn(page) | {"remove": "1"}).status_code == 422
+        assert client.post(path, data | drawn(page) | {"remove": str(after)}).status_code == 302
+    assert Workspace.objects.get(pk=cast.workspace.pk).memory_settings.retention_days == after
+
+
 def test_a_wrong_value_is_shown_in_place_and_nothing_is_saved(cast: Cast) -> None:
     data = given(cast, message_threshold=0, max_history_count=9)
     response = cast.clients["insider"].post(cast.path("settings/"), data)

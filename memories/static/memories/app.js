@@ -37,6 +37,8 @@
   });
   let leaving = false;
   on("submit", (event) => {
+    // Another form, as that of the language, takes along nothing of what was typed.
+    if (event.target !== unsaved && event.target.dataset.guard !== "changed") return;
     if (event.target === unsaved) unsaved = null;
     leaving = true;
     setTimeout(() => { leaving = false; }, 2000);
@@ -144,6 +146,9 @@
     event.detail.shouldSwap = false;
     failed(event, "login");
   });
+
+  // A security key that did not answer.
+  on("allauth.error", () => { document.getElementById("key-error").hidden = false; });
 
   // How much of a file is sent.
   on("htmx:xhr:progress", ({ target, detail }) => {
