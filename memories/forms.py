@@ -110,6 +110,12 @@ def focus_first_wrong(form: forms.Form) -> None:
             return
 
 
+def is_meant(form: forms.Form, name: str) -> bool:
+    """Whether a field differs from the form as it was drawn; also where it was sent without saying
+    how it was. For fields that ``show_hidden_initial``: what others set since then is kept."""
+    return name in form.changed_data or form.add_initial_prefix(name) not in form.data
+
+
 def setting_field(key: str) -> forms.Field:
     """The form field of one setting, made from its rule."""
     label, help_text = SETTING_WORDS[key]
@@ -141,18 +147,11 @@ class SettingsForm(forms.Form):
         self.workspace = workspace
         self.fields |= {key: setting_field(key) for key in KEYS}
         for field in self.fields.values():
-            field.show_hidden_initial = True  # or an old form takes back what others set since
+            field.show_hidden_initial = True
 
     @property
     def meant(self) -> dict[str, Any]:
-        """What differs from the form as it was drawn, and what was sent without saying how it was."""
-        sent = self.cleaned_data.items()
-        changed = self.changed_data
-        return {
-            key: value
-            for key, value in sent
-            if key in changed or self.add_initial_prefix(key) not in self.data
-        }
+        return {key: value for key, value in self.cleaned_data.items() if is_meant(self, key)}
 
     @property
     def removes_after(self) -> int:

@@ -93,11 +93,11 @@ def parse(typed: str) -> Query:
     query = Query()
     for match in _PIECE.finditer(fit(typed, LONGEST).translate(_QUOTES)):
         minus = match["minus"] is not None
-        if match["key"] and minus:  # only words can be left out
-            query = replace(query, wrong=(*query.wrong, match[0]))
-            continue
         if match["key"]:
-            query = _narrowed(query, match["key"].lower(), match["value"].strip('"'), match[0])
+            if minus:  # only words can be left out
+                query = replace(query, wrong=(*query.wrong, match[0]))
+            else:
+                query = _narrowed(query, match["key"].lower(), match["value"].strip('"'), match[0])
             continue
         word = match["phrase"] if match["word"] is None else match["word"]
         term = search.term(

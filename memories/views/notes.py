@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
+from memories.forms import is_meant
 from memories.models import Note, NoteVersion, StaleNote, User
 from memories.rules.compare import Hunk, by_hand, choices_in, compare, hunks, meant, put_together
 from memories.rules.notes import LONGEST_TITLE, title_of, today
@@ -162,8 +163,7 @@ class NoteForm(forms.Form):
             revision=given["revision"] or 0,
             **self._words,
         )
-        was_drawn = self.add_initial_prefix("review_on") in self.data
-        if "review_on" in self.changed_data or not was_drawn:
+        if is_meant(self, "review_on"):
             self.note.mark(review_on=given["review_on"])
             return True
         return is_other

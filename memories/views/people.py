@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memories.models import Member, Person, RoleRefused, User
+from memories.models import Member, Person, Reader, RoleRefused, User
 from memories.pipeline import operators
 from memories.rules.roles import LAST_ADMIN, LAST_OPERATOR, SELF, in_effect
 from memories.views.access import (
@@ -62,8 +62,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     wrong = _change(request, place)
     if wrong:
         return _page(request, place, wrong=wrong, status=422)
-    if not open_workspace(request, slug).can_administer:  # they took it from themselves
-        return redirect("workspaces-detail", slug)
+    request.user.refresh_from_db()  # they may have taken it from themselves
+    if place.workspace.role_of(Reader.of(request.user)) != Member.Role.ADMIN:
+        return redirect("workspaces-index")
     again = {key: value for key in ("q", "page") if (value := request.POST.get(key, ""))}
     path = reverse("people-index", args=[slug])
     return redirect(f"{path}?{urlencode(again)}" if again else path)

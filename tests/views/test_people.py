@@ -113,6 +113,19 @@ def test_whoever_lowers_themselves_is_led_to_a_page_that_is_open(cast: Cast) -> 
     assert page.status_code == 200 and "Saved: insider." in page.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("name", "does"),
+    [("insider", {"role": ""}), ("operator", {"do": "dismiss"})],
+)
+def test_so_is_whoever_is_nobody_here_by_then(cast: Cast, name: str, does: dict[str, str]) -> None:
+    MemberFactory(workspace=cast.workspace, user=cast.users["outsider"], role="admin")
+    UserFactory(is_superuser=True)
+    page = cast.clients[name].post(
+        cast.path("people/"), {"user": pk(cast, name)} | does, follow=True
+    )
+    assert page.status_code == 200 and f"Saved: {name}." in page.content.decode()
+
+
 def test_a_name_that_nobody_has_keeps_the_role(cast: Cast) -> None:
     data = {"name": "nobody-here", "role": "guest"}
     response = cast.clients["insider"].post(cast.path("people/"), data)
