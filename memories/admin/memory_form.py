@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.db import transaction
+from django.utils.text import normalize_newlines
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged, User
@@ -77,7 +78,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _save(self, given: dict[str, Any]) -> None:
         seen = {"based_on": given["based_on"], "revision": given["revision"]}
-        text = self._meant(given["text"].replace("\r\n", "\n"))
+        text = self._meant(normalize_newlines(given["text"]))
         try:
             with transaction.atomic():
                 self.are_pins_saved = self._pin(given, **seen)
@@ -119,7 +120,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     def _met(self) -> tuple[str, int, MemoryVersion | None]:
         """What a conflict's form says: which text, begun from which version, met which one."""
         theirs = self._readable().filter(number=_number(self.data.get("based_on"))).first()
-        yours = self.data.get("yours", "").replace("\r\n", "\n")
+        yours = normalize_newlines(self.data.get("yours", ""))
         return yours, _number(self.data.get("seen")), theirs
 
     def _readable(self) -> MemoryVersionQuerySet:

@@ -1,6 +1,6 @@
 """Notes: written, changed and deleted here as in the pages (S4)."""
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin
@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import AudienceAdmin, VisibleFilter
-from memories.models import Note
+from memories.models import Note, User
 from memories.rules import notes as rules
 
 
@@ -53,7 +53,7 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
 @admin.register(Note)
 class NoteAdmin(AudienceAdmin):
     """Where notes are switched off they stay as they are: to be read, not written or removed. What
-    is deleted here is gone for good; what lies in the trash is not shown."""
+    is deleted here comes into the trash, which the pages show."""
 
     form = NoteForm
     list_display = ("title", "kind", "words", "workspace", "channel", "author", "date")
@@ -89,14 +89,29 @@ class NoteAdmin(AudienceAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Note | None = None) -> bool:
         return super().has_delete_permission(request, obj) and self._is_open(obj)
 
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """The notes alone: what they said before goes along, and comes back with them."""
+        rows, _counts, refused, _protected = super().get_deleted_objects(objs, request)
+        notes = Note._meta
+        counts = {str(notes.verbose_name_plural): len(objs)}
+        names = [row for row in rows if isinstance(row, str)]  # a list is what hangs on one
+        return names, counts, refused & {str(notes.verbose_name)}, []
+
+    def delete_model(self, request: HttpRequest, obj: Note) -> None:
+        obj.remove(by=cast(User, request.user))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Note]) -> None:
+        for note in queryset.select_related("workspace"):
+            self.delete_model(request, note)
+
     @staticmethod
     def _is_open(note: Note | None) -> bool:
         return note is None or note.workspace.memory_settings.notes_enabled
 
     def save_model(self, request: HttpRequest, obj: Note, form: Any, change: Any) -> None:
         if not change:
-            obj.author = obj.worded_by = request.user  # type: ignore[assignment]
+            obj.author = obj.worded_by = cast(User, request.user)
             super().save_model(request, obj, form, change)
             return
-        obj.save_wording(by=request.user)  # type: ignore[arg-type]
+        obj.save_wording(by=cast(User, request.user))
         obj.mark(is_pinned=obj.is_pinned, in_context=obj.in_context, review_on=obj.review_on)

@@ -44,7 +44,8 @@ class MemberInline(ReadOnlyInline):
 
 
 class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The workspace's own fields and, once it exists, its settings as the pages check them."""
+    """The workspace's own fields and, once it exists, its settings as the pages check them. What
+    would remove messages is asked there alone."""
 
     class Meta:
         model = Workspace
@@ -64,6 +65,8 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
             for name, errors in self.settings_form.errors.items():
                 if name not in self.errors:
                     self.add_error(name, list(errors))
+            if self.settings_form.is_valid() and self.settings_form.removes_after:
+                self.add_error("retention_days", _("Shorten it in the pages: they ask first."))
         return given
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.db import models, transaction
 from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
+from django.utils.text import normalize_newlines
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
@@ -267,7 +268,7 @@ class Memory(models.Model):
         Raises StaleBase when readers get another text by now, Unchanged when nothing is different,
         ValueError when the text says nothing (rule 8).
         """
-        text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+        text = normalize_newlines(text).strip("\n")
         if not line_rules.split_text(text):
             raise ValueError("There is no text in this edit.")
         base = self._as_seen(based_on, revision)

@@ -4,7 +4,7 @@ each look has an address of its own."""
 import math
 import shlex
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
@@ -12,6 +12,7 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import F, Q, Window
 from django.db.models.functions import RowNumber
 from django.http import HttpResponse, QueryDict
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -63,6 +64,30 @@ _KINDS: dict[str, str | Promise] = {
 }
 
 
+def _moment(given: str) -> datetime | None:
+    """None for what is none. The plus of a zone is a blank in an address that was typed."""
+    try:
+        return parse_datetime(given) or parse_datetime(given.replace(" ", "+"))
+    except ValueError:
+        return None
+
+
+class MomentField(forms.CharField):
+    """A moment, with its zone or in the reader's own, which is what a browser's control sends."""
+
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """As that control shows it: in the reader's zone, without saying so."""
+        moment = _moment(data or "")
+        if moment is None or timezone.is_naive(moment):
+            return data
+        try:
+            return timezone.make_naive(moment).isoformat(timespec="seconds")
+        except OverflowError:
+            return data
+
+
 class PreviewForm(forms.Form):
     """For whom the context is: a channel's conversation, a thread of it, within a budget, at a moment."""
 
@@ -82,11 +107,10 @@ class PreviewForm(forms.Form):
         max_value=MOST_TOKENS,
         help_text=gettext_lazy("Tokens. Empty: as much as there is."),
     )
-    at = forms.CharField(
+    at = MomentField(
         label=gettext_lazy("Moment"),
         required=False,
         max_length=40,
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
         help_text=gettext_lazy("The conversation up to then; memories as they are now."),
     )
     persona = forms.CharField(
@@ -105,6 +129,7 @@ class PreviewForm(forms.Form):
     def __init__(self, data: QueryDict, *, place: Place) -> None:
         super().__init__(data)
         self.place = place
+        self.is_local = False  # whether its moment would be another one to another reader
         widget = self.fields["channel"].widget
         assert isinstance(widget, forms.Select)
         widget.choices = [
@@ -133,15 +158,16 @@ class PreviewForm(forms.Form):
         given = self.cleaned_data["at"]
         if not given:
             return None
-        try:  # the plus of a zone is a blank in an address that was typed
-            found = parse_datetime(given) or parse_datetime(given.replace(" ", "+"))
-        except ValueError:
-            found = None
-        if found is None:
+        moment = _moment(given)
+        if moment is None:
             raise forms.ValidationError(_("That is no moment."))
-        if timezone.is_aware(found):
-            return found
-        return timezone.make_aware(found, self.place.zone)
+        self.is_local = timezone.is_naive(moment)
+        if self.is_local:
+            moment = timezone.make_aware(moment, self.place.zone)
+        try:
+            return moment.astimezone(UTC)
+        except OverflowError as error:
+            raise forms.ValidationError(_("That is no moment.")) from error
 
     def build(self) -> Context | None:
         """Of what is valid; None, with the reason on the form, when it cannot be."""
@@ -227,6 +253,9 @@ class Left:
 def index(request: UserRequest, slug: str) -> HttpResponse:
     place = open_workspace(request, slug)
     form = PreviewForm(request.GET, place=place)
+    if form.is_valid() and form.is_local:
+        exact = form.cleaned_data["at"].isoformat().replace("+00:00", "Z")
+        return redirect(_address(request, at=exact))
     built = form.build()
     context: dict[str, Any] = {
         "place": place,
@@ -306,9 +335,11 @@ def _left(request: UserRequest, place: Place, form: PreviewForm, built: Context)
     ]
 
 
-def _address(request: UserRequest, *, add: str = "", take: str = "") -> str:
-    """The same request with one section more, or less, to be left out."""
+def _address(request: UserRequest, *, add: str = "", take: str = "", at: str = "") -> str:
+    """The same request with one section more, or less, to be left out, or a moment said exactly."""
     given = request.GET.copy()
+    if at:
+        given["at"] = at
     others = [one for one in given.getlist("without") if one not in (add, take)]
     given.setlist("without", [*others, *([add] if add else [])])
     return f"{request.path}?{given.urlencode()}"

@@ -37,6 +37,7 @@ from memories.views.coverage import read_from_slack
 from memories.views.health import EVERYDAY
 from memories.views.pages import (
     POLLING_ENDS,
+    banners,
     is_live,
     next_of,
     render_page_or_part,
@@ -166,9 +167,11 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
     shown = [*failed, *open_ones, *recent]
     told = [(c.pk, c.walked_at, c.sync_not_before, coverage.code) for c, coverage in channels]
     backfill = _backfill(place, now)
-    mark = _digest(now, counts, health, told, [one.mark for one in shown], backfill)
+    above = banners(place)
+    mark = _digest(now, counts, health, told, [one.mark for one in shown], backfill, above)
     is_active = any(one.is_active for one in open_ones) or backfill is not None
     return {
+        **above,
         "place": place,
         "now": now,
         "health": health,
@@ -225,12 +228,13 @@ def _channels(place: Place, now: datetime) -> list[ChannelRow]:
 def _health(place: Place, now: datetime) -> dict[str, Any]:
     """For the first sentence."""
     signs, again_at = place.signs, place.workspace.sync_again_at
+    found = [str(ill) for ill in ills(signs, now)]
     return {
-        "ills": [str(ill) for ill in ills(signs, now)],
+        "ills": found,
         "is_connected": signs.is_connected,
         "synced_at": signs.synced_at,
         "next_at": again_at if again_at and again_at > now else None,
-        "worker_at": signs.worker_at if place.role in Member.READING else None,
+        "worker_at": signs.worker_at if "worker" in found else None,
         "failing": signs.failing_channels,
         "failed": signs.failed_jobs,
     }

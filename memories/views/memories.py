@@ -11,6 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.text import normalize_newlines
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
@@ -346,4 +347,4 @@ def _empty() -> str:
 
 def _clean(text: str) -> str:
     """As browsers send it, but with plain line ends and without what PostgreSQL cannot keep."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    return normalize_newlines(text).replace("\0", "")

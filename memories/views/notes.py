@@ -12,9 +12,11 @@ from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.text import normalize_newlines
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import trigger_client_event
 
 from memories.forms import is_meant
 from memories.models import Note, NoteVersion, StaleNote, User
@@ -34,6 +36,7 @@ from memories.views.pages import render_page, render_page_or_part, wants_part
 
 MOST_SHOWN = 200
 VERSIONS_AT_ONCE = 50
+TRASH_CHANGED = "trash-changed"  # a page that tells how many lie there asks anew
 
 # What a workspace without notes is offered: text, type, tags.
 EXAMPLES = (
@@ -133,7 +136,7 @@ class NoteForm(forms.Form):
         return any(field.errors for field in self.folded)
 
     def clean_content(self) -> str:
-        content: str = self.cleaned_data["content"].replace("\r\n", "\n")
+        content: str = normalize_newlines(self.cleaned_data["content"])
         if not content.strip():
             raise forms.ValidationError(_("A note needs a text."))
         return content
@@ -307,7 +310,8 @@ def delete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         toasts.success(request, news)
         return redirect("notes-index", slug)
     context = {"place": place, "note": note, "news": news}
-    return render_page_or_part(request, "notes/_gone.html", "notes/_gone.html", context)
+    answer = render_page_or_part(request, "notes/_gone.html", "notes/_gone.html", context)
+    return trigger_client_event(answer, TRASH_CHANGED)
 
 
 def answer_row(request: UserRequest, place: Place, note: Note, news: str) -> HttpResponse:
@@ -465,7 +469,7 @@ def _beside(note: Note) -> dict[str, str]:
 
 
 def _yours(request: UserRequest) -> str:
-    return request.POST.get("yours", "").replace("\r\n", "\n")
+    return normalize_newlines(request.POST.get("yours", ""))
 
 
 def _notes(place: Place) -> Any:

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.template.loader import get_template
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from memories.models import Opening
 from memories.views.access import Place, UserRequest
@@ -55,6 +55,13 @@ def next_of(request: HttpRequest) -> str:
     return target if is_ours else ""
 
 
+def back_to(request: HttpRequest, path: str) -> str:
+    """``path`` with the search and the page of its list that a form was sent from
+    (``_from_page.html``)."""
+    query = {name: value for name in ("q", "page") if (value := request.POST.get(name, ""))}
+    return f"{path}?{urlencode(query)}" if query else path
+
+
 def broken(request: HttpRequest) -> HttpResponse:
     """500: in the reader's language and theme, and without a question to what may be broken."""
     context = {"request": request, "csrf_token": get_token(request)}
@@ -80,22 +87,19 @@ def render_page_or_part(
     as_part = bool(part) and wants_part(request)
     place: Place | None = context.get("place")
     zone = place.zone if place else request.user.zone if request.user.is_authenticated else None
-    told = None if as_part or place is None else place.trouble
-    stopped = None if as_part or place is None else place.stopped
-    opened = [] if as_part or place is None else opened_by(place)
+    told = {} if as_part or place is None else banners(place)
     with timezone.override(zone):
         return render(
             request,
             part if as_part else page,
-            {
-                "is_part": as_part,
-                "trouble": told,
-                "stopped": stopped,
-                "opened": opened,
-                **context,
-            },
+            {"is_part": as_part, **told, **context},
             status=status,
         )
+
+
+def banners(place: Place) -> dict[str, Any]:
+    """What stands above a page, whatever it is about."""
+    return {"trouble": place.trouble, "stopped": place.stopped, "opened": opened_by(place)}
 
 
 def opened_by(place: Place) -> list[Opening]:

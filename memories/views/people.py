@@ -11,7 +11,6 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.functional import Promise
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -25,7 +24,7 @@ from memories.views.access import (
     number_or_none,
     open_workspace,
 )
-from memories.views.pages import render_page
+from memories.views.pages import back_to, render_page
 
 ON_A_PAGE = 50
 WHY: dict[str, Promise] = {
@@ -54,32 +53,41 @@ class Row:
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
     """POST ``do``: ``role`` gives an account (``user``, or ``name`` for one that is not listed) its
-    ``role``; ``appoint`` and ``dismiss``, for operators, make it one of them or not."""
+    ``role``; ``appoint`` and ``dismiss``, for operators, make it one of them or not. What takes the page
+    from whoever asks is done when they are ``sure``; 422 asks."""
     place = open_workspace(request, slug)
     must_administer(place)
     if request.method != "POST":
         return _page(request, place)
-    wrong = _change(request, place)
+    do, role = _wanted(request, place)
+    user = _asked_for(request, place)
+    if user is None:
+        return _page(request, place, wrong=_("No account has this name."), status=422)
+    lowers = do == "role" and role != Member.Role.ADMIN and not user.is_operator
+    is_lost = user == request.user and (do == "dismiss" or lowers)
+    if is_lost and "sure" not in request.POST:
+        return _page(request, place, gives_up=do, status=422)
+    wrong = _change(request, place, user, do, role)
     if wrong:
         return _page(request, place, wrong=wrong, status=422)
     request.user.refresh_from_db()  # they may have taken it from themselves
     if place.workspace.role_of(Reader.of(request.user)) != Member.Role.ADMIN:
         return redirect("workspaces-index")
-    again = {key: value for key in ("q", "page") if (value := request.POST.get(key, ""))}
-    path = reverse("people-index", args=[slug])
-    return redirect(f"{path}?{urlencode(again)}" if again else path)
+    return redirect(back_to(request, reverse("people-index", args=[slug])))
 
 
-def _change(request: UserRequest, place: Place) -> str:
-    """Do what is asked; returns why not, "" when it is done."""
+def _wanted(request: UserRequest, place: Place) -> tuple[str, str]:
+    """What to do, and the role where it is about one: 404 for what nobody offered."""
     do, role = request.POST.get("do", "role"), request.POST.get("role", "")
     if do not in ("role", "appoint", "dismiss") or role not in ("", *Member.Role.values):
         raise Http404
     if do != "role" and not place.reader.is_operator:
         raise Http404
-    user = _asked_for(request, place)
-    if user is None:
-        return _("No account has this name.")
+    return do, role
+
+
+def _change(request: UserRequest, place: Place, user: User, do: str, role: str) -> str:
+    """Do what is asked; returns why not, "" when it is done."""
     if do == "appoint" and not user.is_active:
         raise Http404
     name = user.get_username()
@@ -109,8 +117,14 @@ def _asked_for(request: UserRequest, place: Place) -> User | None:
 
 
 def _page(
-    request: UserRequest, place: Place, *, wrong: str = "", status: int = 200
+    request: UserRequest,
+    place: Place,
+    *,
+    wrong: str = "",
+    gives_up: str = "",
+    status: int = 200,
 ) -> HttpResponse:
+    """``gives_up``: what is to be done to whoever asks for it, who has not confirmed it yet."""
     asked = request.POST if request.method == "POST" else request.GET
     query = asked.get("q", "").strip()
     found = _accounts(place)
@@ -125,8 +139,9 @@ def _page(
         "roles": Member.Role.choices,
         "query": query,
         "wrong": wrong,
+        "gives_up": gives_up,
         "name": asked.get("name", "") if wrong else "",
-        "role": asked.get("role") or Member.Role.MEMBER,
+        "role": asked.get("role", Member.Role.MEMBER),
     }
     return render_page(request, "people/index.html", context, status=status)
 

@@ -10,7 +10,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
@@ -20,7 +19,7 @@ from memories.models import Channel, SlackConnection
 from memories.pipeline import connecting
 from memories.pipeline.connecting import Findings
 from memories.views.access import Place, UserRequest, must_administer, open_workspace
-from memories.views.pages import render_page_or_part, wants_part
+from memories.views.pages import back_to, render_page_or_part, wants_part
 
 ON_A_PAGE = 100  # channels; each posts two fields, and Django takes a thousand
 PATIENCE = 10  # seconds that a person waits for Slack
@@ -85,9 +84,8 @@ def _choose(request: UserRequest, place: Place) -> HttpResponse:
         )
         said.append(text % {"n": left})
     toasts.success(request, " ".join(said) or _("Nothing was different."))
-    again = {key: value for key in ("q", "page") if (value := request.POST.get(key, ""))}
     path = reverse("slack-index", args=[place.workspace.slug])
-    return redirect(f"{path}?{urlencode(again)}#channels" if again else f"{path}#channels")
+    return redirect(f"{back_to(request, path)}#channels")
 
 
 def _connection(place: Place, findings: Findings | None = None) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import trigger_client_event
 
 from memories.models import Note
 from memories.views.access import UserRequest, must_edit, open_kept_note, open_workspace
-from memories.views.notes import answer_row, must_be_on
-from memories.views.pages import render_page, render_page_or_part
+from memories.views.notes import TRASH_CHANGED, answer_row, must_be_on
+from memories.views.pages import render_page_or_part
 
 AT_ONCE = 50
 
@@ -19,14 +20,15 @@ AT_ONCE = 50
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """The last deleted one first."""
+    """The last deleted one first; to htmx no more than how many there are."""
     place = open_workspace(request, slug)
     must_be_on(place)
     must_edit(place)
     notes = Note.objects.kept_for(place.reader).filter(workspace=place.workspace).in_trash()
     found = Paginator(notes.select_related("channel", "deleted_by"), AT_ONCE)
     page = found.get_page(request.GET.get("page"))
-    return render_page(request, "trash/index.html", {"place": place, "page": page})
+    context = {"place": place, "page": page, "in_trash": found.count}
+    return render_page_or_part(request, "trash/index.html", "trash/_count.html", context)
 
 
 @login_required
@@ -38,7 +40,8 @@ def undelete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     must_edit(place)
     note.undelete()
     note.refresh_from_db(fields=["deleted_at", "deleted_by"])
-    return answer_row(request, place, note, _("The note is back."))
+    answer = answer_row(request, place, note, _("The note is back."))
+    return trigger_client_event(answer, TRASH_CHANGED)
 
 
 @login_required

@@ -88,6 +88,23 @@ class TestSettings:
         workspace = Workspace.objects.get()
         assert (workspace.name != "Crew", workspace.settings) == (True, {"message_threshold": 20})
 
+    @pytest.mark.parametrize(("before", "after"), [(0, 30), (60, 30)])
+    def test_what_would_remove_messages_is_left_to_the_pages(
+        self, client, workspace, address, before, after
+    ):
+        workspace.change_settings({"retention_days": before})
+        data = filled(client.get(address)) | {"name": "Crew", "retention_days": str(after)}
+        response = client.post(address, data)
+        assert "ask first" in response.context["adminform"].form.errors["retention_days"][0]
+        workspace.refresh_from_db()
+        assert (workspace.name != "Crew", workspace.memory_settings.retention_days) == (
+            True,
+            before,
+        )
+        assert client.post(address, data | {"retention_days": "90"}).status_code == (
+            302 if before else 200
+        )
+
     def test_a_new_workspace_has_the_defaults(self, client, operator):
         address = reverse("admin:memories_workspace_add")
         data = filled(client.get(address)) | {"slug": "crew", "name": "Crew"}
@@ -253,8 +270,26 @@ class TestNotes:
         client.post(listed, data)
         assert Note.objects.get().content == "kept"
 
-    def test_deleted(self, client, workspace):
-        note = NoteFactory(workspace=workspace)
-        delete = reverse("admin:memories_note_delete", args=[note.pk])
-        assert client.post(delete, {"post": "yes"}).status_code == 302
-        assert not Note.objects.exists()
+    @pytest.mark.parametrize("how", ["alone", "chosen"])
+    def test_what_is_deleted_here_is_in_the_trash(self, client, workspace, how):
+        note = NoteFactory(workspace=workspace, content="as it was")
+        note.rewrite("as it is")
+        ways = {
+            "alone": (reverse("admin:memories_note_delete", args=[note.pk]), {}),
+            "chosen": (
+                reverse("admin:memories_note_changelist"),
+                {"action": "delete_selected", "_selected_action": [note.pk]},
+            ),
+        }
+        address, data = ways[how]
+        asked = client.post(address, data) if data else client.get(address)
+        assert "as it is" in asked.content.decode()
+        assert "note version" not in asked.content.decode().lower()
+        assert client.post(address, data | {"post": "yes"}).status_code == 302
+        [gone] = Note.objects.in_trash()
+        assert (gone.content, gone.deleted_by, gone.versions.count()) == (
+            "as it is",
+            asked.wsgi_request.user,
+            1,
+        )
+        assert gone.undelete()

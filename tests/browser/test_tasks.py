@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Response, expect
+from playwright.sync_api import BrowserContext, Page, Response, Route, expect
 
 from memories.models import Generation, Note, Seen
 from tests.browser.conftest import enter, sign_in
@@ -274,3 +274,42 @@ def test_what_is_typed_outlives_the_offer_of_a_draft(page: Page, story: Story) -
     expect(page.get_by_text("You have an unsaved draft")).to_be_visible()
     type_and_wait("- Later.\n")
     expect(page.get_by_text("You have an unsaved draft")).to_have_count(0)
+
+
+def test_typing_on_while_a_note_is_added_loses_nothing(page: Page, story: Story) -> None:
+    """Not the text, nor the focus: single keys act on whatever has that."""
+    sign_in(page, story)
+    page.goto(story.at("/w/kazoe/notes/"))
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/notes/", hold)
+    text = page.locator("#id_content")
+    text.fill("The first one.")
+    with page.expect_request("**/notes/"):
+        text.press("Control+Enter")
+    page.keyboard.type(" Ever")
+    held[0].continue_()
+    expect(page.locator("#notes article").first).to_contain_text("The first one.")
+    expect(text).to_be_focused()
+    page.keyboard.type(" and ever")
+    expect(text).to_have_value("The first one. Ever and ever")
+    with page.expect_request("**/notes/"):
+        text.press("Control+Enter")
+    held[1].continue_()
+    expect(page.locator("#notes article").first).to_contain_text("Ever and ever")
+    expect(text).to_have_value("")  # nothing was typed since
+
+
+def test_the_count_of_the_trash_follows(page: Page, story: Story) -> None:
+    sign_in(page, story)
+    page.goto(story.at("/w/kazoe/notes/"))
+    count = page.locator("#in-trash")
+    before = count.inner_text()
+    note = page.locator("#notes article").first
+    note.get_by_role("button", name="Delete").click()
+    expect(count).not_to_have_text(before)
+    page.get_by_role("button", name="Undo").click()
+    expect(count).to_have_text(before)

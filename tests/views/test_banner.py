@@ -1,5 +1,6 @@
 """The banner: why no memories are made, what is kept, and who may let them go on."""
 
+import re
 from datetime import datetime, timedelta
 
 import pytest
@@ -138,6 +139,22 @@ def test_one_query_however_much_waits(cast: Cast) -> None:
     assert before[1] == 1
 
 
+def test_a_page_that_asks_again_takes_the_banner_along(cast: Cast) -> None:
+    closed = endpoint()
+    client = cast.clients["insider"]
+    address = cast.path("jobs/")
+    page = client.get(address).content.decode()
+    again = re.search(r'hx-get="([^"]*seen=[^"]*)"', page)
+    assert again is not None and banner(client, address) == ""
+    for name, value in STATES["needs_person"].items():
+        setattr(closed, name, value)
+    closed.save()
+    part = client.get(again[1], headers={"HX-Request": "true"}).content.decode()
+    above = part.partition('id="banners" hx-swap-oob="innerHTML"')[2]
+    assert WORDS["needs_person"] in above
+    assert f'name="next" value="{address}"' in above  # not the address that asked
+
+
 class TestResume:
     def test_an_admin_lets_calls_go_again(self, cast: Cast) -> None:
         closed = endpoint(**STATES["needs_person"])
@@ -149,7 +166,7 @@ class TestResume:
         assert closed.breaker.refusal(timezone.now()) is None
         page = client.get(path).content.decode()
         assert "The model is called again" in page
-        assert "banner" not in page
+        assert 'class="band warn banner"' not in page
         event = AuditEvent.objects.get(action="endpoint_resume")
         assert event.actor == "insider"
 

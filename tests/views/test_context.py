@@ -46,7 +46,7 @@ def full(cast: Cast) -> Cast:
 
 
 def get(cast: Cast, query: str = "", name: str = "member", rest: str = "") -> str:
-    response = cast.clients[name].get(cast.path(f"context/{rest}{query}"))
+    response = cast.clients[name].get(cast.path(f"context/{rest}{query}"), follow=True)
     assert response.status_code == 200, response.status_code
     content: str = response.content.decode()
     return content
@@ -142,6 +142,31 @@ def test_the_same_request_as_a_command(full: Cast, capsys: Any) -> None:
     capsys.readouterr()
     call_command(*words)
     assert capsys.readouterr().out == f"{shown(page)}\n"
+
+
+def test_an_address_means_the_same_moment_to_everybody(full: Cast) -> None:
+    """The control sends and shows the reader's own time; the address says the zone."""
+
+    def moment(name: str, query: str) -> tuple[str, str]:
+        """The address that is come to, and what the control shows there."""
+        answer = full.clients[name].get(full.path(f"context/{query}"), follow=True)
+        assert answer.status_code == 200
+        [control] = re.findall(r'name="at" value="([^"]*)"', answer.content.decode())
+        return answer.request["QUERY_STRING"], control
+
+    far, near = full.users["member"], full.users["insider"]
+    far.prefer(time_zone="America/New_York")
+    near.prefer(time_zone="Asia/Tokyo")
+    local = "2026-01-06T09:00"
+    shared, shown_here = moment("member", f"?channel=C0PUBLIC&at={local}")
+    assert shared == "channel=C0PUBLIC&at=2026-01-06T14%3A00%3A00Z"
+    assert shown_here == f"{local}:00"
+    assert moment("insider", f"?{shared}") == (shared, "2026-01-06T23:00:00")
+    assert moment("member", f"?channel=C0PUBLIC&at={shown_here}") == (shared, shown_here)
+    for edge in ("0001-01-01T00:00", "9999-12-31T23:59", "9999-12-31T23:59Z"):
+        for name in ("member", "insider"):
+            answer = full.clients[name].get(full.path(f"context/?at={edge}"), follow=True)
+            assert answer.status_code in (200, 422)
 
 
 def test_nothing_to_tell_says_of_what_and_how_much(cast: Cast) -> None:

@@ -1,5 +1,6 @@
 """Who has which role in a workspace: shown to its admins, given and taken by them."""
 
+import re
 from typing import Any
 
 import pytest
@@ -22,6 +23,15 @@ def role(cast: Cast, name: str) -> str:
 
 def pk(cast: Cast, name: str) -> int:
     return int(cast.users[name].pk)
+
+
+def forms_with(page: str, name: str) -> list[dict[str, str]]:
+    """What the forms that have a control of this name would send."""
+    return [
+        dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+        for form in re.findall(r"<form.*?</form>", page, re.DOTALL)
+        if f'name="{name}"' in form
+    ]
 
 
 def test_it_is_for_admins(cast: Cast) -> None:
@@ -77,13 +87,14 @@ def test_a_role_is_given_and_taken_on_the_record(cast: Cast) -> None:
 def test_the_last_admin_stays(cast: Cast) -> None:
     for who in ("insider", "operator"):
         for wish in ("", "guest", "editor"):
-            assert post(cast, who, user=pk(cast, "insider"), role=wish) == 422
+            assert post(cast, who, user=pk(cast, "insider"), role=wish, sure=1) == 422
     assert role(cast, "insider") == "admin"
     off = UserFactory(is_active=False)
     MemberFactory(workspace=cast.workspace, user=off, role="admin")  # who cannot sign in is none
-    assert post(cast, "insider", user=pk(cast, "insider"), role="editor") == 422
+    itself = {"user": pk(cast, "insider"), "role": "editor", "sure": 1}
+    assert post(cast, "insider", **itself) == 422
     assert post(cast, "insider", user=pk(cast, "editor"), role="admin") == 302
-    assert post(cast, "insider", user=pk(cast, "insider"), role="editor") == 302
+    assert post(cast, "insider", **itself) == 302
     assert cast.clients["insider"].get(cast.path("people/")).status_code == 403
 
 
@@ -106,24 +117,35 @@ def test_to_take_a_row_may_be_to_raise(cast: Cast) -> None:
     assert post(cast, "operator", user=pk(cast, "operator"), role="") == 302
 
 
-def test_whoever_lowers_themselves_is_led_to_a_page_that_is_open(cast: Cast) -> None:
-    MemberFactory(workspace=cast.workspace, user=cast.users["outsider"], role="admin")
-    data = {"user": pk(cast, "insider"), "role": "editor"}
-    page = cast.clients["insider"].post(cast.path("people/"), data, follow=True)
-    assert page.status_code == 200 and "Saved: insider." in page.content.decode()
-
-
 @pytest.mark.parametrize(
-    ("name", "does"),
-    [("insider", {"role": ""}), ("operator", {"do": "dismiss"})],
+    ("name", "does", "asked"),
+    [
+        ("insider", {"role": "editor"}, "Stop being an admin here?"),
+        ("insider", {"role": ""}, "Stop being an admin here?"),
+        ("operator", {"do": "dismiss"}, "Stop being an operator?"),
+    ],
 )
-def test_so_is_whoever_is_nobody_here_by_then(cast: Cast, name: str, does: dict[str, str]) -> None:
+def test_whoever_lowers_themselves_is_asked_and_led_to_a_page_that_is_open(
+    cast: Cast, name: str, does: dict[str, str], asked: str
+) -> None:
     MemberFactory(workspace=cast.workspace, user=cast.users["outsider"], role="admin")
     UserFactory(is_superuser=True)
-    page = cast.clients[name].post(
-        cast.path("people/"), {"user": pk(cast, name)} | does, follow=True
-    )
+    address = cast.path("people/")
+    page = cast.clients[name].post(address, {"user": pk(cast, name)} | does)
+    assert page.status_code == 422 and asked in page.content.decode()
+    assert not AuditEvent.objects.filter(action__in=("role", "account")).exists()
+    [form] = forms_with(page.content.decode(), "sure")
+    page = cast.clients[name].post(address, form, follow=True)
     assert page.status_code == 200 and f"Saved: {name}." in page.content.decode()
+    assert cast.clients[name].get(address).status_code in (403, 404)
+    assert role(cast, name) == does.get("role", "")
+
+
+def test_what_takes_nothing_from_oneself_is_not_asked(cast: Cast) -> None:
+    assert post(cast, "insider", user=pk(cast, "insider"), role="admin") == 302
+    assert post(cast, "insider", user=pk(cast, "editor"), role="guest") == 302
+    MemberFactory(workspace=cast.workspace, user=cast.users["operator"], role="editor")
+    assert post(cast, "operator", user=pk(cast, "operator"), role="guest") == 302
 
 
 def test_a_name_that_nobody_has_keeps_the_role(cast: Cast) -> None:
@@ -149,11 +171,11 @@ def test_strangers_are_found_by_their_whole_name_alone(cast: Cast) -> None:
 def test_operators_make_operators_and_the_last_one_stays(cast: Cast) -> None:
     for do in ("appoint", "dismiss"):
         assert post(cast, "insider", user=pk(cast, "editor"), do=do) == 404
-    assert post(cast, "operator", user=pk(cast, "operator"), do="dismiss") == 422
+    assert post(cast, "operator", user=pk(cast, "operator"), do="dismiss", sure=1) == 422
     assert post(cast, "operator", user=pk(cast, "editor"), do="appoint") == 302
     editor = User.objects.get(username="editor")
     assert editor.is_operator and editor.is_staff
-    assert post(cast, "operator", user=pk(cast, "operator"), do="dismiss") == 302
+    assert post(cast, "operator", user=pk(cast, "operator"), do="dismiss", sure=1) == 302
     assert not User.objects.get(username="operator").is_superuser
     assert cast.clients["operator"].get(cast.path("people/")).status_code == 404
     told = AuditEvent.objects.filter(action="account").order_by("pk")

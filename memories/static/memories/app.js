@@ -147,6 +147,15 @@
     failed(event, "login");
   });
 
+  // Who types on while a note is being added keeps that text, and their place in it.
+  let typing = null;
+  on("htmx:oobBeforeSwap", ({ detail }) => {
+    if (!unsaved || !detail.target.contains(unsaved)) return;
+    detail.shouldSwap = false;
+    typing = document.activeElement;
+  });
+  on("htmx:afterSettle", () => { typing?.focus(); typing = null; });
+
   // A security key that did not answer.
   on("allauth.error", () => { document.getElementById("key-error").hidden = false; });
 
