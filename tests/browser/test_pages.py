@@ -196,6 +196,17 @@ def states(page: Page, story: Story) -> Iterator[str]:
     page.click("button.primary")
     page.wait_for_selector(".conflict")
     yield "note-conflict"
+    page.goto(story.at("/w/kazoe/settings/"))
+    page.fill("#id_retention_days", "30")
+    page.click("main form.settings > .actions button")
+    page.wait_for_selector("#removes")
+    yield "settings-asked"
+    page.goto(story.at("/w/kazoe/people/"))
+    role = page.locator(f"#role-{story.user.pk}")
+    role.select_option("editor")
+    role.locator("xpath=..").get_by_role("button").click()
+    page.wait_for_selector("#gives-up")
+    yield "people-asked"
     page.goto(story.at("/w/kazoe/catch-up/"))
     page.locator(".entry form button").first.click()
     page.wait_for_selector(".entry.folded")
