@@ -20,7 +20,7 @@ def in_tokyo(request: pytest.FixtureRequest, cast: Cast) -> bool:
 
 
 def page(cast: Cast, rest: str) -> str:
-    response = cast.clients["member"].get(cast.path(rest))
+    response = cast.clients["member"].get(cast.path(rest), follow=True)
     assert response.status_code == 200
     return response.content.decode()
 
