@@ -40,7 +40,7 @@ from memories.rules.context_text import Block, Part, sizes
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.views.access import Place, UserRequest, open_workspace
 from memories.views.pages import render_page_or_part
-from memories.views.paths import messages_path, thread_path
+from memories.views.paths import channel_path, messages_path, thread_path
 
 BAR_WIDTH = 640
 MOST_TOKENS = 10_000_000
@@ -296,6 +296,11 @@ def _shown(request: UserRequest, place: Place, form: PreviewForm, built: Context
     leave = {part: _address(request, add=part) for part in LEAVABLE}
     sections = _sections(built.blocks, tokens, built.tokens, whole, leave)
     used = sum(section.width for section in sections)
+    where = place.channels_by_id.get(form.cleaned_data["channel"])
+    slug = place.workspace.slug
+    where_path = (
+        channel_path(slug, where.slack_id) if where else reverse("workspaces-detail", args=[slug])
+    )
     return {
         "stretches": [
             Stretch(block, size, paths.get((block.part, block.place, block.number), ""))
@@ -312,7 +317,8 @@ def _shown(request: UserRequest, place: Place, form: PreviewForm, built: Context
         "left_out": _left(request, place, form, built),
         "history_limit": history_limit(place.workspace.memory_settings),
         "is_bare": all(block.part is Part.PERSONA for block in built.blocks),
-        "where": place.channels_by_id.get(form.cleaned_data["channel"]) or place.workspace,
+        "where": where or place.workspace,
+        "where_path": where_path,
         "command": form.command(request.user.get_username()),
         "withheld": 0 if form.is_bot else _withheld(place),
     }

@@ -70,6 +70,7 @@ def test_nothing_left_to_remember_says_so(older: Cast) -> None:
     text = page(older, "?quote=1&channel=C0PUBLIC&since=2026-01-05")
     assert "Nothing is left to remember there." in text
     assert "<td>" not in text
+    assert 'class="button"' in text.split("Nothing is left")[1].split("</section>")[0]
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,7 @@ def test_nothing_to_tell_says_of_what_and_how_much(cast: Cast) -> None:
     page = response.content.decode()
     assert "A bot would get 1 token: its own instructions only." in page
     assert "There is no memory of #empty yet" in page
+    assert f'href="/w/{new.slug}/c/C0EMPTY/">#empty</a>' in page.split("of #empty yet")[1]
 
 
 def test_looking_changes_nothing(full: Cast) -> None:
@@ -277,9 +278,9 @@ def test_notes_where_they_are_asked_for(full: Cast) -> None:
 def test_a_part_of_it_and_nothing_yet(cast: Cast) -> None:
     new = MemberFactory(user=cast.users["member"]).workspace
     client, path = cast.clients["member"], f"/w/{new.slug}/context/"
-    assert (
-        "A bot would get 0 tokens: its own instructions only." in client.get(path).content.decode()
-    )
+    page = client.get(path).content.decode()
+    assert "A bot would get 0 tokens: its own instructions only." in page
+    assert f'class="button" href="/w/{new.slug}/"' in page
     part = client.get(path, headers={"HX-Request": "true"})
     assert part.content.startswith(b'<div id="preview"') and b"autofocus" in part.content
 

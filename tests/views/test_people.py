@@ -63,6 +63,8 @@ def test_it_shows_who_is_what_and_whom_in_slack(cast: Cast) -> None:
     assert "<strong>operator" in cast.clients["operator"].get(cast.path("people/")).content.decode()
     found = cast.clients["insider"].get(cast.path("people/?q=mik")).content.decode()
     assert "<strong>member</strong>" in found and "<strong>editor</strong>" not in found
+    none = cast.clients["insider"].get(cast.path("people/?q=nobody-at-all")).content.decode()
+    assert "Nobody of this name" in none and "All accounts</a>" in none
 
 
 def test_a_role_is_given_and_taken_on_the_record(cast: Cast) -> None:

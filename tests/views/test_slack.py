@@ -112,7 +112,8 @@ def test_many_channels_come_in_pages_and_are_found_by_name(cast: Cast) -> None:
     assert found.count('name="channel"') == 10
     part = page(cast, rest="?q=team-22", headers=HTMX)
     assert part.lstrip().startswith("<section") and part.count('name="channel"') == 10
-    assert "No channel holds" in page(cast, rest="?q=nowhere")
+    none = page(cast, rest="?q=nowhere")
+    assert "No channel holds" in none and "All channels</a>" in none
     data = {"q": "team-22", "channel": ["CX220"]}
     cast.clients["insider"].post(cast.path("slack/"), data)
     cast.clients["insider"].post(cast.path("slack/"), {"page": "2", "channel": ["CX150"]})
@@ -138,7 +139,8 @@ def test_before_anything_is_known(cast: Cast, db: None) -> None:
     assert "No channel is known yet." in shown and "Not connected" in shown
     assert "once there is a token" in shown and "Test the connection" not in shown
     assert "There is no token." in shown and 'role="search"' not in shown
-    assert "slack/test/" not in shown
+    assert "slack/test/" not in shown and "First steps</a>" in shown
+    assert "First steps</a>" not in page(cast, "insider").split('id="channels"')[1]
 
 
 class TestTest:
