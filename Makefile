@@ -12,9 +12,12 @@ TESTS := $(VENV)/.tests
 BENCH ?=
 ROWS ?=
 BAR ?=
+PART ?=
 LOOK ?=
+DATA ?=
+MODEL ?=
 
-.PHONY: help install init serve worker demo demo-slack test test-browser hard check lint format lock messages landed bench screenshots
+.PHONY: help install init serve worker demo demo-slack test nightly hard check lint format lock messages landed bench quality screenshots
 
 help: ## say what each word does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,17 +39,17 @@ demo: $(RUN_TIME) ## the demo workspace with its memories, then web and worker (
 demo-slack: $(RUN_TIME) ## the demo's team in a fake Slack, talking as you watch (PORT=8000)
 	@exec $(PY) -m tests.slack.demo_slack
 
-test: $(TESTS) ## everything: SQLite, PostgreSQL, qclusters, browser; installs what is missing
-	@exec $(PY) -m tests.run
+test: $(TESTS) ## the tests that CI runs, in ten minutes (PART="sqlite browser"); installs what is missing
+	@exec $(PY) -m tests.run test $(PART)
 
-test-browser: $(TESTS) ## the pages in Chromium (AXE=all: every state in every look)
-	@exec $(PY) -m tests.run --browser
+nightly: $(TESTS) ## every test on both databases, in every look, at full size (PART=browser goes on there)
+	@exec $(PY) -m tests.run nightly $(PART)
 
 hard: $(TESTS) ## kill, freeze, poison it: what must hold (FULL=1, SEED=1, BAR="kill redis", BENCH=FOLDER, DATA=FOLDER)
 	@exec env BENCH="$(if $(BENCH),$(abspath $(BENCH)))" $(PY) -m tests.hard $(BAR)
 
 check: $(TESTS) lint ## the fast part: lint, types, migrations, Django's checks, suite on SQLite
-	@exec $(PY) -m tests.run --fast
+	@exec $(PY) -m tests.run check
 
 lint: $(TESTS) ## ruff, djade, mypy; changes nothing
 	$(VENV)/bin/ruff check .
@@ -72,6 +75,9 @@ landed: $(TESTS) ## note the migrations that landed: from now on they are never 
 
 bench: $(TESTS) ## measure: searches (ROWS=1000000), pages; BENCH=FOLDER with a fake model server
 	$(PY) -m bench $(if $(ROWS),--rows "$(ROWS)") $(if $(BENCH),--bench "$(BENCH)")
+
+quality: $(TESTS) ## does a context hold what an answer needs (DATA=FOLDER/NAME in GateMem's form, MODEL=1)
+	@exec env $(if $(DATA),DATA="$(abspath $(DATA))") $(if $(MODEL),MODEL="$(MODEL)") $(PY) -m bench.quality
 
 screenshots: $(TESTS) ## pictures of all pages in var/screenshots (LOOK=dark for one look)
 	@exec $(PY) -m pytest -q tests/browser/pictures.py $(if $(LOOK),-k "$(LOOK)")

@@ -1,7 +1,8 @@
 """Every measurement by one command: `python -m bench [--rows N] [--bench FOLDER]`, one JSON line each.
 
-Rows are imported and N messages searched (a million by default; 20,000 for a quick try) on SQLite, and
-on PostgreSQL too when TEST_DATABASE_URL names one; pages are asked for on SQLite. FOLDER is the
+Rows are imported, N messages searched and all pages of a workspace of that size asked for (a million by
+default; 20,000 for a quick try) on SQLite, and on PostgreSQL too when TEST_DATABASE_URL names one; pages
+beside a bare one are asked for on SQLite. FOLDER is the
 yardstick with a fake model server (see yardstick.py); what cannot be measured without it is said.
 """
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bench", metavar="FOLDER", type=Path, help="the yardstick's folder")
-    parser.add_argument("--rows", metavar="N", type=int, default=1_000_000, help="to search in")
+    parser.add_argument("--rows", metavar="N", type=int, default=1_000_000, help="messages")
     options = parser.parse_args()
     folder = options.bench
     failed = 0
@@ -27,11 +28,12 @@ def main() -> int:
         for url in databases:
             if url is None:
                 say(
-                    "not measured: rows/s and searches on PostgreSQL (TEST_DATABASE_URL names no server)"
+                    "not measured: rows/s, searches and sizes on PostgreSQL (TEST_DATABASE_URL names no server)"
                 )
                 continue
             failed |= run("import_rows", DATABASE_URL=url)
             failed |= run("search", f"--rows={options.rows}", DATABASE_URL=url)
+            failed |= run("sizes", f"--rows={options.rows}", DATABASE_URL=url)
     failed |= run("pages")
     if folder is None:
         say("not measured: calls, tokens and seconds beside the floor (give BENCH=FOLDER)")

@@ -23,7 +23,7 @@ def empty_database() -> Iterator[Path]:
         connection.settings_dict["TEST"]["NAME"] = (
             str(Path(name) / "bench.sqlite3")
             if connection.vendor == "sqlite"
-            else f"test_memoryhub_bench_{os.getpid()}"
+            else f"test_{Path(name).name}"
         )
         before = connection.settings_dict["NAME"]
         connection.creation.create_test_db(verbosity=0, autoclobber=True)

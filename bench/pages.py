@@ -71,18 +71,22 @@ def made(folder: Path) -> tuple[dict[str, tuple[str, bool]], str]:
 
 @contextmanager
 def served() -> Iterator[int]:
-    """gunicorn as `serve` starts it; its port."""
+    """The web processes as `serve` starts them; their port."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         port = listener.getsockname()[1]
         from memories.management.commands.serve import children
 
-        web = children(listener)[0]
-        server = subprocess.Popen(web.command, cwd=ROOT, pass_fds=web.pass_fds)
+        *web, _worker = children(listener)
+        servers = [
+            subprocess.Popen(child.command, cwd=ROOT, pass_fds=child.pass_fds) for child in web
+        ]
         try:
             yield port
         finally:
-            server.terminate()
-            server.wait()
+            for server in servers:
+                server.terminate()
+            for server in servers:
+                server.wait()
 
 
 class Client:

@@ -46,9 +46,11 @@ def measure(rows: int, times: int) -> dict[str, Any]:
     began = time.perf_counter()
     filled = fill(rows)
     seconds = time.perf_counter() - began
+    index_mb = round(index_bytes() / 10**6, 1)
     kinds = {}
     most = MOST_MS[connection.vendor]
     print(f"{connection.vendor}, {rows:,} messages: milliseconds, at most {most:g} at p95")
+    print(f"index: {index_mb:,} MB")
     print(f"{'':32}{'hits':>12}{'p50':>9}{'p95':>9}{'LIKE p50':>10}{'LIKE p95':>10}")
     for name, typed in kinds_of(filled).items():
         kinds[name] = compare(filled, typed, times)
@@ -58,10 +60,26 @@ def measure(rows: int, times: int) -> dict[str, Any]:
         "database": connection.vendor,
         "rows": rows,
         "seconds_to_fill": round(seconds),
+        "index_mb": index_mb,
         "most_ms": most,
         "kinds": kinds,
         "holds": all(kind["p95_ms"] <= most for kind in kinds.values()),
     }
+
+
+def index_bytes() -> int:
+    """The size of the index of the tokens, without the stored tokens."""
+    from django.db import connection
+
+    from memories.models.search import WORDS
+
+    size = f"SELECT sum(length(block)) FROM {WORDS}_data"  # noqa: S608
+    if connection.vendor == "postgresql":
+        size = f"SELECT pg_relation_size('{WORDS}')"  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(size)
+        [[count]] = cursor.fetchall()
+    return int(count)
 
 
 def compare(filled: Any, questions: Sequence[str], times: int) -> dict[str, Any]:

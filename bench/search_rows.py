@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.core.management.color import no_style
 from django.db import connection
+from django.db.models import Model
 from django.utils import timezone
 
 from bench.talk import Talk
@@ -19,6 +20,7 @@ from memories.models import (
     Reader,
     SearchDocument,
     SearchPending,
+    Segment,
     User,
     Workspace,
 )
@@ -55,7 +57,7 @@ def fill(rows: int) -> Rows:
     )
     user = User.objects.create_user("reader")
     Member.objects.create(workspace=workspace, user=user)
-    people[0].link(user, "hand")
+    people[0].link(user, "slack")
     channels = Channel.objects.bulk_create(
         Channel(
             workspace=workspace,
@@ -83,7 +85,7 @@ def fill(rows: int) -> Rows:
     base = min(rows, BASE)
     Message.objects.insert(list(speakers.say(0, base)))
     search.catch_up()
-    _repeat(base, rows // base)
+    repeat(base, rows // base)
     Message.objects.insert(list(speakers.say(rows, LAST)))
     search.catch_up()
     with connection.cursor() as cursor:
@@ -100,6 +102,7 @@ class Speakers:
     channels: Sequence[Channel]
     people: Sequence[Person]
     secret: Sequence[Channel]
+    begin: int = FIRST  # seconds since 1970
 
     def say(self, first: int, count: int) -> Iterator[Message]:
         chance = self.talk.chance
@@ -109,7 +112,7 @@ class Speakers:
             text = self.talk.message()
             if channel in self.secret and chance.random() < 0.1:
                 text += f" {SECRET}"
-            seconds = FIRST + number * APART
+            seconds = self.begin + number * APART
             yield Message(
                 channel=channel,
                 author=person,
@@ -124,12 +127,10 @@ def _few_much(count: int) -> list[float]:
     return [1 / (rank + 3) for rank in range(count)]
 
 
-def _repeat(base: int, times: int) -> None:
-    """The first messages once more, and what the index has of them. An index of PostgreSQL is made
-    in one go afterwards, as `pg_restore` does."""
-    message, document = Message._meta.db_table, SearchDocument._meta.db_table
-    fields = [field.column for field in Message._meta.concrete_fields]
-    other = [name for name in fields if name not in ("id", "ts", "micros")]
+def repeat(base: int, times: int) -> None:
+    """The first messages once more, with their threads, their segments, and what the index has of
+    them. An index of PostgreSQL is made in one go afterwards, as `pg_restore` does."""
+    segments = Segment.objects.count()
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SELECT indexdef FROM pg_indexes WHERE indexname = %s", [WORDS])
@@ -137,18 +138,48 @@ def _repeat(base: int, times: int) -> None:
             cursor.execute(f"DROP INDEX {WORDS}")
         for time in range(1, times):
             seconds, keys = time * base * APART, time * base
-            cursor.execute(
-                f"INSERT INTO {message} (id, ts, micros, {', '.join(other)})"
-                f" SELECT id + {keys}, CAST(micros / 1000000 + {seconds} AS TEXT) || '.000000',"
-                f" micros + {seconds * 10**6}, {', '.join(other)} FROM {message} WHERE id <= {base}"
+            moments = {
+                name: f"{name} + {seconds * 10**6}"
+                for name in ("micros", "first_us", "last_us", "closed_us")
+            }
+            thread = f"CAST(CAST(SUBSTR(thread_ts, 1, 10) AS INTEGER) + {seconds} AS TEXT)"
+            _repeat(
+                Segment,
+                f"id <= {segments}",
+                moments | {"id": f"id + {time * segments}", "number": f"number + {time * base}"},
             )
-            cursor.execute(
-                f"INSERT INTO {document} (id, message, tokens)"
-                f" SELECT id + {seconds * 10**6 * SLOTS}, message + {keys}, tokens FROM {document}"
-                f" WHERE message <= {base} ORDER BY id"
+            _repeat(
+                Message,
+                f"id <= {base}",
+                moments
+                | {
+                    "id": f"id + {keys}",
+                    "ts": f"CAST(micros / 1000000 + {seconds} AS TEXT) || '.000000'",
+                    "thread_ts": f"CASE WHEN thread_ts = '' THEN '' ELSE {thread} || '.000000' END",
+                    "segment_id": f"segment_id + {time * segments}",
+                },
+            )
+            _repeat(
+                SearchDocument,
+                f"message <= {base}",
+                {
+                    "id": f"id + {seconds * 10**6 * SLOTS}",
+                    "message": f"message + {keys}",
+                },
             )
         if connection.vendor == "postgresql":
             cursor.execute(index)
-            for statement in connection.ops.sequence_reset_sql(no_style(), [Message]):
+            for statement in connection.ops.sequence_reset_sql(no_style(), [Message, Segment]):
                 cursor.execute(statement)
     SearchPending.objects.all().delete()  # the rows above are in the index
+
+
+def _repeat(model: type[Model], which: str, changed: dict[str, str]) -> None:
+    """Add these rows once more, in the order of their keys, with expressions for some columns."""
+    columns = [str(field.column) for field in model._meta.concrete_fields]
+    table, values = model._meta.db_table, [changed.get(name, name) for name in columns]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} ({', '.join(columns)})"
+            f" SELECT {', '.join(values)} FROM {table} WHERE {which} ORDER BY id"
+        )

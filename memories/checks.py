@@ -1,11 +1,14 @@
 """System checks: options that do not fit each other are said at the start."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
+
+from memoryhub.private import find_open_paths
 
 
 @register
@@ -42,6 +45,8 @@ def the_worker_can_be_watched(
     found: list[CheckMessage] = []
     if settings.MEMORYHUB_HEARTBEAT <= 0:
         found.append(Error("MEMORYHUB_HEARTBEAT must be above 0.", id="memories.E003"))
+    if settings.MEMORYHUB_POLL <= 0:
+        found.append(Error("MEMORYHUB_POLL must be above 0.", id="memories.E005"))
     if settings.MEMORYHUB_WORKERS < 1:
         found.append(Error("MEMORYHUB_WORKERS must be at least 1.", id="memories.E004"))
     if settings.MEMORYHUB_HEARTBEAT_MAX < 2 * settings.MEMORYHUB_HEARTBEAT:
@@ -69,4 +74,19 @@ def a_model_has_an_endpoint(
             hint="Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own.",
             id="memories.W001",
         )
+    ]
+
+
+@register
+def files_are_private(
+    app_configs: Sequence[AppConfig] | None, **options: Any
+) -> list[CheckMessage]:
+    """Each start closes what it may. This check finds the files of another owner."""
+    return [
+        Warning(
+            f"Other users of this machine can reach {path}.",
+            hint=f"Run as its owner: chmod go= {shlex.quote(str(path))}",
+            id="memories.W003",
+        )
+        for path in find_open_paths()
     ]

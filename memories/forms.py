@@ -57,6 +57,10 @@ SETTING_WORDS: dict[str, tuple[_Words, _Words]] = {
         _("Short-term memory of the workspace"),
         _("What is going on in all public channels, in one text."),
     ),
+    "merge_mode": (
+        _("Updates of long-term memories"),
+        _("Changes to single lines leave all others word for word; a rewrite makes the text anew."),
+    ),
     "notes_enabled": (
         _("Use notes"),
         _("Switched off, notes are kept but neither shown nor changed."),
@@ -92,6 +96,10 @@ CHOICE_WORDS: dict[str, dict[str, _Words]] = {
         "auto": _("always"),
         "manual": _("when asked for"),
         "none": _("never"),
+    },
+    "merge_mode": {
+        "rewrite": _("rewrite the whole text"),
+        "operations": _("change single lines"),
     },
     "output_language": {
         "conversation": _("that of the conversation"),

@@ -21,12 +21,13 @@ from django_q.tasks import async_task
 
 from memories.models import Generation, Heartbeat, UnsavedText, Upload, Workspace
 from memories.pipeline import events as told
-from memories.pipeline import search, uploads
+from memories.pipeline import probing, search, uploads
 from memories.pipeline.connecting import client_for, may_be_asked
 from memories.pipeline.locks import Busy
 from memories.pipeline.passes import run_pass
 from memories.pipeline.retention import expire
 from memories.pipeline.sync import State, sync_workspace
+from memories.rules.summary import SummariserError
 from memoryhub.failpoints import fail_point
 from memoryhub.pulse import signs_of_life
 
@@ -34,11 +35,16 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 
+TASKS: set[str] = (
+    set()
+)  # dotted names: a worker runs these and nothing else (memoryhub/task_guard.py)
+
 TIMETABLE = {
     "tick": {"func": "memories.jobs.tick", "schedule_type": Schedule.MINUTES, "minutes": 1},
     "index": {"func": "memories.jobs.index", "schedule_type": Schedule.MINUTES, "minutes": 1},
     "retention": {"func": "memories.jobs.retention", "schedule_type": Schedule.DAILY},
 }
+PLAIN = {"args": None, "kwargs": None, "hook": None, "cluster": None, "intended_date_kwarg": None}
 
 INDEXING = "search-indexing"  # in the cache while a task reads texts in
 SOON = 200  # texts that the task which brought them reads in itself
@@ -56,7 +62,7 @@ def sync_schedules() -> None:
             kept = Schedule.objects.filter(name=name).order_by("pk").first()
             Schedule.objects.filter(name=name).exclude(pk=kept.pk if kept else None).delete()
             Schedule.objects.update_or_create(
-                name=name, defaults={**wanted, "args": None, "kwargs": None, "repeats": -1}
+                name=name, defaults={**wanted, **PLAIN, "repeats": -1}
             )
         Schedule.objects.filter(func__startswith="memories.").exclude(name__in=TIMETABLE).delete()
 
@@ -66,7 +72,9 @@ class TaskFailed(Exception):
 
 
 def quietly(task: Callable[P, None]) -> Callable[P, None]:
-    """The error goes to the log, which holds no text of messages; the queue learns its kind."""
+    """A task that a worker may run. Its error goes to the log, which holds no text of messages; the
+    queue learns the kind of error."""
+    TASKS.add(f"{task.__module__}.{task.__name__}")
 
     @wraps(task)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -95,6 +103,20 @@ def tick() -> None:
     for upload in Upload.objects.left_alone(now):
         import_later(upload.pk)
     told.prune(now)
+    if probing.needs_probe():
+        async_task("memories.jobs.probe")
+
+
+@quietly
+def probe() -> None:
+    """Find out what a newly named model can do; an endpoint that does not answer is probed later."""
+    model = probing.configured_model()
+    if model is None or not probing.needs_probe():
+        return
+    try:
+        probing.probe_model(model)
+    except (probing.ProbeRefused, SummariserError) as error:
+        logger.warning("the model was not probed: %s", error)
 
 
 @quietly

@@ -3,6 +3,8 @@
 from django.urls import URLPattern, URLResolver, path
 
 from memories.views import (
+    api_keys,
+    archive,
     backfill,
     catch_up,
     channels,
@@ -19,6 +21,7 @@ from memories.views import (
     preferences,
     proposals,
     quarantine,
+    rebuilds,
     search,
     settings,
     setup,
@@ -58,6 +61,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/backfill/", backfill.index, name="backfill-index"),
     path("w/<slug:slug>/backfill/<int:pk>/", backfill.detail, name="backfill-detail"),
     path("w/<slug:slug>/search/", search.index, name="search-index"),
+    path("w/<slug:slug>/keys/", api_keys.index, name="api_keys-index"),
+    path("w/<slug:slug>/keys/<int:pk>/revoke/", api_keys.revoke, name="api_keys-revoke"),
     path("w/<slug:slug>/notes/", notes.index, name="notes-index"),
     path("w/<slug:slug>/notes/trash/", trash.index, name="trash-index"),
     path("w/<slug:slug>/notes/<int:pk>/", notes.detail, name="notes-detail"),
@@ -89,7 +94,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("m/<int:pk>/preview/", memories.preview, name="memories-preview"),
     path("m/<int:pk>/draft/", memories.draft, name="memories-draft"),
     path("m/<int:pk>/versions/", memories.versions, name="memories-versions"),
+    path("m/<int:pk>/archive/", archive.index, name="archive-index"),
+    path("m/<int:pk>/archive/restore/", archive.restore, name="archive-restore"),
     path("m/<int:pk>/generate/", updates.detail, name="updates-detail"),
+    path("m/<int:pk>/rebuild/", rebuilds.detail, name="rebuilds-detail"),
     path("m/<int:pk>/proposal/", proposals.detail, name="proposals-detail"),
     path("m/<int:pk>/proposal/accept/", proposals.accept, name="proposals-accept"),
     path("m/<int:pk>/proposal/reject/", proposals.reject, name="proposals-reject"),

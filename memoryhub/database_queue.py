@@ -6,8 +6,10 @@ from django.conf import settings
 from django.utils import timezone
 from django_q.brokers.orm import ORM
 
+from memoryhub.task_guard import OwnTasks
 
-class DatabaseQueue(ORM):  # type: ignore[misc]  # django-q2 has no types
+
+class _Rows(ORM):  # type: ignore[misc]  # django-q2 has no types
     def dequeue(self) -> Any:
         return self._own() or super().dequeue()
 
@@ -22,3 +24,7 @@ class DatabaseQueue(ORM):  # type: ignore[misc]  # django-q2 has no types
         if task is None or not mine.filter(pk=task.pk).update(lock=self.timeout(task)):
             return []
         return [(task.pk, task.payload)]
+
+
+class DatabaseQueue(OwnTasks, _Rows):
+    """The queue that `Q_CLUSTER` names."""

@@ -20,6 +20,7 @@ from memoryhub.secret_key import kept_keys, kept_secret_key, read_keys
 DEBUG = env.bool("MEMORYHUB_DEBUG", default=False)
 MEMORYHUB_VAR = BASE_DIR / (env.str("MEMORYHUB_VAR", default="") or "var")
 PORT = env.int("PORT", default=8000)
+MEMORYHUB_KEY = env.str("MEMORYHUB_KEY", default="")
 MEMORYHUB_URL = env.str("MEMORYHUB_URL", default=f"http://localhost:{PORT}").rstrip("/")
 
 _url = urlsplit(MEMORYHUB_URL)
@@ -76,8 +77,11 @@ MIDDLEWARE = [
     "memories.views.pages.Compressed",
     "csp.middleware.CSPMiddleware",
     "memories.views.pages.varied",
+    "memories.views.pages.unstored",
+    "memories.api.middleware.api_headers",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
+    "memories.views.inputs.StorableInput",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -176,6 +180,8 @@ MEMORYHUB_FAIL_POINTS = env.str("MEMORYHUB_FAIL_POINTS", default="")
 # The worker. Its name is given by the supervisor, so that it can ask this cluster and no other.
 MEMORYHUB_WORKERS = env.int("MEMORYHUB_WORKERS", default=2)
 MEMORYHUB_HEARTBEAT = env.float("MEMORYHUB_HEARTBEAT", default=60.0)  # seconds
+# Seconds between two looks of an idle worker into the queue in the database.
+MEMORYHUB_POLL = env.float("MEMORYHUB_POLL", default=min(1.0, MEMORYHUB_HEARTBEAT / 4))
 MEMORYHUB_BROKER = env.str("MEMORYHUB_BROKER", default="")
 MEMORYHUB_WORKER_NAME: str = env.str("MEMORYHUB_WORKER_NAME", default="")
 
@@ -206,7 +212,7 @@ Q_CLUSTER: dict[str, Any] = {
     "catch_up": False,
     "recycle": 200,
     "max_rss": 300_000,
-    "poll": min(1.0, MEMORYHUB_HEARTBEAT / 4),
+    "poll": MEMORYHUB_POLL,
     "save_limit": 500,
     # Must exist: with Q_CLUSTER_NAME set, django-q2 looks here before anything else runs.
     "ALT_CLUSTERS": {},
@@ -239,7 +245,7 @@ AUTH_PASSWORD_VALIDATORS = [
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "BACKEND": "memoryhub.login_cache.LoginCache",
         "LOCATION": "memoryhub_cache",
     },
     # What django-q2 tells of its clusters every half second: nobody asks it, our own pulse says more.
@@ -248,6 +254,11 @@ CACHES = {
 ACCOUNT_ADAPTER = "memories.logins.Accounts"
 ACCOUNT_FORMS = {"login": "memories.logins.LoginForm"}
 ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_RATE_LIMITS = {
+    "login": None,  # it would refuse a known device for what its address did
+    "login_address": "20/m/ip",  # ours, for unknown devices: memories/logins.py
+    "login_failed": "5/5m/key",  # by account (and address) or device; by person for second factors
+}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
@@ -354,5 +365,7 @@ LOGGING: dict[str, Any] = {
         "openai": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},
         "slack_sdk": {"level": "WARNING"},
+        # A line for each request that waits for a thread.
+        "waitress.queue": {"level": "ERROR"},
     },
 }

@@ -2,9 +2,28 @@
 
 from typing import Any
 
+from django.core import signing
 from django.core.files.uploadhandler import FileUploadHandler, SkipFile
 
 LARGEST = 1 << 30  # bytes; a larger export is imported on the server's command line
+_TICKET_SECONDS = 24 * 3600  # between the page with the form and the file
+_SALT = "memoryhub.uploads"
+
+
+def make_ticket() -> str:
+    """Return what the address of an operator's form holds, so that the web server takes its file.
+
+    The web server decides before Django runs and so cannot look for a session.
+    """
+    return signing.TimestampSigner(salt=_SALT).sign("upload")
+
+
+def is_ticket(text: str) -> bool:
+    try:
+        signing.TimestampSigner(salt=_SALT).unsign(text, max_age=_TICKET_SECONDS)
+    except signing.BadSignature:
+        return False
+    return True
 
 
 class OperatorsExport(FileUploadHandler):

@@ -8,6 +8,8 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.decorators.http import require_POST
 
+from memories.api.mcp_view import mcp
+from memories.api.routes import api
 from memories.views import preferences, setup
 from memoryhub import health
 
@@ -16,6 +18,7 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 leave = require_POST(account.logout)  # a link must not log anybody out
 sign_in = setup.first(account.login)
 
+handler400 = "memories.views.pages.refused"
 handler500 = "memories.views.pages.broken"
 urlpatterns = [
     path("livez", health.livez, name="livez"),
@@ -26,6 +29,8 @@ urlpatterns = [
     path("login/", sign_in, name="account_login"),
     path("login/", sign_in, name="login"),
     path("login/again/", account.reauthenticate, name="account_reauthenticate"),
+    path("password/", account.password_change, name="account_change_password"),
+    path("password/new/", account.password_set, name="account_set_password"),
     path("factors/", include("allauth.mfa.urls")),
     path("login/off/", account.account_inactive, name="account_inactive"),
     path("logout/", leave, name="account_logout"),
@@ -34,5 +39,7 @@ urlpatterns = [
     path("login/<slug:provider_id>/callback/", openid.callback, name="openid_connect_callback"),
     path("login/failed", social.login_error, name="socialaccount_login_error"),
     path("login/cancelled", social.login_cancelled, name="socialaccount_login_cancelled"),
+    path("api/v1/", api.urls),
+    path("mcp", mcp, name="mcp"),
     path("", include("memories.urls")),
 ]

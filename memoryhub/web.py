@@ -1,19 +1,129 @@
-"""How gunicorn runs: its configuration file, used by `manage.py serve`."""
+"""The web process: waitress on a socket that its parent bound, `python -m memoryhub.web FD`.
 
+waitress reads requests and sends answers in one thread, which never waits for a client. Other threads
+get whole requests alone, so a slow client costs a connection and no thread.
+"""
+
+import copy
+import signal
+import socket
+import sys
+import time
 from typing import Any
+from urllib.parse import parse_qs
 
 from django.conf import settings
+from waitress.adjustments import Adjustments
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser
+from waitress.server import TcpWSGIServer
+from waitress.task import ThreadedTaskDispatcher
 
-wsgi_app = "memoryhub.wsgi:application"
-worker_class = "gthread"
-workers = 2
-threads = 4
-timeout = 60
-graceful_timeout = 10
-control_socket_disable = True
-# No log of requests: addresses hold what people search for, and a proxy in front has its own.
-accesslog = None
-_loggers: dict[str, Any] = settings.LOGGING["loggers"]
-logconfig_dict = settings.LOGGING | {
-    "loggers": _loggers | {"gunicorn.error": {"level": "INFO", "handlers": [], "propagate": True}}
-}
+from memoryhub.uploads import LARGEST, is_ticket
+
+PROCESSES = 2
+THREADS = 4  # of each process
+CONNECTIONS = 400
+"""Of each process. An open request takes at most two files, and many systems allow 1024."""
+HEADER_BYTES = 32 * 1024
+MEMORY_OF_BODY = 64 * 1024  # bytes; what is longer waits in a temporary file
+IDLE_SECONDS = 30
+RECEIVE_SECONDS = 60
+"""How long a request may take to arrive, except for an upload."""
+STOP_SECONDS = 10
+FORM_BYTES = 1024 * 1024  # what a form may hold beside its file
+
+
+class Request(HTTPRequestParser):  # type: ignore[misc]  # waitress has no types
+    """Only a form with a ticket may bring more than Django takes into memory."""
+
+    adj: Any
+
+    def __init__(self, adj: Adjustments) -> None:
+        super().__init__(adj)
+        self.began_at = time.time()
+        self.is_upload = False
+
+    def parse_header(self, header_plus: bytes) -> None:
+        super().parse_header(header_plus)
+        self.is_upload = is_ticket(parse_qs(self.query).get("ticket", [""])[0])
+        if self.is_upload:
+            self.adj = copy.copy(self.adj)
+            self.adj.max_request_body_size = LARGEST + FORM_BYTES
+
+    def is_late(self, now: float) -> bool:
+        return not self.is_upload and now - self.began_at > RECEIVE_SECONDS
+
+
+class Channel(HTTPChannel):  # type: ignore[misc]
+    parser_class = Request
+
+
+class Server(TcpWSGIServer):  # type: ignore[misc]
+    channel_class = Channel
+    is_stopping = False
+
+    def maintenance(self, now: float) -> None:
+        super().maintenance(now)
+        for channel in self.active_channels.values():
+            if channel.request is not None and channel.request.is_late(now):
+                channel.will_close = True
+
+    def run(self) -> None:
+        """Serve until `stop`; then finish the requests that have arrived."""
+        while not self.is_stopping:
+            self._look()
+        self.accepting = False
+        deadline = time.time() + STOP_SECONDS
+        self.task_dispatcher.shutdown(cancel_pending=False, timeout=STOP_SECONDS)
+        while time.time() < deadline and self._has_answers_to_send():
+            self._look()
+
+    def stop(self, *signal_and_frame: Any) -> None:
+        self.is_stopping = True
+        self.pull_trigger()
+
+    def _look(self) -> None:
+        self.asyncore.loop(timeout=1.0, map=self._map, use_poll=True, count=1)
+
+    def _has_answers_to_send(self) -> bool:
+        return any(channel.total_outbufs_len for channel in self.active_channels.values())
+
+
+def build_server(listener: socket.socket, application: Any) -> Server:
+    """Return a server on this socket. Its proxy's headers reach Django, which judges them."""
+    adjustments = Adjustments(
+        sockets=[listener],
+        threads=THREADS,
+        connection_limit=CONNECTIONS,
+        channel_timeout=IDLE_SECONDS,
+        cleanup_interval=5,
+        max_request_header_size=HEADER_BYTES,
+        max_request_body_size=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+        inbuf_overflow=MEMORY_OF_BODY,
+        clear_untrusted_proxy_headers=False,
+        ident=None,
+    )
+    dispatcher = ThreadedTaskDispatcher()
+    dispatcher.set_thread_count(THREADS)
+    return Server(
+        application,
+        map={},
+        _sock=listener,
+        dispatcher=dispatcher,
+        adj=adjustments,
+        bind_socket=False,
+        sockinfo=(listener.family, listener.type, listener.proto, listener.getsockname()),
+    )
+
+
+def main() -> None:
+    from memoryhub.wsgi import application
+
+    server = build_server(socket.socket(fileno=int(sys.argv[1])), application)
+    signal.signal(signal.SIGTERM, server.stop)
+    server.run()
+
+
+if __name__ == "__main__":
+    main()

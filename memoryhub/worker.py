@@ -19,7 +19,8 @@ def worker_child() -> Child:
     watch.start()
     return Child(
         "worker",
-        [sys.executable, str(BASE_DIR / "manage.py"), "qcluster"],
+        # `worker` and `serve` have run the checks.
+        [sys.executable, str(BASE_DIR / "manage.py"), "qcluster", "--skip-checks"],
         env={"MEMORYHUB_WORKER_NAME": name},
         hangs=watch.hangs,
         look_seconds=watch.look_seconds,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+from memories.llm.offline import OfflineSummariser
 from memories.models import (
     AuditEvent,
     Backfill,
@@ -29,10 +30,12 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.pipeline.bundle.reading import import_workspace
 from memories.pipeline.bundle.writing import export_workspace
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
+from memories.rules.summary import Way
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -212,3 +215,27 @@ def exported(workspace, path, user=None, **given):
 
 def row_counts():
     return {model.__name__: model.objects.count() for model in MODELS}
+
+
+def moved(workspace, path, user):
+    """Exported, deleted and taken in again, where they sign in with Slack anew."""
+    exported(workspace, path, user)
+    workspace.delete()
+    return proven(import_workspace(path).workspace, user)
+
+
+def proven(workspace, user):
+    """A bundle proves no link: the workspace after its person signed in with Slack."""
+    for person in workspace.people.filter(user=user):
+        person.link(user, "slack", was=user)
+    return workspace
+
+
+class Forbidden(OfflineSummariser):
+    """A summariser that nobody may ask."""
+
+    def summarise(self, request, way=Way.WHOLE):
+        raise AssertionError("asked again for what is remembered already")
+
+
+# -- the round trip

@@ -4,6 +4,8 @@ Tests run on the database of DATABASE_URL. On SQLite it is a file, as in product
 threads and other processes meet the same locks; `database_url` tells other processes where.
 """
 
+import gc
+import itertools
 import os
 import shutil
 import tempfile
@@ -13,13 +15,17 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import translation
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+from pytest_django import DjangoDbBlocker
+from pytest_django.plugin import blocking_manager_key
 
-from tests import chromium, long
+from tests import chromium, template
+from tests.demo.made import MadeDemo, made_demo
 from tests.processes import clean_environment
+from tests.template import RUN
 
 # How fast a busy machine is says nothing about the code.
 hypothesis_settings.register_profile(
@@ -27,17 +33,18 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("here")
 
-DATABASE_FIXTURES = frozenset({"db", "transactional_db", "live_server", "database_url"})
-
-LONG = long.listed()
-
-_folder = pytest.StashKey[Path]()
+DATABASE_FIXTURES = frozenset(
+    {"db", "transactional_db", "live_server", "database_url", "demo", "migrated_urls"}
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the settings fit tests: nothing of the developer's own keys or files."""
-    folder = Path(tempfile.mkdtemp(prefix="memoryhub-tests-"))
-    config.stash[_folder] = folder
+    workerinput = getattr(config, "workerinput", None)
+    run = Path(workerinput["run"] if workerinput else tempfile.mkdtemp(prefix="memoryhub-tests-"))
+    config.stash[RUN] = run
+    folder = run / (workerinput["workerid"] if workerinput else "main")
+    folder.mkdir(mode=0o700)
     settings.MEMORYHUB_VAR = folder
     settings.STATIC_ROOT = folder / "static"
     settings.STATIC_ROOT.mkdir()
@@ -48,39 +55,61 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = settings.MEMORYHUB_MODEL = ""
     settings.SLACK_BOT_TOKEN = settings.SLACK_BASE_URL = ""
     settings.SLACK_SIGNING_SECRET = settings.SLACK_APP_TOKEN = ""
-    # A name of its own for each run: two may share a server.
-    connection.settings_dict["TEST"]["NAME"] = (
-        str(folder / "test.sqlite3")
-        if connection.vendor == "sqlite"
-        else f"test_memoryhub_{os.getpid()}"
-    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Name the run's folder to a worker of pytest-xdist."""
+    node.workerinput["run"] = str(node.config.stash[RUN])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    shutil.rmtree(config.stash[_folder], ignore_errors=True)
+    """Remove the run's files and templates, once all workers are gone."""
+    if not hasattr(config, "workerinput"):
+        with config.stash[blocking_manager_key].unblock():
+            template.drop_templates(config.stash[RUN])
+        shutil.rmtree(config.stash[RUN], ignore_errors=True)
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    if long.name_of(item.nodeid) in LONG:
-        item.add_marker(pytest.mark.long)
-
-
+@pytest.hookimpl(trylast=True)  # after the shuffle
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On each database only what asks it something: what only PostgreSQL can answer is left out on
-    SQLite, and what asks no database at all runs there alone."""
-    on_sqlite = connection.vendor == "sqlite"
-    left_out = [
-        item
-        for item in items
-        if (item.get_closest_marker("postgres_only") if on_sqlite else not asks_a_database(item))
-    ]
-    gone = set(map(id, left_out))
-    items[:] = [item for item in items if id(item) not in gone]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
+    """Leave out what the database at hand has no answer for, and begin with what takes long.
+
+    SQLite runs no test that is marked ``postgres(…, only=True)``. PostgreSQL runs no test that
+    uses no database: it would repeat what SQLite's run has shown. Nor one marked ``sqlite(…)``.
+    """
+    selected, deselected = [], []
+    for item in items:
+        runs = is_for_sqlite(item) if connection.vendor == "sqlite" else is_for_postgres(item)
+        (selected if runs else deselected).append(item)
+    items[:] = long_ones_first(selected, getattr(config, "workerinput", {}).get("workercount", 1))
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
 
 
-def asks_a_database(item: pytest.Item) -> bool:
+def long_ones_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Put the tests that start processes first in each worker's share, which is one stretch of the
+    list (`--dist=worksteal`): at the end of a run others would wait for them."""
+    long = [item for item in items if item.get_closest_marker("cluster")]
+    short = [item for item in items if not item.get_closest_marker("cluster")]
+    share = -(-len(items) // workers)
+    ordered = []
+    for worker in range(workers):
+        first = long[worker::workers]
+        ordered += first + short[: share - len(first)]
+        del short[: share - len(first)]
+    return ordered + short
+
+
+def is_for_sqlite(item: pytest.Item) -> bool:
+    return not any(mark.kwargs.get("only") for mark in item.iter_markers("postgres"))
+
+
+def is_for_postgres(item: pytest.Item) -> bool:
+    return uses_database(item) and item.get_closest_marker("sqlite") is None
+
+
+def uses_database(item: pytest.Item) -> bool:
     """Through Django's connection, or by processes of its own."""
     marked = any(item.get_closest_marker(name) for name in ("django_db", "cluster"))
     return marked or not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
@@ -89,6 +118,64 @@ def asks_a_database(item: pytest.Item) -> bool:
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Bytes make poor names, and a compressed file even holds the time it was made at."""
     return argname if isinstance(val, bytes) else None
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    pytestconfig: pytest.Config, django_test_environment: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[None]:
+    """This process's own copy of a migrated database, which one process of the run migrates."""
+    run = pytestconfig.stash[RUN]
+    name = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    with django_db_blocker.unblock():
+        template.make_migrated(run)
+        with template.connected_to_copy(run, name, "migrated"):
+            yield
+
+
+@pytest.fixture
+def migrated_urls(
+    pytestconfig: pytest.Config, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Iterator[str]]:
+    """The DATABASE_URLs of migrated databases for other processes, as many as are taken."""
+    run = pytestconfig.stash[RUN]
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    made: list[str] = []
+
+    def make() -> Iterator[str]:
+        for number in itertools.count():
+            made.append(f"{worker}-{number}")
+            template.create(run, made[-1], "migrated")
+            yield template.database_url(template.database_name(run, made[-1]))
+
+    with django_db_blocker.unblock():
+        yield make()
+        for name in made:
+            template.drop(run, name)
+
+
+@pytest.fixture
+def demo(
+    pytestconfig: pytest.Config, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[MadeDemo]:
+    """The demo as `make demo` made it, in a database of the test's own. Use no `db` beside it."""
+    run = pytestconfig.stash[RUN]
+    name = "demo-" + os.environ.get("PYTEST_XDIST_WORKER", "main")
+    with django_db_blocker.unblock():
+        made = made_demo(run)
+        with template.connected_to_copy(run, name, "demo"):
+            yield made
+
+
+@pytest.fixture(scope="module")
+def module_transaction(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """A transaction around all tests of a module; each test has a savepoint in it.
+
+    A fixture of the module makes rows in it once. No test of the module may be transactional.
+    """
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 @pytest.fixture(autouse=True)
@@ -112,13 +199,7 @@ def tasks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def database_url(transactional_db: None) -> str:
     """The DATABASE_URL under which another process reaches this test's database."""
-    database = connection.settings_dict
-    if connection.vendor == "sqlite":
-        return f"sqlite:///{database['NAME']}"
-    host = database["HOST"] or database["OPTIONS"].get("host", "")
-    login = ":".join(part for part in (database["USER"], database["PASSWORD"]) if part)
-    port = f"&port={database['PORT']}" if database["PORT"] else ""
-    return f"postgres://{login}@/{database['NAME']}?host={host}{port}"
+    return template.database_url()
 
 
 @pytest.fixture
@@ -142,3 +223,15 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[s
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
     return {**browser_type_launch_args, "executable_path": path, "args": flags}
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep the collector from walking through thousands of collected tests again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name a failure at once: a run that is ended from outside prints no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nfailed in {report.when}: {report.nodeid}\n{report.longreprtext}", flush=True)  # noqa: T201

@@ -5,10 +5,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from django.core.management import get_commands, load_command_class
+from django.core import management
+from django.core.management import find_commands, get_commands, load_command_class
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = sorted(name for name, app in get_commands().items() if app == "memories")
+_DJANGOS = find_commands(str(Path(management.__file__).parent))  # Django documents these
+COMMANDS = sorted(
+    name for name, app in get_commands().items() if app == "memories" and name not in _DJANGOS
+)
 
 
 def sections(page: str) -> dict[str, str]:

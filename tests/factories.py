@@ -15,6 +15,7 @@ from memories.models import (
     Channel,
     ChannelMember,
     Draft,
+    Generation,
     Heartbeat,
     Member,
     Memory,
@@ -70,12 +71,16 @@ class MemberFactory(DjangoModelFactory):
 
 
 class PersonFactory(DjangoModelFactory):
+    """Whose ``user`` is given is linked as by a login with Slack; `Person.link` makes other links."""
+
     class Meta:
         model = Person
 
     workspace = factory.SubFactory(WorkspaceFactory)
     slack_id = factory.Sequence(lambda n: f"U{n:07d}")
     name = factory.Sequence(lambda n: f"person{n}")
+    user: Any = None
+    linked_by = factory.LazyAttribute(lambda person: "slack" if person.user else "")
 
 
 class ChannelFactory(DjangoModelFactory):
@@ -195,6 +200,17 @@ def make_version(
         **given,
     )
     return memory.add_version(draft, expected_head=memory.head)
+
+
+def make_generation(
+    *, memory: Memory, inputs: Sequence[MemoryVersion] = (), **given: Any
+) -> Generation:
+    """The next generation of a memory: it waits, unless told otherwise, and reads ``inputs``."""
+    number = memory.generations.count()
+    fields = {"as_of_us": 0, "input_key": f"{memory.pk} {number}", **given}
+    generation = Generation.objects.create(memory=memory, **fields)
+    generation.take_inputs(inputs)
+    return generation
 
 
 def make_channel_memory(

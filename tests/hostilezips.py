@@ -21,11 +21,18 @@ FIELDS = {
 }
 
 
+class _Pipe(io.BytesIO):
+    def tell(self) -> int:
+        raise OSError("a pipe has no place")
+
+
 def packed(
-    files: dict[str, bytes] | list[tuple[str, bytes]], method: int = zipfile.ZIP_DEFLATED
+    files: dict[str, bytes] | list[tuple[str, bytes]],
+    method: int = zipfile.ZIP_DEFLATED,
+    out: io.BytesIO | None = None,
 ) -> bytes:
     """A zip of these files under these names, whatever the names are and however often."""
-    out = io.BytesIO()
+    out = out or io.BytesIO()
     pairs = list(files.items()) if isinstance(files, dict) else files
     with zipfile.ZipFile(out, "w", method) as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about names that come twice
@@ -36,23 +43,7 @@ def packed(
 
 def streamed(files: dict[str, bytes]) -> bytes:
     """As written to a pipe: sizes stand behind the content, not before it."""
-
-    class Pipe(io.RawIOBase):
-        def __init__(self) -> None:
-            self.written = b""
-
-        def writable(self) -> bool:
-            return True
-
-        def write(self, data: object) -> int:
-            self.written += bytes(data)  # type: ignore[call-overload]
-            return len(data)  # type: ignore[arg-type]
-
-    pipe = Pipe()
-    with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED) as archive:  # type: ignore[call-overload]
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return pipe.written
+    return packed(files, out=_Pipe())
 
 
 def entries(data: bytes) -> dict[str, int]:
@@ -92,13 +83,11 @@ def encrypted(data: bytes, *names: str) -> bytes:
 
 
 def with_link(files: dict[str, bytes], name: str, target: str) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file, content in files.items():
-            archive.writestr(file, content)
-        link = zipfile.ZipInfo(name)
-        link.create_system = 3
-        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    out = io.BytesIO(packed(files))
+    link = zipfile.ZipInfo(name)
+    link.create_system = 3
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(out, "a") as archive:
         archive.writestr(link, target)
     return out.getvalue()
 

@@ -2,6 +2,8 @@
 
 import io
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,29 +54,35 @@ class Import:
             assert ended == counts["seen"], thing
         return self
 
-    @property
-    def ended(self) -> dict[str, int]:
-        """Outcomes of the messages, those that happened."""
-        return {
-            name: count
-            for name, count in self.report["messages"].items()
-            if name not in ("seen", "reasons") and count
-        }
+    def outcomes(self, objects: str = "messages") -> dict[str, int]:
+        """Count by outcome, such as ``{"stored": 1, "quarantined: no ts": 2}``, without zeros."""
+        counts = dict(self.report[objects])
+        reasons: dict[str, int] = counts.pop("reasons")
+        for outcome, count in reasons.items():
+            counts[outcome.partition(":")[0]] -= count
+        del counts["seen"]
+        return {outcome: count for outcome, count in (counts | reasons).items() if count}
 
     @property
-    def reasons(self) -> dict[str, int]:
-        return dict(self.report["messages"]["reasons"])
+    def broken(self) -> dict[str, str]:
+        """File → why it was left out from where it breaks."""
+        return {file["file"]: file["reason"] for file in self.report["quarantined_files"]}
 
 
+@dataclass
 class Names:
-    """As a page or a model sees them."""
+    """As a page or a model sees them, by Slack id."""
+
+    people: Mapping[str, str]
+    channels: Mapping[str, str]
 
     def person(self, slack_id: str) -> str | None:
-        return Person.objects.names().get(slack_id)
+        return self.people.get(slack_id)
 
     def channel(self, slack_id: str) -> str | None:
-        return Channel.objects.public().names().get(slack_id)
+        return self.channels.get(slack_id)
 
 
 def readable() -> list[str]:
-    return [plain(message.text, Names()) for message in Message.objects.in_order()]
+    names = Names(Person.objects.names(), Channel.objects.public().names())
+    return [plain(message.text, names) for message in Message.objects.in_order()]

@@ -45,7 +45,7 @@ def temporary_server() -> Iterator[str]:
             finally:
                 server.send_signal(signal.SIGINT)  # ends open sessions, then stops
                 try:
-                    server.wait(timeout=20)
+                    server.wait(timeout=60)
                 except subprocess.TimeoutExpired:
                     server.kill()
                     server.wait()

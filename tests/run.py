@@ -1,19 +1,26 @@
-"""Run the tests and say what could not run: `python -m tests.run [--fast | --browser] [pytest
-arguments]`.
+"""Run the tests: `python -m tests.run {check,test,nightly} [PART …]`.
 
-Whole: everything on SQLite, then everything but the browser on PostgreSQL (TEST_DATABASE_URL, or a
-server of its own), then `make hard` at its small size. Fast: on SQLite what is short and needs
-neither a browser nor processes. Both begin with Django's checks. Browser: what drives Chromium.
-With CI=true whatever did not run is a failure.
+check    what is fast, on SQLite
+test     everything that is not marked nightly: on SQLite with a browser, on PostgreSQL what is
+         marked postgres, and the bars of tests/hard at small size
+nightly  everything, on both databases, in every look and at full size
+
+A run has parts; it ends with a table of them. Names of parts select these alone, so that a nightly
+run can go on where it stopped: its table holds what earlier runs of the same commit have shown.
+PostgreSQL comes from TEST_DATABASE_URL, else from a server that is started for the run.
+With CI=true a test that could not run is a failure.
 """
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import psycopg
@@ -24,127 +31,179 @@ from tests.postgres import NoPostgresError, temporary_server
 from tests.processes import clean_environment
 
 ROOT = Path(__file__).resolve().parent.parent
+NIGHTLY = ROOT / "var" / "nightly.json"  # commit → part → its row of the table
 PRODUCTION = {"MEMORYHUB_URL": "https://memory.example.com"}
 
+Row = dict[str, Any]  # tests: int, seconds: float, failed: bool, not_run: list[str]
 
-class Report:
-    """What failed and what could not run."""
 
-    def __init__(self) -> None:
-        self.failed: list[str] = []
-        self.not_run: list[str] = []
+class Run:
+    """One run of the parts of a level: check, test or nightly."""
 
-    def run(self, title: str, command: list[str], variables: dict[str, str] | None = None) -> None:
-        """Run one part in an environment without the developer's own options."""
-        started = time.monotonic()
-        print(f"\n=== {title}", flush=True)
-        done = subprocess.run(command, cwd=ROOT, env=clean_environment() | (variables or {}))
-        word = "FAILED" if done.returncode else "done"
-        print(f"=== {title}: {word} in {time.monotonic() - started:.0f} s", flush=True)
-        if done.returncode:
-            self.failed.append(title)
+    def __init__(self, level: str) -> None:
+        self.level = level
+        self.stack = ExitStack()
+        self.rows: dict[str, Row] = {}
 
-    def pytest(self, name: str, marks: str, arguments: list[str], **variables: str) -> None:
-        """Run the suite on one database, three tests at a time or as many as there are cores."""
+    def parts(self) -> dict[str, Callable[[], Row]]:
+        full = self.level == "nightly"
+        less = "" if full else " and not nightly"
+        parts = {"checks": self.checks}
+        if self.level == "check":
+            parts["sqlite"] = lambda: self.suite(
+                "sqlite", f"not slow and not browser and not cluster{less}"
+            )
+            return parts
+        # A test that starts processes and is marked postgres runs there alone, but for nightly.
+        once = "" if full else " and not (cluster and postgres)"
+        parts["sqlite"] = lambda: self.suite("sqlite", f"not browser{less}{once}")
+        parts["browser"] = lambda: self.browser(f"browser{less}")
+        parts["postgresql"] = lambda: self.postgresql(
+            "not browser" if full else "postgres and not nightly"
+        )
+        parts["bars"] = lambda: self.bars(full=full)
+        return parts
+
+    def run(self, selected: list[str]) -> int:
+        """Run the parts, print the table, and return the exit status."""
+        parts = self.parts()
+        if unknown := [name for name in selected if name not in parts]:
+            print(f"No such part: {', '.join(unknown)}. There are: {', '.join(parts)}.")
+            return 2
+        with self.stack:
+            for name in selected or parts:
+                print(f"\n=== {name}", flush=True)
+                started = time.monotonic()
+                row = parts[name]()
+                self.rows[name] = row | {"seconds": round(time.monotonic() - started)}
+                if self.level == "nightly":
+                    keep(name, self.rows[name])
+        earlier = kept() if self.level == "nightly" else {}
+        return summarize(list(parts), earlier | self.rows)
+
+    def checks(self) -> Row:
+        manage = [sys.executable, "-W", "error::RuntimeWarning", "manage.py"]
+        check = [*manage, "check", "--fail-level", "WARNING"]
+        failed = execute([*manage, "makemigrations", "--check", "--dry-run"])
+        failed |= execute(check)
+        failed |= execute([*check, "--deploy"], PRODUCTION)
+        return {"tests": 3, "failed": failed, "not_run": []}
+
+    def suite(self, name: str, marks: str, **variables: str) -> Row:
+        """Run the tests with these marks, twice as many at a time as there are cores: many wait."""
         results = ROOT / "var" / f"tests-{name}.xml"
         results.parent.mkdir(exist_ok=True)
         results.unlink(missing_ok=True)
-        workers = min(4, max(3, os.cpu_count() or 3))  # many of them wait for something
+        workers = min(8, (os.cpu_count() or 2) * (1 if self.level == "check" else 2))
         command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "--dist=worksteal"]
-        command += [f"--junitxml={results}", "-m", marks, *arguments]
-        self.run(f"tests on {name}", command, variables)
-        self.not_run += [f"{name}: {test}" for test in skipped_tests(results)]
+        failed = execute([*command, f"--junitxml={results}", "-m", marks], variables)
+        tests, not_run = read_results(results)
+        return {"tests": tests, "failed": failed, "not_run": not_run}
 
-    def close(self) -> int:
-        """Print the end, loudly; the exit status."""
-        strict = os.environ.get("CI", "").lower() in ("1", "true", "yes")
-        if self.not_run:
-            print(f"\n!!! COULD NOT RUN ({len(self.not_run)}):")
-            for line in self.not_run:
-                print(f"!!!   {line}")
-            if strict:
-                print("!!! With CI=true this is a failure.")
-        if self.failed:
-            print("\n!!! FAILED: " + ", ".join(self.failed))
-        bad = bool(self.failed or (strict and self.not_run))
-        if not bad:
-            print("\nAll that ran has passed." if self.not_run else "\nAll ran, all passed.")
-        return 1 if bad else 0
+    def browser(self, marks: str) -> Row:
+        if reason := chromium.install():
+            return {"tests": 0, "failed": False, "not_run": [f"browser tests: {reason}"]}
+        return self.suite("browser", marks)
+
+    def postgresql(self, marks: str) -> Row:
+        try:
+            url = self.postgres_url()
+        except (NoPostgresError, psycopg.OperationalError) as error:
+            return {"tests": 0, "failed": False, "not_run": [f"PostgreSQL: {error}"]}
+        return self.suite("postgresql", marks, DATABASE_URL=url)
+
+    def bars(self, *, full: bool) -> Row:
+        variables = {"FULL": "1"} if full else {}
+        not_run = []
+        try:
+            variables["TEST_DATABASE_URL"] = self.postgres_url()
+        except (NoPostgresError, psycopg.OperationalError) as error:
+            variables["DATABASES"] = "sqlite"
+            not_run = [f"bars on PostgreSQL: {error}"]
+        failed = execute([sys.executable, "-m", "tests.hard"], variables)
+        return {"tests": len(list((ROOT / "tests/hard").glob("bar_*.py"))), "failed": failed,
+                "not_run": not_run}  # fmt: skip
+
+    def postgres_url(self) -> str:
+        """The DATABASE_URL of a server that answers; psycopg's error, or NoPostgresError."""
+        if "TEST_DATABASE_URL" not in os.environ:
+            os.environ["TEST_DATABASE_URL"] = self.stack.enter_context(temporary_server())
+        url = os.environ["TEST_DATABASE_URL"]
+        connect(url).close()
+        return url
 
 
-def skipped_tests(results: Path) -> list[str]:
-    """The skipped tests that a junit file names, with their reasons."""
+def execute(command: list[str], variables: dict[str, str] | None = None) -> bool:
+    """Run a command without the developer's own options; True if it failed."""
+    environment = clean_environment() | (variables or {})
+    return subprocess.run(command, cwd=ROOT, env=environment).returncode != 0
+
+
+def read_results(results: Path) -> tuple[int, list[str]]:
+    """The number of tests in a junit file, and the skipped ones with their reasons."""
     if not results.exists():
-        return ["no results were written"]
-    return [
+        return 0, ["no results were written"]
+    cases = list(ElementTree.parse(results).iter("testcase"))
+    return len(cases), [
         f"{case.get('classname')}.{case.get('name')}: {skip.get('message')}"
-        for case in ElementTree.parse(results).iter("testcase")
+        for case in cases
         for skip in case.iter("skipped")
     ]
 
 
-def checks(report: Report) -> None:
-    manage = [sys.executable, "-W", "error::RuntimeWarning", "manage.py"]
-    report.run("migrations are complete", [*manage, "makemigrations", "--check", "--dry-run"])
-    report.run("Django's checks", [*manage, "check", "--fail-level", "WARNING"])
-    deploy = [*manage, "check", "--deploy", "--fail-level", "WARNING"]
-    report.run("Django's checks for production", deploy, PRODUCTION)
+def summarize(parts: list[str], rows: dict[str, Row]) -> int:
+    """Print a row for each part, and what could not run; the exit status."""
+    strict = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+    print(f"\n{'part':<12}{'tests':>7}{'seconds':>9}  result")
+    for name in parts:
+        row = rows.get(name)
+        if row is None:
+            print(f"{name:<12}{'':>16}  not run")
+            continue
+        result = "FAILED" if row["failed"] else "passed"
+        if row["not_run"]:
+            result += f", {len(row['not_run'])} could not run"
+        print(f"{name:<12}{row['tests']:>7}{row['seconds']:>9}  {result}")
+    for row in rows.values():
+        for line in row["not_run"]:
+            print(f"!!! could not run: {line}")
+    seconds = sum(row["seconds"] for row in rows.values())
+    bad = any(row["failed"] or (strict and row["not_run"]) for row in rows.values())
+    print(f"\n{'Failed' if bad else 'Passed'} in {seconds} s.")
+    return 1 if bad else 0
 
 
-def fast(report: Report, arguments: list[str]) -> None:
-    checks(report)
-    report.pytest("sqlite", "not browser and not cluster and not long", arguments)
+def commit() -> str:
+    """The checked-out commit, with a mark if files differ from it."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=40"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return described.stdout.strip()
 
 
-def browser(report: Report, arguments: list[str]) -> None:
-    if reason := chromium.install():
-        report.not_run.append(f"browser tests: {reason}")
-    else:
-        report.pytest("sqlite", "browser", ["tests/browser", *arguments])
+def kept() -> dict[str, Row]:
+    """What nightly runs of this commit have shown, by part."""
+    if not NIGHTLY.exists():
+        return {}
+    rows: dict[str, dict[str, Row]] = json.loads(NIGHTLY.read_text())
+    return rows.get(commit(), {})
 
 
-def whole(report: Report, arguments: list[str]) -> None:
-    checks(report)
-    marks = ""
-    if reason := chromium.install():
-        marks = "not browser"
-        report.not_run.append(f"browser tests: {reason}")
-    report.pytest("sqlite", marks, arguments)
-    with ExitStack() as stack:
-        try:
-            url = os.environ.get("TEST_DATABASE_URL") or stack.enter_context(temporary_server())
-            must_answer(url)
-        except (NoPostgresError, psycopg.OperationalError) as error:
-            report.not_run.append(f"everything on PostgreSQL: {error}")
-            hard(report, DATABASES="sqlite")
-        else:
-            report.pytest("postgresql", "not browser", arguments, DATABASE_URL=url)
-            hard(report, TEST_DATABASE_URL=url)
-
-
-def hard(report: Report, **variables: str) -> None:
-    """The small run of `make hard`."""
-    report.run("what must hold", [sys.executable, "-m", "tests.hard"], variables)
-
-
-def must_answer(url: str) -> None:
-    """Raise psycopg's error when nobody answers at this DATABASE_URL."""
-    connect(url).close()
+def keep(name: str, row: Row) -> None:
+    NIGHTLY.parent.mkdir(exist_ok=True)
+    NIGHTLY.write_text(json.dumps({commit(): kept() | {name: row}}))
 
 
 def main() -> int:
-    arguments = sys.argv[1:]
-    part = whole
-    for name, other in (("--fast", fast), ("--browser", browser)):
-        if name in arguments:
-            arguments.remove(name)
-            part = other
+    level, *selected = sys.argv[1:] or [""]
+    if level not in ("check", "test", "nightly"):
+        print(__doc__)
+        return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    report = Report()
-    started = time.monotonic()
-    part(report, arguments)
-    print(f"\nTook {time.monotonic() - started:.0f} s.")
-    return report.close()
+    return Run(level).run(selected)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,14 @@ def test_concurrency_is_positive(settings: Settings, calls: int, found: list[str
     assert [message.id for message in run_checks()] == found
 
 
+@pytest.mark.parametrize(("seconds", "found"), [(0.1, []), (0.0, ["memories.E005"])])
+def test_the_poll_interval_is_positive(
+    settings: Settings, seconds: float, found: list[str]
+) -> None:
+    settings.MEMORYHUB_POLL = seconds
+    assert [message.id for message in run_checks()] == found
+
+
 @pytest.mark.parametrize(
     ("heartbeat", "silence", "workers", "found"),
     [
@@ -64,12 +72,14 @@ def checked(url: str, var: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_production_is_clean(tmp_path: Path) -> None:
     done = checked("https://memory.example.com", tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_production_without_https_is_not(tmp_path: Path) -> None:
     done = checked("http://memory.example.com", tmp_path)
     assert done.returncode == 1

@@ -15,7 +15,8 @@ import redis
 from django.core.management import call_command
 from django.db.models import Count
 from django.utils import timezone
-from django_q.models import OrmQ
+from django_q.models import OrmQ, Schedule, Task
+from picklefield.fields import PickledObject, dbsafe_encode
 
 from memories.demo.workspace import build_export
 from memories.jobs import remember_later
@@ -32,12 +33,13 @@ from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
 from tests.factories import ChannelFactory, MessageFactory, PersonFactory, WorkspaceFactory
 from tests.processes import alive_in_sessions, descendants, wait_until
-from tests.workers import RunningWorker
+from tests.workers import RunningWorker, RunsWhenRead, leave_mark, package
 
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(400),
+    pytest.mark.postgres("workers take tasks under row locks"),
 ]
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,7 +75,7 @@ def start_cluster(
         cluster.terminate()
     for cluster in running:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            cluster.wait(timeout=20)
+            cluster.wait(timeout=60)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(cluster.pid, signal.SIGKILL)
         cluster.wait()
@@ -123,6 +125,7 @@ def assert_made_once(most_attempts: int = 1) -> None:
         assert list(numbers) == list(range(1, len(numbers) + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_schedule_alone_carries_an_import_to_memories(
     start_cluster: Callable[[], Path], tmp_path: Path
@@ -137,6 +140,7 @@ def test_the_schedule_alone_carries_an_import_to_memories(
     assert Heartbeat.objects.last_beat() is not None
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_two_clusters_make_each_version_once(start_cluster: Callable[[], Path]) -> None:
     """Both are up, and as soon as a pass over one of the two workspaces begins, another is offered."""
@@ -166,6 +170,7 @@ def broker() -> str:
     return url
 
 
+@pytest.mark.slow
 def test_redis_and_a_killed_cluster_lose_nothing(
     process_environment: dict[str, str], broker: str, tmp_path: Path
 ) -> None:
@@ -204,3 +209,99 @@ def test_redis_and_a_killed_cluster_lose_nothing(
     assert_made_once(most_attempts=2)
     assert not Message.objects.waiting().exists()
     assert not OrmQ.objects.exists()
+
+
+REFUSED = "a queued task was refused and not run"
+MARK = "tests.workers.leave_mark"
+BEAT = "memories.jobs.beat"
+
+
+def foreign_packages(marks: Path) -> list[str]:
+    """Signed packages that would each make a file in the folder, named for how."""
+
+    def at(how: str) -> str:
+        return str(marks / how)
+
+    return [
+        package(MARK, at("function")),
+        package(leave_mark, at("pickled function")),
+        package("memories.jobs.logging.os.mkdir", at("attribute of our module")),
+        package(BEAT, RunsWhenRead(at("argument"))),
+        package(BEAT, "nobody", hook=MARK, name=at("hook")),
+        package(BEAT, "nobody", chain=[(MARK, (at("chain"),), {})], group=None, cached=0, sync=0),
+        package(MARK, at("cached"), cached=60),
+        package(MARK, at("at once"), sync=True),
+    ]
+
+
+def foreign_rows(marks: Path, cluster: str | None) -> str:
+    """The same in django-q2's tables. Returns a task of ours, under whose id a row waits."""
+    ours = uuid.uuid4().hex
+    times = {"started": timezone.now(), "stopped": timezone.now()}
+    hooked = {"id": ours, "name": str(marks / "hook of a row"), "func": BEAT, "success": False}
+    Task.objects.create(**hooked, hook=MARK, **times)
+    Task.objects.create(id=uuid.uuid4().hex, name="a result", func=BEAT, success=True, **times)
+    result = PickledObject(dbsafe_encode(RunsWhenRead(str(marks / "result")), copy=False))
+    Task.objects.filter(name="a result").update(result=result)
+    for how, kwargs in (("schedule", ""), ("schedule at once", "q_options={'sync': True}")):
+        Schedule.objects.create(
+            func=MARK,
+            hook=MARK,
+            args=repr(str(marks / how)),
+            kwargs=kwargs,
+            schedule_type=Schedule.ONCE,
+            next_run=timezone.now() - timedelta(minutes=1),
+            cluster=cluster,
+        )
+    return package(BEAT, "nobody", id=ours, name=hooked["name"])
+
+
+@pytest.mark.parametrize(
+    "queue", ["database", pytest.param("redis", marks=pytest.mark.nightly("both queues"))]
+)
+def test_a_worker_runs_no_foreign_function(
+    queue: str, process_environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Neither from a signed package, nor from a schedule, a hook or a pickle in a table; it logs each
+    one and goes on with the tasks of the project."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    environment = process_environment | {"PYTHONPATH": str(ROOT)}
+    cluster = None
+    if queue == "redis":
+        url = request.getfixturevalue("broker")
+        cluster = f"test-{uuid.uuid4().hex}"
+        environment |= {"MEMORYHUB_BROKER": url, "Q_CLUSTER_NAME": cluster}
+    foreign = foreign_packages(marks)
+    packages = [*foreign, foreign_rows(marks, cluster)]
+    if cluster is None:
+        now = timezone.now()
+        for payload in packages:
+            OrmQ.objects.create(key="memoryhub", payload=payload, lock=now)
+    else:
+        redis.Redis.from_url(url).rpush(f"django_q:{cluster}:q", *packages)
+    worker = RunningWorker(environment, tmp_path / "worker.log")
+    refusals = len(foreign) + Schedule.objects.filter(func=MARK).count()
+    try:
+        wait_until(
+            lambda: (
+                list(marks.iterdir())
+                or (
+                    worker.log.read_text().count(REFUSED) >= refusals
+                    and Task.objects.filter(
+                        name=str(marks / "hook of a row"), success=True
+                    ).exists()
+                    and not OrmQ.objects.exists()
+                )
+            ),
+            f"{refusals} refusals, or a mark; see {worker.log}",
+            PATIENCE,
+        )
+    finally:
+        worker.end()
+        if cluster is not None:
+            names = [cluster, *Heartbeat.objects.values_list("name", flat=True)]
+            redis.Redis.from_url(url).delete(*(f"django_q:{name}:q" for name in names))
+    assert [path.name for path in marks.iterdir()] == []
+    assert worker.log.read_text().count(REFUSED) == refusals
+    assert not OrmQ.objects.exists() and not Schedule.objects.filter(func=MARK).exists()

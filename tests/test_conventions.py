@@ -23,7 +23,7 @@ JOINTS = (
 )
 
 # room → what it must not import. Imports point one way:
-# rules ← models ← pipeline ← jobs, views, commands; edges import rules only.
+# rules ← models ← pipeline ← jobs, views, api, commands; edges import rules only.
 FORBIDDEN = {
     "memories/rules": ("django", "os", "memoryhub", "memories.models", "memories.pipeline")
     + (SLACK + MODELS_LLM + JOINTS),
@@ -31,6 +31,7 @@ FORBIDDEN = {
     "memories/slack": ("memories.models", "memories.pipeline", *MODELS_LLM, *JOINTS),
     "memories/llm": ("memories.models", "memories.pipeline", *SLACK, *JOINTS),
     "memories/pipeline": ("slack_sdk", "openai", *JOINTS),
+    "memories/api": (*SLACK, *MODELS_LLM, "memories.management", "memories.admin"),
     "memories/views": (*SLACK, *MODELS_LLM, "memories.management", "memories.admin"),
     "memories/management": ("slack_sdk", "openai", "memories.views", "memories.admin"),
     "memories/jobs.py": (*SLACK, *MODELS_LLM, "memories.views", "memories.management"),
@@ -82,6 +83,7 @@ def wrong_imports(path: Path, source: str, forbidden: tuple[str, ...]) -> list[s
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", FORBIDDEN)
 def test_imports_point_one_way(room: str) -> None:
     files = python_files(room)
@@ -109,6 +111,7 @@ def test_a_wrong_import_is_seen(source: str) -> None:
     assert wrong_imports(path, source, FORBIDDEN["memories/rules"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["slack_sdk", "openai"])
 def test_only_the_edges_know_the_clients(client: str) -> None:
     edge = ROOT / "memories" / {"slack_sdk": "slack", "openai": "llm"}[client]

@@ -22,7 +22,7 @@ from memories.rules.faults import MOST_ATTEMPTS
 from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("tasks are rows of the broker")]
 
 
 @pytest.fixture
@@ -96,6 +96,7 @@ def test_what_does_not_fit_goes_on_in_the_next_task(
     assert [task.task["args"] for task in OrmQ.objects.all()] == [(talk.workspace_id,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("connected", "synced_h_ago", "closed"),
     [

@@ -1,10 +1,21 @@
 """Nothing that can be asked for is left out of the matrix of `make hard`, which asks for it all."""
 
-import pytest
-from django.contrib import admin
-from django.core.management import get_commands
+import sys
+from typing import Any
 
-from memories.models import Note
+import pytest
+from allauth.account.models import EmailAddress
+from django.contrib import admin
+from django_q.models import Schedule
+
+from memories.admin.accounts import EmailAddressAdmin, UserAdmin
+from memories.admin.tasks import ScheduleAdmin
+from memories.models import Note, User
+from memories.pipeline import operators
+from tests import documentation
+from tests.leaks.attack import Attack, attack
+from tests.leaks.attacked import ATTACKERS, AttackedTeam
+from tests.leaks.forms import Learner
 from tests.leaks.probes import ADMIN, COMMANDS, MATRIX, Eyes, named_addresses, probes, run_command
 from tests.leaks.world import FULL, PLACES, ROLES, World, word
 
@@ -21,8 +32,7 @@ def test_every_model_of_the_admin_is_in_the_matrix():
 
 
 def test_every_command_is_in_the_matrix():
-    ours = {name for name, app in get_commands().items() if app == "memories"}
-    assert ours <= set(COMMANDS)
+    assert set(documentation.COMMANDS) <= set(COMMANDS)
 
 
 def test_a_new_one_would_be_seen():
@@ -41,6 +51,7 @@ def test_a_new_one_would_be_seen():
         clear_url_caches()
 
 
+@pytest.mark.slow
 def test_a_leak_would_be_seen():
     """Each way of asking finds the word of a place by whoever may read it."""
     world = World().build()
@@ -66,3 +77,73 @@ def test_a_leak_would_be_seen():
     assert word("market", "said") in run_command(
         ["context", "--workspace", "leaks", "--channel", "CMARKET"], "public"
     ) or word("market", "new") in run_command(["context", "--workspace", "leaks"], "public")
+
+
+# -- what forms give
+
+
+REFUSED = {"memories_slackconnection_add"}  # each workspace has one
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "is_full",
+    [
+        False,
+        pytest.param(
+            True, marks=[pytest.mark.nightly("all rows and pages"), pytest.mark.timeout(0)]
+        ),
+    ],
+)
+def test_no_form_gives_an_attacker_anything(is_full: bool) -> None:
+    """Nobody reads, may or runs more after any post, but what an operator opens on the record."""
+    report = attack(AttackedTeam().build(), ATTACKERS, is_full=is_full)
+    sys.stderr.write(f"\n{report}\n")
+    assert report.is_clean, report
+    assert {what.split()[1] for what in report.refused} <= REFUSED, report
+    assert report.counts["posts"] > 500 and report.counts["opened on the record"]
+
+
+def set_any_password(user: User, password: str, **given: Any) -> None:
+    user.set_password(password)
+    user.save()
+
+
+def hole(where: Any, name: str, opened: Any, role: str, model: Any, counted: str) -> Any:
+    return pytest.param(where, name, opened, role, model, counted, id=f"{name} {counted}")
+
+
+def anybody(*args: Any) -> bool:
+    return True
+
+
+def hardly_any(*args: Any) -> tuple[str, ...]:
+    return ("last_login", "date_joined", "linked_people")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("where", "name", "opened", "role", "model", "counted"),
+    [
+        hole(ScheduleAdmin, "has_add_permission", anybody, "operator", Schedule, "functions"),
+        hole(EmailAddressAdmin, "has_add_permission", anybody, "staff", EmailAddress, "leaks"),
+        hole(operators, "give_password", set_any_password, "operator", User, "leaks"),
+        hole(UserAdmin, "get_readonly_fields", hardly_any, "staff", User, "gains"),
+    ],
+)
+def test_a_hole_would_be_counted(
+    where: Any,
+    name: str,
+    opened: Any,
+    role: str,
+    model: Any,
+    counted: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them was open once."""
+    monkeypatch.setattr(where, name, opened)
+    world = AttackedTeam().build()
+    running = Attack(world, is_full=False)
+    running.run(role, Learner(world, is_full=False).posts_of(model))
+    assert getattr(running.report, counted), running.report

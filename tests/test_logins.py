@@ -7,13 +7,24 @@ from urllib.parse import parse_qs, urlsplit
 
 import jwt
 import pytest
+import time_machine
 from allauth.account.models import EmailAddress
 from cryptography.hazmat.primitives.asymmetric import rsa
+from django.core.cache import cache
+from django.db import connection
+from django.test import Client
 from jwt.algorithms import RSAAlgorithm
 from werkzeug import Request, Response
 
-from memories.models import AuditEvent, Person, User
-from tests.factories import PASSWORD, PersonFactory, UserFactory, WorkspaceFactory
+from memories.models import AuditEvent, Channel, Person, Reader, User
+from memories.pipeline import operators
+from tests.factories import (
+    PASSWORD,
+    ChannelFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+)
 from tests.secondfactors import give_factor
 
 pytestmark = pytest.mark.django_db
@@ -177,6 +188,7 @@ def refused(answer, client):
     return AuditEvent.objects.filter(action="login_refused").count() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [
@@ -194,6 +206,7 @@ def test_who_is_not_in_the_list_of_people_is_refused(client, slack, team, change
     assert not User.objects.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "claims",
     [
@@ -210,6 +223,7 @@ def test_what_slack_does_not_say_is_not_guessed(client, slack, mika, claims):
     assert refused(sign_in(client), client)
 
 
+@pytest.mark.slow
 def test_an_account_with_rights_is_opened_by_its_password_first(client, slack, mika):
     operator = UserFactory(is_superuser=True)
     mika.link(operator, "")
@@ -270,13 +284,129 @@ def test_nobody_signs_up(client):
         assert client.get(path).status_code == 404
 
 
-def test_who_tries_too_often_waits(client):
-    UserFactory(username="alice")
+def try_password(client, password="wrong", username="alice", **request):
+    return client.post("/login/", {"username": username, "password": password}, **request)
+
+
+def is_refused(answer):
+    """By a limit, and not for the password."""
+    return "Too many tries" in answer.content.decode()
+
+
+@pytest.fixture
+def alice():
+    return UserFactory(username="alice")
+
+
+def test_who_tries_too_often_waits(client, alice):
     for _ in range(5):
-        client.post("/login/", {"username": "alice", "password": "wrong"})
-    right = client.post("/login/", {"username": "alice", "password": PASSWORD})
+        assert not is_refused(try_password(client))
+    right = try_password(client, PASSWORD)
     assert right.status_code == 200 and account_of(client) is None
-    assert "band danger" in right.content.decode()
+    assert "band danger" in right.content.decode() and is_refused(right)
+
+
+def test_an_account_is_locked_for_every_host_address_and_spelling(client, alice):
+    for n in range(5):
+        try_password(client, HTTP_HOST=f"localhost:{n + 1}", REMOTE_ADDR=f"192.0.2.{n}")
+    for name in ("alice", "ALICE"):
+        guess = try_password(
+            client, PASSWORD, name, HTTP_HOST="localhost:99", REMOTE_ADDR="192.0.2.99"
+        )
+        assert is_refused(guess) and account_of(client) is None
+
+
+def test_an_address_that_tries_many_names_waits(client, alice):
+    for n in range(20):
+        assert not is_refused(try_password(client, username=f"name-{n}"))
+    assert is_refused(try_password(client, PASSWORD))
+    try_password(client, PASSWORD, REMOTE_ADDR="192.0.2.1")
+    assert account_of(client) == alice, "another address"
+
+
+def test_a_known_device_comes_in_while_the_account_is_locked(client, alice):
+    try_password(client, PASSWORD)
+    client.post("/logout/")
+    stranger = Client()
+    for _ in range(25):  # from the same address
+        try_password(stranger)
+    assert is_refused(try_password(stranger, PASSWORD))
+    try_password(client, PASSWORD)
+    assert account_of(client) == alice
+
+
+def test_a_known_device_waits_for_its_own_guesses(client, alice):
+    try_password(client, PASSWORD)
+    client.post("/logout/")
+    for _ in range(5):
+        assert not is_refused(try_password(client))
+    assert is_refused(try_password(client, PASSWORD))
+
+
+def test_on_a_new_device_a_second_factor_is_asked_for_while_strangers_guess(client, alice):
+    spare = give_factor(alice)[0]
+    for n in range(10):
+        try_password(Client(), REMOTE_ADDR=f"192.0.2.{n}")
+    assert try_password(client, PASSWORD)["Location"] == "/factors/authenticate/"
+    assert account_of(client) is None
+    client.post("/factors/authenticate/", {"code": spare})
+    assert account_of(client) == alice
+
+
+def test_guesses_from_one_address_at_an_account_with_a_second_factor_are_limited(alice):
+    give_factor(alice)
+    for n in range(5):
+        assert not is_refused(try_password(Client(), HTTP_HOST=f"localhost:{n + 1}"))
+    assert is_refused(try_password(Client(), PASSWORD))
+
+
+@pytest.mark.parametrize("how", ["another person", "forged", "new password"])
+def test_only_the_cookie_of_this_account_is_a_known_device(client, alice, how):
+    try_password(client, PASSWORD)
+    cookie = client.cookies["known_device"]
+    assert cookie["httponly"] and cookie["samesite"] == "Lax"
+    client.post("/logout/")
+    if how == "another person":
+        UserFactory(username="mallory")
+        try_password(client, PASSWORD, "mallory")
+        client.post("/logout/")
+    elif how == "forged":
+        client.cookies["known_device"] = cookie.value[:-1] + "AB"[cookie.value.endswith("A")]
+    else:
+        alice.set_password("something new")
+        alice.save()
+    stranger = Client()
+    for _ in range(5):
+        try_password(stranger, REMOTE_ADDR="192.0.2.1")
+    assert is_refused(try_password(client, "something new" if how == "new password" else PASSWORD))
+
+
+def test_a_locked_account_does_not_stop_who_is_signed_in(client, alice):
+    try_password(client, PASSWORD)
+    stranger = Client()
+    for _ in range(6):
+        try_password(stranger)
+    again = client.post("/login/again/", {"password": PASSWORD, "next": "/settings/"})
+    assert again["Location"] == "/settings/"
+
+
+def test_new_entries_push_no_living_one_out():
+    """As names that nobody has would, tried from many addresses."""
+    with time_machine.travel(time.time(), tick=False) as clock:
+        cache.set("a-lock", "closed", timeout=300)
+        for n in range(400):
+            cache.set(f"junk-{n}", n, timeout=60)
+        assert cache.get("a-lock") == "closed"
+        clock.shift(61)
+        cache.set("one-more", 1)
+        assert entries() == 2, "what has expired goes"
+        assert cache.get("a-lock") == "closed"
+
+
+def entries():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM memoryhub_cache")
+        return cursor.fetchone()[0]
 
 
 def test_the_admins_login_is_the_same_one(client):
@@ -320,3 +450,104 @@ def test_slack_alone_is_not_enough_either(client, slack, mika):
     assert account_of(client) is None
     client.post("/factors/authenticate/", {"code": spare})
     assert account_of(client) == user
+
+
+# -- an operator's word for who somebody is, and Slack's
+
+
+@pytest.fixture
+def closed(team, mika):
+    """A private channel that Mika is in."""
+    return ChannelFactory(workspace=team, kind="private", members=[mika])
+
+
+def opens(channel, user):
+    return Channel.objects.visible_to(Reader.of(user)).filter(pk=channel.pk).exists()
+
+
+def knows(user):
+    user.refresh_from_db()
+    return user.check_password(PASSWORD)
+
+
+@pytest.mark.slow
+def test_a_login_with_slack_proves_the_link_and_ends_a_password_that_others_know(
+    client, slack, mika, closed
+):
+    user = UserFactory()
+    mika.link(user, "")
+    elsewhere = Client()
+    elsewhere.force_login(user)
+    assert not opens(closed, user)
+    sign_in(client)
+    assert account_of(client) == user and opens(closed, user)
+    assert not knows(user) and elsewhere.get("/settings/").status_code == 302
+    assert "has ended" in client.get("/settings/").content.decode()
+    assert AuditEvent.objects.filter(action="password_ended").count() == 1
+    sign_in(Client())
+    assert AuditEvent.objects.filter(action="password_ended").count() == 1
+
+
+def test_who_is_signed_in_keeps_the_password_that_they_chose(client, slack, mika, closed):
+    user = UserFactory()
+    mika.link(user, "")
+    client.force_login(user)
+    assert (
+        "Private channels open when you sign in with Slack"
+        in client.get("/settings/").content.decode()
+    )
+    sign_in(client)
+    assert opens(closed, user) and knows(user)
+    assert "Private channels open" not in client.get("/settings/").content.decode()
+
+
+def test_slacks_word_takes_a_person_back_from_an_operators_account(client, slack, mika, closed):
+    sign_in(client)
+    user = account_of(client)
+    client.post("/logout/")
+    operator = UserFactory(is_superuser=True)
+    mika.link(operator, "", was=user, by=operator, reason="a complaint")
+    assert opens(closed, operator) and not opens(closed, user)
+    sign_in(client)
+    assert account_of(client) == user and opens(closed, user) and not opens(closed, operator)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["they are named", "the password is set", "they are unlinked"])
+def test_nobody_joins_the_account_of_somebody_whom_an_operator_named(
+    client, slack, team, mika, closed, first
+):
+    """Whoever was let into Mika's account by an operator signs in there with their own Slack: they
+    would come in again after Mika has proven who she is."""
+    user, boss = UserFactory(), UserFactory(is_superuser=True)
+    if first == "they are named":
+        mika.link(user, "", by=boss)
+    else:
+        sign_in(client)
+        user = account_of(client)
+        client.post("/logout/")
+        operators.give_password(user, PASSWORD, by=boss, reason="a complaint")
+    if first == "they are unlinked":
+        mika.refresh_from_db()
+        mika.link(None, "", was=user, by=boss)
+    PersonFactory(workspace=team, slack_id="U0666")
+    slack.claims = person(slack_id="U0666", email="eve@example.com")
+    client.force_login(user)
+    assert sign_in(client).status_code == 403
+    assert not user.people.filter(slack_id="U0666").exists()
+    slack.claims = person()
+    mikas = Client()
+    sign_in(mikas)
+    assert account_of(mikas) == user and opens(closed, user) and not knows(user)
+
+
+def test_nobody_whom_an_operator_named_comes_into_an_account_that_is_another_persons(
+    client, slack, team, mika, closed
+):
+    user = UserFactory()
+    mika.link(user, "slack")
+    eve = PersonFactory(workspace=team, slack_id="U0666")
+    eve.link(user, "")
+    slack.claims = person(slack_id="U0666", email="eve@example.com")
+    assert refused(sign_in(client), client)
+    assert opens(closed, user)

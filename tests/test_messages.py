@@ -81,6 +81,7 @@ def catalogue() -> dict[str, Entry]:
     return read_catalogue(CATALOGUE.read_text())
 
 
+@pytest.mark.slow
 def test_every_text_is_in_the_catalogue(catalogue: dict[str, Entry]) -> None:
     missing = {}
     for path in sorted((ROOT / "memories").rglob("*.py")) + [ROOT / "memoryhub" / "settings.py"]:

@@ -8,14 +8,16 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 from django_q.models import OrmQ
+from django_q.signing import SignedPackage
 from pytest_django import Settings
 
 from memories import jobs
 from memories.models import Heartbeat
 from memoryhub.database_queue import DatabaseQueue
 from memoryhub.pulse import Watch
+from tests.workers import package
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("tasks are rows of the broker")]
 
 OLD = 1000.0  # seconds since the cluster's start
 
@@ -76,15 +78,17 @@ def test_a_question_is_asked_once_a_heartbeat(watch: Watch) -> None:
     assert OrmQ.objects.filter(key="ours").count() == 1
 
 
+@pytest.mark.slow
 def test_a_question_goes_to_its_own_cluster_and_comes_first(
     watch: Watch, settings: Settings
 ) -> None:
     now = timezone.now() - timedelta(seconds=1)
     for key in ("theirs", "memoryhub", "ours"):
-        OrmQ.objects.create(key=key, payload=key, lock=now)
+        OrmQ.objects.create(key=key, payload=package("memories.jobs.beat", name=key), lock=now)
     queue = DatabaseQueue()
     taken = [queue.dequeue(), queue.dequeue(), queue.dequeue()]
-    assert [tasks and tasks[0][1] for tasks in taken] == ["ours", "memoryhub", None]
+    names = [tasks and SignedPackage.loads(tasks[0][1])["name"] for tasks in taken]
+    assert names == ["ours", "memoryhub", None]
     queue.acknowledge(taken[0][0][0])
     assert set(OrmQ.objects.values_list("key", flat=True)) == {"theirs", "memoryhub"}
     settings.MEMORYHUB_WORKER_NAME = ""  # a cluster that nobody watches

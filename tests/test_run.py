@@ -1,70 +1,74 @@
-"""The driver of the tests: what did not run is said, and with CI=true it is a failure."""
+"""The runner of the tests: what could not run is named, and with CI=true it is a failure."""
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests import postgres
-from tests.long import longest, name_of
-from tests.run import Report, must_answer, skipped_tests
+from tests import postgres, run
+from tests.databases import connect
 
 RESULTS = """<testsuites><testsuite>
 <testcase classname="tests.a" name="test_one"/>
 <testcase classname="tests.a" name="test_two"><skipped message="no browser"/></testcase>
 </testsuite></testsuites>"""
+PASSED = {"tests": 2, "seconds": 1, "failed": False, "not_run": []}
 
 
-def test_skipped_tests_are_found(tmp_path: Path) -> None:
+def test_skipped_tests_are_read(tmp_path: Path) -> None:
     (tmp_path / "results.xml").write_text(RESULTS)
-    assert skipped_tests(tmp_path / "results.xml") == ["tests.a.test_two: no browser"]
+    assert run.read_results(tmp_path / "results.xml") == (2, ["tests.a.test_two: no browser"])
 
 
-def test_a_run_that_wrote_nothing_did_not_run(tmp_path: Path) -> None:
-    assert skipped_tests(tmp_path / "nothing.xml") == ["no results were written"]
+def test_a_run_without_results_did_not_run(tmp_path: Path) -> None:
+    assert run.read_results(tmp_path / "nothing.xml") == (0, ["no results were written"])
 
 
 @pytest.mark.parametrize(
-    ("failed", "not_run", "ci", "status"),
+    ("row", "ci", "status", "text"),
     [
-        pytest.param([], [], "", 0, id="all well"),
-        pytest.param(["lint"], [], "", 1, id="a failure"),
-        pytest.param([], ["browser"], "", 0, id="not run, at home"),
-        pytest.param([], ["browser"], "true", 1, id="not run, in CI"),
-        pytest.param([], [], "true", 0, id="all well in CI"),
+        pytest.param({}, "", 0, "passed", id="passed"),
+        pytest.param({"failed": True}, "", 1, "FAILED", id="failed"),
+        pytest.param({"not_run": ["no browser"]}, "", 0, "no browser", id="not run at home"),
+        pytest.param({"not_run": ["no browser"]}, "true", 1, "no browser", id="not run in CI"),
+        pytest.param({}, "true", 0, "passed", id="passed in CI"),
     ],
 )
-def test_the_end(
-    failed: list[str],
-    not_run: list[str],
+def test_the_summary(
+    row: run.Row,
     ci: str,
     status: int,
+    text: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("CI", ci)
-    report = Report()
-    report.failed, report.not_run = failed, not_run
-    assert report.close() == status
-    said = capsys.readouterr().out
-    assert all(what in said for what in failed + not_run)
+    assert run.summarize(["sqlite", "bars"], {"sqlite": PASSED | row}) == status
+    output = capsys.readouterr().out
+    assert text in output
+    assert "not run" in output.split("bars")[1]
 
 
-def test_the_fewest_that_take_the_share_are_long() -> None:
-    took = Counter({"walk": 5.0, "race": 3.0, "rule": 1.0, "word": 1.0})
-    assert longest(took, 0.5) == ["walk"]
-    assert longest(took, 0.6) == ["race", "walk"]
+def test_a_part_is_selected_by_name_and_an_unknown_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nightly = run.Run("nightly")
+    monkeypatch.setattr(nightly, "parts", lambda: {"sqlite": dict, "bars": dict})
+    assert nightly.run(["walks"]) == 2
+    assert "sqlite, bars" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("nodeid", "name"),
-    [
-        ("tests/test_a.py::test_b", "tests.test_a.test_b"),
-        ("tests/a/test_b.py::TestC::test_d[e::f]", "tests.a.test_b.TestC.test_d"),
-    ],
-)
-def test_a_test_goes_by_its_name_without_its_case(nodeid: str, name: str) -> None:
-    assert name_of(nodeid) == name
+def test_a_nightly_run_goes_on_where_it_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of another commit do not count."""
+    monkeypatch.setattr(run, "NIGHTLY", tmp_path / "nightly.json")
+    parts = {"sqlite": lambda: dict(PASSED), "bars": lambda: PASSED | {"failed": True}}
+    for name, expected in (("bars", 1), ("sqlite", 1)):
+        nightly = run.Run("nightly")
+        monkeypatch.setattr(nightly, "parts", lambda: parts)
+        assert nightly.run([name]) == expected
+    monkeypatch.setattr(run, "commit", lambda: "another")
+    assert run.kept() == {}
 
 
 @pytest.mark.cluster
@@ -77,7 +81,7 @@ def test_a_server_of_its_own_answers_and_is_gone(
         return
     monkeypatch.setattr(postgres, "SOURCES", {"only": find})
     with postgres.temporary_server() as url:
-        must_answer(url)
+        connect(url).close()
         folder = Path(url.partition("host=")[2])
         assert folder.is_dir()
     assert not folder.exists()

@@ -69,10 +69,12 @@ def in_example() -> dict[str, str]:
     return dict(re.findall(r"^# ([A-Z_]+)=(.*)$", text, re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_the_table_is_complete(in_code: dict[str, object], in_table: dict[str, str]) -> None:
     assert set(in_table) == set(in_code)
 
 
+@pytest.mark.slow
 def test_the_example_is_complete(in_code: dict[str, object], in_example: dict[str, str]) -> None:
     assert set(in_example) == set(in_code)
 
@@ -121,6 +123,7 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
     assert shown("repr(s.SLACK_BOT_TOKEN)", **variables) == "'xoxb-1'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "expression", "expected"),
     [
@@ -132,6 +135,8 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
         ({"DATABASE_URL": "postgres://u:p@h/n"}, "'pool' in s._database['OPTIONS']", "False"),
         ({"MEMORYHUB_LLM_TIMEOUT": "600"}, "s.Q_CLUSTER['timeout']", "10380"),
         ({"MEMORYHUB_HEARTBEAT": "2"}, "s.MEMORYHUB_HEARTBEAT_MAX", "10.0"),
+        ({"MEMORYHUB_HEARTBEAT": "2"}, "s.Q_CLUSTER['poll']", "0.5"),
+        ({"MEMORYHUB_POLL": "0.1"}, "s.Q_CLUSTER['poll']", "0.1"),
         ({"MEMORYHUB_WORKERS": "5"}, "s.Q_CLUSTER['workers']", "5"),
         ({"SECRET_KEY": "$PATH"}, "s.SECRET_KEY", "$PATH"),
         ({"SECRET_KEY": r"$\$a\\$b$$"}, "s.SECRET_KEY", r"$\$a\\$b$$"),
@@ -159,6 +164,7 @@ def test_a_named_cluster_does_not_break_the_settings(name: str, tmp_path: Path) 
     assert shown("__import__('django_q.conf').conf.Conf.PREFIX", **variables) == "memoryhub"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variable",
     [
@@ -185,6 +191,7 @@ def test_a_wrong_value_is_one_sentence_that_names_its_variable(
     assert done.stderr.startswith(f"Wrong setting: {name} ") and done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_blank_is_unset_and_relative_paths_belong_to_the_checkout() -> None:
     assert shown("s.MEMORYHUB_VAR", MEMORYHUB_VAR="") == str(ROOT / "var")
     assert shown("s._database['NAME']", DATABASE_URL="") == str(ROOT / "var" / "memoryhub.sqlite3")

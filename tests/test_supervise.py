@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cluster
 # A leader with a helper in its group. The leader writes its name when asked to stop; the helper
 # would, too, and must not: only leaders are asked.
 LEADER = """
-import os, signal, sys, time
+import os, signal, sys
 name, folder, stubborn = sys.argv[1], sys.argv[2], sys.argv[3] == "stubborn"
 helper = os.fork() == 0
 def stop(number, frame):
@@ -28,7 +28,7 @@ signal.signal(signal.SIGTERM, stop)
 signal.signal(signal.SIGINT, stop)
 open(f"{folder}/{name}-{'helper' if helper else 'leader'}-{os.getpid()}-up", "w").close()
 while True:
-    time.sleep(60)
+    signal.pause()
 """
 
 SUPERVISE = """

@@ -15,6 +15,7 @@ def alice() -> AbstractUser:
     return user
 
 
+@pytest.mark.slow
 def test_login_and_logout(client: Client, alice: AbstractUser) -> None:
     assert client.get("/login/").status_code == 200
     wrong = client.post("/login/", {"username": "alice", "password": "wrong"})

@@ -4,13 +4,38 @@ import contextlib
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
+from typing import Any
 
 import psutil
+from django.utils import timezone
+from django_q.signing import SignedPackage
 
 from tests.processes import alive_in_sessions, descendants, sessions_of, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def package(func: Any, *args: Any, name: str = "a task", **options: Any) -> str:
+    """A signed package as django-q2 queues it."""
+    task = {"id": uuid.uuid4().hex, "name": name, "func": func, "args": args, "kwargs": {}}
+    return str(SignedPackage.dumps({**task, "started": timezone.now(), **options}))
+
+
+def leave_mark(where: Any) -> None:
+    """What no worker may run: it makes a file. A hook gets a finished task, whose name says where."""
+    Path(getattr(where, "name", where)).touch()
+
+
+class RunsWhenRead:
+    """Its pickle calls `leave_mark` while it is read."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __reduce__(self) -> Any:
+        return leave_mark, (self.where,)
 
 
 class RunningWorker:

@@ -1,7 +1,9 @@
 """The rows as an operator sees them, by subject."""
 
 from django.contrib import admin
+from django_q import admin as task_admin
 
+from memories.admin.lookups import check_all
 from memories.admin.words import name_fields
 
 name_fields()  # before forms are made of them
@@ -21,8 +23,12 @@ from memories.admin import (  # noqa: E402
     notes,
     openings,
     quarantine,
+    tasks,
     workspaces,
 )
+
+assert task_admin  # registered before
+check_all()
 
 __all__ = [
     "accounts",
@@ -38,5 +44,6 @@ __all__ = [
     "notes",
     "openings",
     "quarantine",
+    "tasks",
     "workspaces",
 ]

@@ -16,6 +16,7 @@ from django.http import HttpRequest
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
+from memories.admin.lookups import CheckedAutocomplete, CheckedLookups
 from memories.models import AuditEvent, Reader, User
 
 if TYPE_CHECKING:
@@ -44,11 +45,18 @@ def visible_rows(model: type[Model], request: HttpRequest) -> QuerySet[Any]:
     return admin.site.get_model_admin(model).get_queryset(request)
 
 
+def runs_all(request: HttpRequest) -> bool:
+    """Whether an operator asks."""
+    return cast(User, request.user).is_operator
+
+
 class VisibleChoices(_Mixin):
     """Forms offer only related rows that the user may read."""
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         kwargs.setdefault("queryset", visible_rows(db_field.related_model, request))
+        if db_field.name in self.get_autocomplete_fields(request):
+            kwargs.setdefault("widget", CheckedAutocomplete(db_field, self.admin_site))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
 
@@ -86,7 +94,7 @@ def changed_fields(message: Any) -> list[str]:
     return found
 
 
-class AudienceAdmin(VisibleChoices, admin.ModelAdmin):  # type: ignore[type-arg]
+class AudienceAdmin(VisibleChoices, CheckedLookups, admin.ModelAdmin):  # type: ignore[type-arg]
     """Rows that the user may read; `show` says which, where a model has no `visible_to`."""
 
     empty_value_display = "–"

@@ -38,6 +38,15 @@ class EndpointAdmin(ReadOnly, AudienceAdmin):
         "rate_limits",
         "openings",
         "worst_ratio",
+        "form",
+        "cites",
+        "writes_operations",
+        "keeps_language",
+        "reasons",
+        "thinking_tokens",
+        "context_tokens",
+        "tokens_per_second",
+        "probed_at",
         "changed_at",
     )
 

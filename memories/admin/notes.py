@@ -15,8 +15,13 @@ from memories.rules import notes as rules
 
 
 class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A blank title is made from the text, a blank date is today's in the workspace's zone."""
+    """A blank title is made from the text, a blank date is today's in the workspace's zone.
 
+    ``based_on`` says which wording the person saw. When another one was saved since, nothing is
+    saved: the form shows that wording, and from then on stands on it.
+    """
+
+    based_on = forms.CharField(required=False, widget=forms.HiddenInput)
     tags = forms.CharField(label=_("tags"), required=False, help_text=_("Parted by commas."))
 
     class Meta:
@@ -32,12 +37,15 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
             if name in self.fields:
                 self.fields[name].required = False
         self.initial["tags"] = ", ".join(self.instance.tags)
+        self.initial["based_on"] = _wording_of(self.instance)
+        self.is_stale = False
 
     def clean_tags(self) -> list[str]:
         return list(rules.clean_tags([self.cleaned_data["tags"]]))
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
+        self._compare_with_newest(given)
         workspace = given.get("workspace") or getattr(self.instance, "workspace", None)
         if workspace is None:
             return given
@@ -48,6 +56,32 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
         if not given.get("title"):
             given["title"] = rules.title_of(given.get("content", ""))
         return given
+
+    def _compare_with_newest(self, given: dict[str, Any]) -> None:
+        """Lock the note until it is saved, and report a wording that the person has not seen."""
+        if self.instance.pk is None:
+            return
+        newest = Note.objects.select_for_update(of=("self",)).get(pk=self.instance.pk)
+        if given.get("based_on") == _wording_of(newest):
+            return
+        self.is_stale = True
+        data: Any = self.data.copy()  # type: ignore[attr-defined]
+        data["based_on"] = _wording_of(newest)
+        self.data = data
+        by = newest.worded_by or _("an agent or a job")
+        words = {"number": newest.number, "name": by, "text": newest.content}
+        self.add_error(
+            None,
+            _(
+                "Nothing was saved: %(name)s saved version %(number)s after you opened this form. "
+                "Your text is still below. Saving again replaces theirs, which says: %(text)s"
+            )
+            % words,
+        )
+
+
+def _wording_of(note: Note) -> str:
+    return f"{note.number}.{note.revision}"
 
 
 @admin.register(Note)
@@ -69,6 +103,17 @@ class NoteAdmin(AudienceAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Note | None = None) -> tuple[str, ...]:
         """What it said before belongs where it was said: a note stays in its workspace."""
         return self.readonly_fields if obj is None else ("workspace", *self.readonly_fields)
+
+    def get_fields(self, request: HttpRequest, obj: Note | None = None) -> tuple[str, ...]:
+        return self.fields if obj is None else ("based_on", *self.fields)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """409 when another wording was saved since the form was opened, as on the pages."""
+        response = super().changeform_view(request, *args, **kwargs)
+        shown = getattr(response, "context_data", None) or {}
+        if "adminform" in shown and getattr(shown["adminform"].form, "is_stale", False):
+            response.status_code = 409
+        return response
 
     @admin.display(description=_("tags"))
     def words(self, note: Note) -> str:

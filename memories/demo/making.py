@@ -1,5 +1,6 @@
 """The demo workspace with its memories, made once: by a command, or from the setup page."""
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,11 +13,15 @@ from memories.demo.ids import channel_id, person_id
 from memories.demo.workspace import DEMO_PERSON, DEMO_USER, build_export
 from memories.llm.offline import OfflineSummariser
 from memories.models import Channel, Member, Memory, MemoryVersion, Note, Person, User, Workspace
+from memories.models.people import IN_DEMO
 from memories.pipeline import search
 from memories.pipeline.importing import import_export
+from memories.pipeline.locks import preparing
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
 from memories.slack.export import Export
+
+logger = logging.getLogger(__name__)
 
 SLUG = "demo"
 DAYS = 24  # of passes: three weeks of work may begin on a weekend
@@ -57,7 +62,7 @@ def make_demo(now: datetime, *, password: str | None) -> bool:
     """False: it is there already, and nothing is changed. Without a ``password`` nobody signs in as
     its editor: an installation that others can reach gets no login that everybody knows."""
     # All of it or nothing: stopped half way it starts anew, as of another moment.
-    with transaction.atomic():
+    with preparing(logger.info), transaction.atomic():
         workspace, is_new = Workspace.objects.get_or_create(slug=SLUG, defaults={"name": "Kazoe"})
         if is_new:
             _Demo(workspace, now, password).make()
@@ -97,8 +102,7 @@ class _Demo:
         user = user or User.objects.create_user(DEMO_USER, password=self.password)
         Member.objects.create(workspace=self.workspace, user=user, role=Member.Role.EDITOR)
         person = Person.objects.get(workspace=self.workspace, slack_id=person_id(DEMO_PERSON))
-        person.user = user
-        person.save(update_fields=["user"])
+        person.link(user, IN_DEMO)
         return user
 
     def remember(self, as_of: datetime) -> None:

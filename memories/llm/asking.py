@@ -127,8 +127,10 @@ class Asking:
 
     def _combined(self, readings: Sequence[Reading]) -> Reply:
         """One request that merges the lines of all parts, unless only one of them has any."""
+        if self.request.uses_operations:  # each is about lines by their numbers in the whole
+            return self._made("\n".join(reply.text for reply in self._replies))
         spoken = [reading for reading in readings if reading.lines]
-        if len(spoken) < 2:
+        if len(spoken) < 2 or self.request.only_adds:  # these hold the existing lines too
             return self._made(with_refs(line for reading in spoken for line in reading.lines))
         whole = combination(self.request, readings)
         if prompt_tokens(whole) > combination_tokens(self.request, len(readings)):
@@ -141,7 +143,7 @@ class Asking:
 
     def _made(self, text: str) -> Reply:
         model = self._replies[-1].model if self._replies else self.model
-        return Reply(text or NOTHING, "stop", model, prompts.version(self.request))
+        return Reply(text or NOTHING, "stop", model, prompts.version(self.request))  # with refs
 
     # -- calls
 
@@ -174,7 +176,7 @@ class Asking:
             completion_tokens=usage.completion_tokens,
             calls=usage.calls,
             seconds=math.fsum(reply.seconds for reply in self._replies),
-            left_out=tuple(self._left_out),
+            left_out=tuple(dict.fromkeys(self._left_out)),  # a long message may be cut
         )
 
 

@@ -5,13 +5,15 @@ import hmac
 import secrets
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from memories.llm.asking import Asking
 from memories.llm.deadline import OverdueError, Wire, in_time, watched
 from memories.rules import bounds, prompts
-from memories.rules.summary import Bound, Reply, Request, Way
+from memories.rules.prompts import Prompt
+from memories.rules.summary import Bound, Form, Reply, Request, Way
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -53,12 +55,20 @@ class ModelSummariser:
     def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
         return Asking(request, self._call, self.name, self._input_limit).reply(way)
 
+    def answer(self, prompt: Prompt, limit: int, thinking_tokens: int) -> Reply:
+        """The reply to a prompt that asks for no memory, of so many tokens beside its thoughts."""
+        return self._complete(prompt, limit + thinking_tokens, Form.FULL, thinking_tokens)
+
     def _call(self, request: Request) -> Reply:
+        prompt = prompts.build(request, secrets.token_hex(4))
+        limit = request.completion_limit
+        return self._complete(prompt, limit, request.form, request.thinking_tokens)
+
+    def _complete(self, prompt: Prompt, limit: int, form: Form, thinking_tokens: int) -> Reply:
         import openai  # half a second: only a process that calls a model pays it
 
         from memories.llm import answers, faults
 
-        prompt = prompts.build(request, secrets.token_hex(4))
         client, wire = self._client(), Wire()
 
         def create() -> Any:  # whatever the endpoint sent
@@ -68,7 +78,7 @@ class ModelSummariser:
                     {"role": "system", "content": prompt.system},
                     {"role": "user", "content": prompt.user},
                 ],
-                **self._limit(request.max_tokens),
+                **self._limit(limit),
             )
 
         started = time.monotonic()
@@ -80,7 +90,8 @@ class ModelSummariser:
             raise faults.fault(error, sent=wire.sent) from error
         except (ValueError, RecursionError) as error:  # a body that is no JSON, or a bottomless one
             raise faults.malformed(type(error).__name__) from error
-        return answers.read_answer(answer, prompt, self.name, time.monotonic() - started)
+        reply = answers.read_answer(answer, prompt, self.name, time.monotonic() - started)
+        return replace(reply, form=form, thinking_tokens=thinking_tokens)
 
     def _limit(self, most: int) -> dict[str, Any]:
         """OpenAI's own models take the new name only, most other endpoints the old one."""

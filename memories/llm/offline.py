@@ -1,4 +1,4 @@
-"""The summariser that needs no model: an extract, in the form in which a model would answer."""
+"""The summariser that needs no model: highlights, in the form in which a model would answer."""
 
 import time
 
@@ -7,7 +7,7 @@ from memories.rules.memory import MemoryType
 from memories.rules.reply import with_refs
 from memories.rules.summary import NOTHING, OFFLINE, Bound, ReadLine, Reply, Request, Way
 
-VERSION = "offline-extract-1"  # raise the number when the same request is answered otherwise
+VERSION = "offline-highlights-4"  # raise the number when the same request is answered otherwise
 
 
 class OfflineSummariser:
@@ -25,7 +25,7 @@ class OfflineSummariser:
 
     def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
         started = time.monotonic()
-        lines = [ReadLine(line.line, (line.ref,)) for line in extract(request)]
+        lines = [ReadLine(line.line, line.refs) for line in extract(request)]
         nothing = NOTHING if request.memory_type is MemoryType.SHORT_TERM else ""
         return Reply(
             text=with_refs(lines) or nothing,

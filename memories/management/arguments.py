@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from memories.models import Reader, User, Workspace
+from memories.models import Member, Reader, User, Workspace
 
 
 def add_workspace_argument(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +72,14 @@ def reader_from(options: dict[str, Any]) -> Reader:
 def person_of(reader: Reader) -> User | None:
     """Whom a change is recorded for; None: whoever sits at the command line."""
     return User.objects.get(pk=reader.user_id) if reader.user_id else None
+
+
+def editor_of(workspace: Workspace, reader: Reader) -> User | None:
+    """The same of a change to a memory: nobody edits here who may not on the pages."""
+    by = person_of(reader)
+    if by and workspace.role_of(reader) not in Member.EDITING:
+        raise CommandError("This user may read the memory, but not change it.")
+    return by
 
 
 def moment(text: str, option: str) -> datetime:

@@ -1,5 +1,6 @@
 """What is kept."""
 
+from memories.models.api_keys import ApiKey
 from memories.models.audit import AppendOnly, AuditEvent
 from memories.models.backfills import AnotherBackfill, Backfill, BackfillChannel
 from memories.models.budgets import SlackBudget
@@ -29,6 +30,7 @@ from memories.models.versions import Line, MemoryVersion
 from memories.models.workspaces import Member, RoleRefused, Workspace
 
 __all__ = [
+    "ApiKey",
     "AnotherBackfill",
     "AnotherUpload",
     "AppendOnly",

@@ -27,7 +27,8 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
             kind=Channel.Kind.PUBLIC,
             workspace__in=reader.keys(Workspace.objects.known_to),
         )
-        return self.filter(public | Q(pk__in=reader.keys(Channel.objects.of_members)))
+        readable = self.filter(public | Q(pk__in=reader.keys(Channel.objects.of_members)))
+        return readable.within_key(reader)
 
     def of_members(self, reader: Reader) -> "ChannelQuerySet":
         """What the reader is in, as far as that is known and fresh, or opened as an operator."""
@@ -40,9 +41,17 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
             Q(workspace__connected_at__isnull=True)
             | Q(members_known_at__gte=reader.memberships_since)
         )
-        mine = ChannelMember.objects.filter(person__in=reader.people()).values("channel")
+        mine = ChannelMember.objects.filter(person__in=reader.people_who_open()).values("channel")
         opened = reader.openings().values("channel")
-        return Channel.objects.filter((fresh & Q(pk__in=mine)) | Q(pk__in=opened))
+        readable = Channel.objects.filter((fresh & Q(pk__in=mine)) | Q(pk__in=opened))
+        return readable.within_key(reader)
+
+    def within_key(self, reader: Reader) -> "ChannelQuerySet":
+        """Those that an API key names, where the reader is a key that is limited to channels."""
+        if not reader.is_narrowed:
+            return self
+        named = Channel.api_keys.through.objects.filter(apikey=reader.key_id)
+        return self.filter(pk__in=named.values("channel"))
 
     def public(self) -> "ChannelQuerySet":
         return self.filter(kind=Channel.Kind.PUBLIC)
@@ -66,6 +75,16 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
 
     def followed(self) -> "ChannelQuerySet":
         return self.filter(is_followed=True, forgotten_at__isnull=True)
+
+    def named(self, name: str) -> "ChannelQuerySet":
+        """Those with this Slack id, or with this name, with # or without."""
+        return self.filter(Q(slack_id=name) | Q(name__iexact=name.removeprefix("#")))
+
+    def failing(self, everyday: Collection[str], late: Q | None = None) -> "ChannelQuerySet":
+        """Followed ones that are not read: the bot is not in them, or the last sync met what is not
+        ``everyday`` (codes of a sync); or those that are ``late``, where that counts."""
+        found = Q(bot_is_in=False) | ~Q(sync_code__in=everyday)
+        return self.filter(found if late is None else found | late, is_followed=True)
 
     def bot_is_in_these(self, slack_ids: Collection[str]) -> None:
         """As Slack lists it: the bot is in these, and in no others."""

@@ -52,6 +52,7 @@ class Draft:
     trigger: dict[str, Any] = field(default_factory=dict)
     put_back: Sequence[str] = ()
     kept: Sequence[str] = ()
+    dropped: Sequence[str] = ()
     audience: str = "scope"
 
     @property
@@ -86,5 +87,6 @@ def columns_of(draft: Draft, value: MemoryValue) -> dict[str, Any]:
         "trigger": draft.trigger,
         "put_back": list(draft.put_back),
         "kept": list(draft.kept),
+        "dropped": list(draft.dropped),
         "audience": draft.audience,
     }

@@ -1,5 +1,6 @@
 """Endpoints of models: when they may be called, shared by all workers (docs/rules.md, Faults)."""
 
+from datetime import datetime
 from typing import Any
 
 from django.db import models, transaction
@@ -9,18 +10,36 @@ from memories.models.audit import AuditEvent
 from memories.models.generations import Generation
 from memories.models.users import User
 from memories.rules.breaker import Breaker
+from memories.rules.probe import Findings
+from memories.rules.summary import Form
+
+LEAST_THINKING = 1_000  # tokens
+MOST_THINKING = 16_000
+
+
+# What another row of the same model at the same address knows already.
+LEARNT = (
+    "worst_ratio", "thinking_tokens", "probed_at", "form", "cites", "writes_operations", "keeps_language",
+    "reasons", "context_tokens", "tokens_per_second",
+)  # fmt: skip
 
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def known_as(self, fingerprint: str, name: str) -> "Endpoint":
-        """The one with this fingerprint. A new one of the same name (another key) counts tokens as
-        the others did."""
-        alike = self.filter(name=name[:200]).aggregate(worst=models.Max("worst_ratio"))
+        """The one with this fingerprint. A new one of the same name (another key) is the same model,
+        so what was learnt of it holds."""
+        found = self.filter(fingerprint=fingerprint).first()
+        if found is not None:
+            return found
+        alike = self.filter(name=name[:200]).order_by("-worst_ratio").values(*LEARNT).first()
         endpoint, _made = self.get_or_create(
-            fingerprint=fingerprint,
-            defaults={"name": name[:200], "worst_ratio": alike["worst"] or 1.0},
+            fingerprint=fingerprint, defaults={"name": name[:200], **(alike or {})}
         )
         return endpoint
+
+    def answering(self) -> "EndpointQuerySet":
+        """Those whose last call was answered."""
+        return self.filter(failures=0, needs_person=False, fault="")
 
 
 class Endpoint(models.Model):
@@ -41,6 +60,25 @@ class Endpoint(models.Model):
     fault_text = models.TextField(_("what happened"), blank=True)
     # The worst of (tokens as counted by the endpoint) / (our estimate).
     worst_ratio = models.FloatField(_("tokens beside our estimate"), default=1.0)
+    # When it first answered after it had failed.
+    answered_at = models.DateTimeField(_("answered again"), null=True, blank=True)
+    # Room for what a reasoning model thinks: part of each call's limit and of its reservation.
+    thinking_tokens = models.PositiveIntegerField(_("tokens for thinking"), default=0)
+    # What a probe found out (pipeline.probing); null is not known.
+    probed_at = models.DateTimeField(_("probed"), null=True, blank=True)
+    form = models.CharField(
+        _("prompt form"),
+        max_length=10,
+        choices=[(f.value, f.value) for f in Form],
+        blank=True,
+        default="",
+    )
+    cites = models.BooleanField(_("gives sources"), null=True, blank=True)
+    writes_operations = models.BooleanField(_("writes operations"), null=True, blank=True)
+    keeps_language = models.BooleanField(_("keeps the language"), null=True, blank=True)
+    reasons = models.BooleanField(_("reasons"), null=True, blank=True)
+    context_tokens = models.PositiveIntegerField(_("tokens read at once"), null=True, blank=True)
+    tokens_per_second = models.FloatField(_("tokens a second"), null=True, blank=True)
     changed_at = models.DateTimeField(_("changed"), auto_now=True)
 
     objects = EndpointQuerySet.as_manager()
@@ -69,6 +107,20 @@ class Endpoint(models.Model):
         endpoint.becomes(Breaker())
         Generation.objects.refused().ask_again()
         return True
+
+    def found(self, findings: Findings, now: datetime) -> None:
+        """Keep what a probe found out."""
+        values = findings.as_json() | {"probed_at": now}
+        Endpoint.objects.filter(pk=self.pk).update(**values)
+        self.refresh_from_db()
+
+    def give_room(self, known: int) -> None:
+        """More room for thoughts: the call had ``known`` tokens of it, and that was not enough. Calls
+        that ended so side by side raise it once."""
+        more = min(max(2 * known, LEAST_THINKING), MOST_THINKING)
+        Endpoint.objects.filter(pk=self.pk, thinking_tokens=known).update(
+            thinking_tokens=more, reasons=True
+        )
 
     def becomes(self, breaker: Breaker, **more: Any) -> None:
         """Save the next state. Call it with the row locked."""

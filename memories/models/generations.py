@@ -17,13 +17,14 @@ from memories.models.audit import AuditEvent
 from memories.models.backfills import Backfill
 from memories.models.memories import Memory
 from memories.models.segments import Segment
-from memories.models.turns import UNFINISHED, GenerationQuerySet, GenerationState
+from memories.models.turns import OPEN, UNFINISHED, GenerationQuerySet, GenerationState
 from memories.models.users import User
 from memories.models.versions import MemoryVersion
 from memories.rules.memory import MemoryType
-from memories.rules.summary import Reply, SummariserError, Usage, Way
+from memories.rules.summary import Form, Reply, SummariserError, Usage, Way
 
 KEEPS_REPLY = ("unexpected", "not_closed")  # faults of ours: the reply itself is good
+REBUILD = "rebuild"  # the reason of a job that makes a long-term memory anew
 MOST_CLOSINGS = 10  # of one saved reply: what kills its worker each time is not tried for ever
 
 
@@ -31,7 +32,7 @@ class Generation(models.Model):
     """One wanted output. Its input key is unique: the same inputs are never paid for twice."""
 
     State = GenerationState
-    UNFINISHED = UNFINISHED
+    UNFINISHED, OPEN = UNFINISHED, OPEN
 
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="generations")
     segment = models.ForeignKey(
@@ -57,6 +58,12 @@ class Generation(models.Model):
     way = models.CharField(
         max_length=10, choices=[(w.value, w.value) for w in Way], default=Way.WHOLE
     )
+    # The prompt form of the next call; "" is the one that the endpoint's probe picked.
+    form = models.CharField(
+        max_length=10, choices=[(f.value, f.value) for f in Form], blank=True, default=""
+    )
+    # When the endpoint last gave it no answer. Others that failed less lately go first.
+    failed_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(_("not before"), null=True, blank=True)
     reply = models.JSONField(null=True, blank=True)
@@ -83,12 +90,26 @@ class Generation(models.Model):
                 name="generation_unfinished",
                 condition=Q(state__in=["waiting", "claimed", "replied"]),
             ),
+            # Failed jobs, which every page counts, and what runs or waits. Of several states: with
+            # parameters SQLite takes no index that is limited to a list of them.
+            models.Index(fields=["state", "-id"], name="generation_state"),
+            # GenerationQuerySet.over_cap, which the banner of every page reads.
+            models.Index(
+                fields=["not_before"],
+                name="generation_over_cap",
+                condition=Q(state="waiting", fault="over_cap"),
+            ),
         ]
         verbose_name = _("generation")
         verbose_name_plural = _("generations")
 
     def __str__(self) -> str:
         return f"generation {self.pk}"
+
+    @property
+    def is_rebuild(self) -> bool:
+        """Whether it makes a long-term memory anew; its text is never saved without a person."""
+        return bool(self.trigger.get("reason") == REBUILD)
 
     def claim(self, now: datetime, lease: timedelta) -> bool:
         """Take it, counting the attempt at once so that a kill counts. False: another has it."""
@@ -149,6 +170,12 @@ class Generation(models.Model):
             calls=F("calls") + usage.calls,
         )
 
+    def rebase(self, base: MemoryVersion | None) -> None:
+        """The text that its own will replace."""
+        if base is not None and base.pk != self.base_id:
+            self.base = base
+            Generation.objects.filter(pk=self.pk).update(base=base)
+
     def begin_closing(self) -> bool:
         """Count it beforehand, as a claim does. False: too many workers ended over this reply."""
         Generation.objects.filter(pk=self.pk).update(lost=F("lost") + 1)
@@ -159,9 +186,24 @@ class Generation(models.Model):
         """It could not be asked now, and that is not its fault: the attempt does not count."""
         self._wait(why, text, until, attempts=F("attempts") - 1)
 
-    def try_again(self, error: SummariserError, at: datetime, way: Way) -> None:
-        """The answer failed, or was no good: another try, in this way and not before that."""
-        self._wait(error.code, str(error), at, way=way, reply=None, lost=0)
+    def not_answered(self, error: SummariserError, now: datetime, until: datetime) -> None:
+        """The endpoint gave no answer, and that is not its fault: the attempt does not count, and
+        others go first."""
+        self._wait(error.code, str(error), until, attempts=F("attempts") - 1, failed_at=now, lost=0)
+
+    def try_again(
+        self, error: SummariserError, at: datetime, way: Way, form: Form | None = None
+    ) -> None:
+        """The answer failed, or was no good: another try, in this way and form, not before that."""
+        values = {} if form is None else {"form": form}
+        self._wait(error.code, str(error), at, way=way, reply=None, lost=0, **values)
+
+    def stand_in(self, reply: Reply) -> None:
+        """The offline highlights, in place of a model's answer that was no good. What that cost
+        stays counted."""
+        told = {"model": reply.model, "prompt_version": reply.prompt_version}
+        self._mine(self.State.REPLIED).update(reply=reply.as_json(), **told)
+        self.refresh_from_db()
 
     def _wait(self, why: str, text: str, until: datetime | None, **values: Any) -> None:
         self._mine(self.State.CLAIMED, self.State.REPLIED).update(
@@ -266,7 +308,7 @@ class Generation(models.Model):
         AuditEvent.objects.record(action, by=by, workspace=workspace, subject=str(self))
 
     def _offer_again(self, state: GenerationState, to: GenerationState | None = None) -> bool:
-        values: dict[str, Any] = {} if to else {"reply": None, "way": Way.WHOLE}
+        values: dict[str, Any] = {} if to else {"reply": None, "way": Way.WHOLE, "form": ""}
         rows = Generation.objects.filter(pk=self.pk, state=state)
         return bool(rows.offer(to or self.State.WAITING, **values))
 

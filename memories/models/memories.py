@@ -22,7 +22,7 @@ from memories.models.drafts import (
 )
 from memories.models.readers import Reader
 from memories.models.users import User
-from memories.models.versions import Audience, Line, MemoryVersion
+from memories.models.versions import Audience, Line, LineQuerySet, MemoryVersion
 from memories.models.workspaces import Workspace
 from memories.rules import compare
 from memories.rules import lines as line_rules
@@ -45,7 +45,7 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
             Q(channel__in=reader.keys(Channel.objects.visible_to))
             | Q(
                 channel__isnull=True,
-                workspace__in=reader.keys(Workspace.objects.known_to),
+                workspace__in=reader.keys(Workspace.objects.read_as_a_whole_by),
             )
         )
 
@@ -70,6 +70,14 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
             seen=Coalesce(Subquery(mark.values("number")), Value(0)),
             seen_at=Subquery(mark.values("at")),
         ).annotate(news=Coalesce(Subquery(counted), Value(0)))
+
+    def unseen(self, user_id: int | None) -> "MemoryQuerySet":
+        """Those whose current version is newer than the one that this account marked last."""
+        from memories.models.seen import Seen
+
+        # Only what was marked is held against its version: a list of versions is slow to read.
+        marks = Seen.objects.filter(user=user_id, number__gte=F("memory__current__number"))
+        return self.filter(current__isnull=False).exclude(pk__in=marks.values("memory"))
 
     def dated(self) -> "MemoryQuerySet":
         """With when the current text was written, up to when it covers, and by whom it is, without
@@ -239,8 +247,14 @@ class Memory(models.Model):
                 **columns_of(draft, value),
             )
             version.write_lines(draft.lines)
+            back = self.archived_lines().filter(text__in=[line.text for line in draft.lines])
+            back.update(fate=Line.Fate.RETURNED)
             self.show_newest()
         return version
+
+    def archived_lines(self) -> "LineQuerySet":
+        """Its archive: lines that left the text because there was no room."""
+        return Line.objects.archived().filter(version__memory=self)
 
     def lock(self) -> None:
         """Take the row until the transaction ends and see it as it is now: whoever writes by what
@@ -271,7 +285,7 @@ class Memory(models.Model):
         text = normalize_newlines(text).strip("\n")
         if not line_rules.split_text(text):
             raise ValueError("There is no text in this edit.")
-        base = self._as_seen(based_on, revision)
+        base = self.as_seen(based_on, revision)
         if base is not None and text == base.content:
             raise Unchanged
         if base is not None:
@@ -308,7 +322,7 @@ class Memory(models.Model):
         """Bring an older version back as a new one; history only grows. Raises like revise."""
         if version.memory_id != self.pk:
             raise ValueError("a version of another memory")
-        base = self._as_seen(based_on, revision)
+        base = self.as_seen(based_on, revision)
         content = version.without_masked(version.content)
         if not content or (base is not None and base.content == content):
             raise Unchanged
@@ -349,7 +363,7 @@ class Memory(models.Model):
         Raises StaleBase like revise, ChangedSince when what the change left is different by now,
         ValueError when nothing would be left, IndexError when there is no such change.
         """
-        base = self._as_seen(based_on, revision)
+        base = self.as_seen(based_on, revision)
         if base is None:
             raise ChangedSince
         text = compare.taken_back(older.content, newer.content, change, base.content)
@@ -398,7 +412,7 @@ class Memory(models.Model):
 
         False when it was so already. Raises StaleBase like revise, LookupError for no such line.
         """
-        current = self._as_seen(based_on, revision)
+        current = self.as_seen(based_on, revision)
         lines = list(current.lines.all()) if current else []
         if not 0 <= position < len(lines):
             raise LookupError(f"There is no line {position}.")
@@ -422,7 +436,7 @@ class Memory(models.Model):
     ) -> int:
         """Pin all lines of the current version that say the same as one of these texts, as `pin`
         does; words that do not stand in it are passed over. How many were not pinned yet."""
-        current = self._as_seen(based_on, revision)
+        current = self.as_seen(based_on, revision)
         words = {line_rules.words_of(text) for text in texts}
         lines = Line.objects.filter(version=current, masked=False, pinned=False)
         found = [line for line in lines if line_rules.words_of(line.text) in words]
@@ -436,7 +450,7 @@ class Memory(models.Model):
             action, by=by, workspace=self.workspace, subject=f"memory {self.pk}", **details
         )
 
-    def _as_seen(self, number: int, revision: int | None = None) -> "MemoryVersion | None":
+    def as_seen(self, number: int, revision: int | None = None) -> "MemoryVersion | None":
         """The current version if it still is the one a person saw, else StaleBase.
 
         Seen is the current one, never the head: after a late backfill the newest number belongs

@@ -251,6 +251,16 @@ class Message(models.Model):
                 name="message_ring",
                 condition=Q(thread_ts=models.F("ts")),
             ),
+            # Private messages of a channel, a segment or a thread: GenerationQuerySet.visible_to.
+            models.Index(fields=["channel"], name="message_private", condition=Q(was_private=True)),
+            models.Index(
+                fields=["segment"], name="message_private_in_segment", condition=Q(was_private=True)
+            ),
+            models.Index(
+                fields=["channel", "thread_ts"],
+                name="message_private_in_thread",
+                condition=Q(was_private=True) & ~Q(thread_ts=""),
+            ),
         ]
         verbose_name = _("message")
         verbose_name_plural = _("messages")

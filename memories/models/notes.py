@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxLengthValidator
 from django.db import models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -46,11 +47,15 @@ class StaleNote(Exception):
 def _read_by(reader: Reader, workspace: str) -> Q:
     """A channel's words to its readers, those from its private days to its members; the others to
     members of the workspace."""
+    whole = reader.keys(Workspace.objects.read_as_a_whole_by)
     return (
         Q(channel__in=reader.keys(Channel.objects.of_members))
         | Q(channel__in=reader.keys(Channel.objects.visible_to), was_private=False)
-        | Q(channel__isnull=True, **{f"{workspace}__in": reader.keys(Workspace.objects.known_to)})
+        | Q(channel__isnull=True, **{f"{workspace}__in": whole})
     )
+
+
+check_length = MaxLengthValidator(rules.LONGEST_CONTENT)  # of what a form brings
 
 
 class NoteQuerySet(SearchableQuerySet["Note"]):
@@ -76,6 +81,14 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         if not workspace.memory_settings.notes_enabled:
             return self.none()
         return self.live().filter(workspace=workspace).select_related("channel").order_by("pk")
+
+    def deleted_keys(self, workspace: Workspace) -> set[tuple[int | None, int | None]]:
+        """The id and the time of making, in microseconds, of each note that was deleted: those in
+        the trash, and those that were purged."""
+        trash = self.in_trash().filter(workspace=workspace).values_list("pk", "created_at")
+        purged = AuditEvent.objects.filter(action="note_purge", workspace=workspace.slug)
+        details = purged.values_list("details__note", "details__made_us")
+        return {(pk, to_micros(created_at)) for pk, created_at in trash} | set(details)
 
     def for_contexts(self) -> "NoteQuerySet":
         """Without those that somebody left out of contexts."""
@@ -111,7 +124,8 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         now: datetime | None = None,
     ) -> "Note":
         """A new note. Without a title it is made from the content, without a date it is today's
-        in the workspace's zone. Raises NotesDisabled, or InvalidNote when the text is blank."""
+        in the workspace's zone. Raises NotesDisabled, or InvalidNote when the text is
+        blank or too long."""
         settings = workspace.memory_settings
         if not settings.notes_enabled:
             raise NotesDisabled
@@ -213,6 +227,8 @@ class Note(models.Model):
     ) -> None:
         """Set the text and what follows from it, unsaved. Raises InvalidNote, changing nothing."""
         content = rules.clean_content(content)
+        if content != self.content:
+            rules.check_length(content)
         words = rules.clean_tags(tags, kind)
         self.title = rules.clean_title(title, content)
         self.tags = list(words)
@@ -333,10 +349,17 @@ class Note(models.Model):
         """Take it out of the trash for good, with all that it ever said. On the record. False: it
         is not there."""
         self._must_be_on()
-        if not Note.objects.filter(pk=self.pk, deleted_at__isnull=False).delete()[0]:
+        pk, made_us = self.pk, to_micros(self.created_at)
+        if not Note.objects.filter(pk=pk, deleted_at__isnull=False).delete()[0]:
             return False
+        # An import of an older file finds here that the note is gone.
         AuditEvent.objects.record(
-            "note_purge", by=by, workspace=self.workspace, subject=f"note {self.pk}"
+            "note_purge",
+            by=by,
+            workspace=self.workspace,
+            subject=f"note {pk}",
+            note=pk,
+            made_us=made_us,
         )
         return True
 
@@ -357,9 +380,12 @@ class Note(models.Model):
         if self.channel is not None and self.channel.workspace_id != self.workspace_id:
             raise ValidationError({"channel": _("This channel is in another workspace.")})
         try:
+            check_length(self.content)
             self.word(self.content, tags=tags, kind=self.kind, title=self.title)
         except rules.InvalidNote as error:
             raise ValidationError({"content": _("A note needs a text.")}) from error
+        except ValidationError as error:
+            raise ValidationError({"content": error.messages}) from error
 
 
 class NoteVersionQuerySet(models.QuerySet["NoteVersion"]):

@@ -1,16 +1,14 @@
 """Private channels that an operator opened for a while, for a stated reason, on the record."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
 from memories.models.channels import Channel
-from memories.models.users import User
+from memories.models.users import ACCESS_LASTS, User
 from memories.models.workspaces import Workspace
-
-LASTS = timedelta(hours=1)
 
 
 class OpeningQuerySet(models.QuerySet["Opening"]):
@@ -27,7 +25,9 @@ class OpeningQuerySet(models.QuerySet["Opening"]):
             subject=f"channel {channel.pk}",
             reason=reason.strip()[:200],
         )
-        return self.create(user=by, channel=channel, reason=reason.strip()[:200], until=now + LASTS)
+        return self.create(
+            user=by, channel=channel, reason=reason.strip()[:200], until=now + ACCESS_LASTS
+        )
 
     def of_workspace(self, workspace: Workspace) -> "OpeningQuerySet":
         return self.filter(channel__workspace=workspace).select_related("channel")

@@ -95,7 +95,7 @@ class Price(models.Model):
 
 
 class CapQuerySet(models.QuerySet["Cap"]):
-    def that_bind(self, workspace: Workspace) -> "CapQuerySet":
+    def that_bind(self, workspace: Workspace | None) -> "CapQuerySet":
         """The caps that a call for this workspace must stay under: its own and everybody's."""
         return self.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
 

@@ -19,13 +19,13 @@ from memories.rules.lines import Origin, words_of
 class QuarantineQuerySet(models.QuerySet["QuarantinedLine"]):
     def visible_to(self, reader: Reader) -> "QuarantineQuerySet":
         """To readers of the memory, where they may read all that the line was made of."""
-        # Asked of each source: the keys of all that may be read are as many as there are messages.
+        # Correlated subqueries: a list of all readable messages or jobs grows with their number.
         readable = Message.objects.visible_to(reader).filter(pk=models.OuterRef("message"))
         hidden = QuarantinedLine.sources.through.objects.filter(
             ~models.Exists(readable), quarantinedline=models.OuterRef("pk")
         )
-        made_by = models.Q(generation__isnull=True) | models.Q(
-            generation__in=reader.keys(Generation.objects.visible_to)
+        made_by = models.Q(generation__isnull=True) | models.Exists(
+            Generation.objects.visible_to(reader).filter(pk=models.OuterRef("generation"))
         )
         return self.filter(
             ~models.Exists(hidden),

@@ -21,6 +21,7 @@ FEW = ("Channel", "Workspace")  # of these, and not above MOST, keys may stand i
 MOST = 500
 # Stand in for a reader and their time in SQL that is written once for all who are alike.
 NOBODY = -(2**62)
+NO_KEY = NOBODY - 1
 NEVER = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
@@ -28,7 +29,9 @@ NEVER = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 class Reader:
     """A user, or nobody in particular: ``user_id=None`` reads public channels and no more.
 
-    An operator runs everything and reads what is public; private text needs membership.
+    An operator runs everything and reads what is public; private text needs membership. With
+    ``key_id`` the reader is an API key of that user; an ``is_narrowed`` one reads only the
+    channels that the key names.
     """
 
     user_id: int | None = None
@@ -36,6 +39,8 @@ class Reader:
     is_public: bool = False
     now: datetime | None = None
     is_settled: bool = False
+    key_id: int | None = None
+    is_narrowed: bool = False
     _written: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
@@ -83,7 +88,12 @@ class Reader:
         if self.is_settled:
             sql, values = _written(word(self))
         else:
-            like = replace(self, user_id=None if self.user_id is None else NOBODY, now=NEVER)
+            like = replace(
+                self,
+                user_id=None if self.user_id is None else NOBODY,
+                key_id=None if self.key_id is None else NO_KEY,
+                now=NEVER,
+            )
             sql, values = _written_once(word, like)
             mine = dict(zip(like._moving(), self._moving(), strict=True))
             values = tuple(mine.get(value, value) for value in values)
@@ -92,7 +102,8 @@ class Reader:
     def _moving(self) -> tuple[Any, ...]:
         """What a rule's SQL asks with that is this reader's alone."""
         moments = (self.memberships_since, self.now or timezone.now())
-        return self.user_id, *map(connection.ops.adapt_datetimefield_value, moments)
+        times = map(connection.ops.adapt_datetimefield_value, moments)
+        return self.user_id, self.key_id, *times
 
     def people(self) -> "PersonQuerySet":
         """The Slack people this user is; a person deactivated in Slack opens nothing."""
@@ -102,11 +113,16 @@ class Reader:
             return Person.objects.none()
         return Person.objects.filter(user=self.user_id, is_deleted=False)
 
+    def people_who_open(self) -> "PersonQuerySet":
+        """Those of them whose channels the reader may read: who is linked by a proof, or by an
+        operator's word that has not ended yet."""
+        return self.people().who_open(self.now or timezone.now())
+
     def openings(self) -> "OpeningQuerySet":
         """What the reader has opened as an operator and may still read."""
         from memories.models.openings import Opening
 
-        if self.user_id is None or not self.is_operator:
+        if self.user_id is None or not self.is_operator or self.key_id is not None:
             return Opening.objects.none()
         return Opening.objects.filter(user=self.user_id, until__gt=self.now or timezone.now())
 

@@ -4,27 +4,47 @@ Triggers (`models/search_triggers.py`) take the words of a text out in the very 
 changes or deletes it, whoever does so, and note it here; `pipeline/search.py` then reads it anew.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from django.db import connections, models
 from django.db.models import F
 
-from memories.rules.search import Term, label
+from memories.rules.search import KEY_WIDTH, Term
 
 Row = TypeVar("Row", bound=models.Model)
 
 SLOTS = 1024  # texts of the same microsecond
+MOST_LOOKUPS = 2_000  # tokens times keys; of more tokens the stored text alone says where they are
 WORDS = "memories_searchwords"  # SQLite's index of the tokens; PostgreSQL has it in a column
 # What is searched, and by which column its words are found again.
 MESSAGE, VERSION, NOTE = "message", "version", "note"
+
+
+class SearchDocumentQuerySet(models.QuerySet["SearchDocument"]):
+    def members_keys_in_use(self, keys: Sequence[str]) -> list[str]:
+        """Of these keys of audiences of a channel's members those that any text has: few, for most
+        channels were always public. A look into an index for each."""
+        if not keys:
+            return []
+        table = SearchDocument._meta.db_table
+        values = ", ".join(["(%s)"] * len(keys))
+        with connections[self.db].cursor() as cursor:
+            cursor.execute(
+                f"SELECT column1 FROM (VALUES {values}) AS given WHERE EXISTS (SELECT 1 FROM {table}"
+                " WHERE workspace_key = '' AND channel_key = column1)",
+                keys,
+            )
+            return [key for (key,) in cursor.fetchall()]
 
 
 class SearchDocument(models.Model):
     """The tokens of one text. The key is its moment: microseconds times SLOTS, and a few more where
     several share one, so the newest are the highest keys, and an index hands them out in order.
 
-    The three keys are no foreign keys: triggers keep them, and a check would only look twice.
+    ``message``, ``version`` and ``note`` are no foreign keys: triggers keep them, and a check would
+    only look twice. In the index each token stands behind ``workspace_key``, and once more behind
+    ``channel_key``, where these are given (`rules.search.audience_key`).
     """
 
     # Always given; of this kind because SQLite then finds a row by it without an index beside.
@@ -32,9 +52,21 @@ class SearchDocument(models.Model):
     message = models.BigIntegerField(null=True, unique=True)
     version = models.BigIntegerField(null=True, unique=True)
     note = models.BigIntegerField(null=True, unique=True)
+    workspace_key = models.CharField(max_length=KEY_WIDTH, default="")
+    channel_key = models.CharField(max_length=KEY_WIDTH, default="")
     tokens = models.TextField()
 
-    objects = models.Manager()
+    objects = SearchDocumentQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            # SearchDocumentQuerySet.members_keys_in_use.
+            models.Index(
+                fields=["channel_key"],
+                name="search_for_members",
+                condition=models.Q(workspace_key=""),
+            ),
+        ]
 
     def __str__(self) -> str:
         return str(self.pk)
@@ -65,8 +97,8 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
     def matching(
         self,
         terms: Iterable[Term],
+        keys: Iterable[str],
         *,
-        channel: int | None = None,
         since_us: int | None = None,
         before_us: int | None = None,
         below: int | None = None,
@@ -74,34 +106,35 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         """Those that hold all terms, newest first; each row then has ``found_at``, its key in the
         index. ``below`` such a key go those that come after it.
 
+        The index is read for the audiences of ``keys`` alone (`rules.search.audience_key`), so texts
+        of others cost no work. Which rows a reader may read is still for `visible_to` to say.
         The index says where the tokens are; of several, the stored text says whether they stand there
         as asked. So SQLite and PostgreSQL find the same.
         """
-        terms = list(terms)
+        terms, keys = list(terms), [key for key in keys if key[0] == self.searched_as[0]]
+        if not keys:
+            return self.none()
         document = SearchDocument._meta.db_table
-        key = f"{document}.id"
+        found_at = f"{document}.id"
         tables = [document]
         where = [f"{document}.{self.searched_as} = {self.model._meta.db_table}.id"]
-        kind = self.searched_as[0]
-        place = [] if channel is None else [label("c", channel)]
-        asked = [one for one in terms if not one.excluded]
-        # Tokens are letters and digits alone: nothing in them ends a quotation.
-        if connections[self.db].vendor == "sqlite":
+        is_sqlite = connections[self.db].vendor == "sqlite"
+        included = [one for one in terms if not one.excluded]
+        tokens = _tokens(included, telling=not is_sqlite)[: max(1, MOST_LOOKUPS // len(keys))]
+        if is_sqlite:
             tables.append(WORDS)
-            key = f"{WORDS}.rowid"
-            where += [f"{key} = {document}.id", f"{WORDS} MATCH %s"]
-            words = [label(kind), *place, *(word for one in asked for word in one.words)]
-            all_of = _all_of(words, asked, "AND", '"{}"', '"{}" *')
+            found_at = f"{WORDS}.rowid"
+            where += [f"{found_at} = {document}.id", f"{WORDS} MATCH %s"]
+            index_query = _fts5_query(keys, tokens)
             found_in = "instr({}, %s)"
         else:
             where.append(f"{document}.words @@ %s::tsquery")
-            words = [*place, *(word for one in asked for word in one.telling)]
-            words = words if asked else [*words, label(kind)]
-            all_of = _all_of(words, asked, "&", f"'{kind}{{}}'", f"'{kind}{{}}':*")
+            index_query = _tsquery(keys, tokens)
             found_in = "strpos({}, %s)"
-        params: list[Any] = [all_of]
+        params: list[Any] = [index_query]
         for one in terms:
-            if one.is_one_token and not one.excluded:
+            is_known = one.is_one_token and _tokens([one], telling=False)[0] in tokens
+            if is_known and not one.excluded:
                 continue
             has = found_in.format(f"{document}.tokens")
             where.append(f"{has} = 0" if one.excluded else f"{has} > 0")
@@ -109,10 +142,32 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         edges = [(">=", since_us, SLOTS), ("<", before_us, SLOTS), ("<", below, 1)]
         for compare, value, times in edges:
             if value is not None:
-                where.append(f"{key} {compare} %s")
+                where.append(f"{found_at} {compare} %s")
                 params.append(value * times)
         found = self.order_by().extra(
-            select={"found_at": key}, tables=tables, where=where, params=params
+            select={"found_at": found_at}, tables=tables, where=where, params=params
+        )
+        return found.extra(order_by=["-found_at"])
+
+    def matching_any(self, words: Iterable[str], keys: Iterable[str]) -> Any:
+        """Those that hold any of these tokens, newest first; rows and keys are as in `matching`."""
+        keys = [key for key in keys if key[0] == self.searched_as[0]]
+        if not keys:
+            return self.none()
+        words = list(words)[: max(1, MOST_LOOKUPS // len(keys))]
+        document = SearchDocument._meta.db_table
+        found_at, tables = f"{document}.id", [document]
+        where = [f"{document}.{self.searched_as} = {self.model._meta.db_table}.id"]
+        if connections[self.db].vendor == "sqlite":
+            tables.append(WORDS)
+            found_at = f"{WORDS}.rowid"
+            where += [f"{found_at} = {document}.id", f"{WORDS} MATCH %s"]
+            asked = " OR ".join(f'"{key}{word}"' for key in keys for word in words)
+        else:
+            where.append(f"{document}.words @@ %s::tsquery")
+            asked = " | ".join(f"'{key}{word}'" for key in keys for word in words)
+        found = self.order_by().extra(
+            select={"found_at": found_at}, tables=tables, where=where, params=[asked]
         )
         return found.extra(order_by=["-found_at"])
 
@@ -128,10 +183,26 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         )
 
 
+def _tokens(terms: Iterable[Term], *, telling: bool) -> list[tuple[str, bool]]:
+    """The tokens by which an index finds these, and whether a text's token may be longer."""
+    tokens = [(word, False) for one in terms for word in (one.telling if telling else one.words)]
+    tokens += [(word, True) for one in terms for word in one.beginnings]
+    return list(dict.fromkeys(tokens))
+
+
+def _fts5_query(keys: Iterable[str], tokens: Iterable[tuple[str, bool]]) -> str:
+    written = ('"{}{}"', '"{}{}" *')
+    return " OR ".join(_all_of(key, tokens, " AND ", written) for key in keys)
+
+
+def _tsquery(keys: Iterable[str], tokens: Iterable[tuple[str, bool]]) -> str:
+    return " | ".join(_all_of(key, tokens, " & ", ("'{}{}'", "'{}{}':*")) for key in keys)
+
+
 def _all_of(
-    words: Iterable[str], asked: Iterable[Term], also: str, whole: str, beginning: str
+    key: str, tokens: Iterable[tuple[str, bool]], also: str, written: tuple[str, str]
 ) -> str:
-    """All these words and all beginnings of what is asked, as an index wants them written."""
-    written = [whole.format(word) for word in words]
-    written += [beginning.format(word) for one in asked for word in one.beginnings]
-    return f" {also} ".join(dict.fromkeys(written))
+    """All these tokens behind a key; the key alone, which stands in each text of its audience, where
+    there are none. Nothing in a token ends a quotation: it has letters and digits alone."""
+    asked = [written[begins].format(key, token) for token, begins in tokens]
+    return f"({also.join(asked or [written[0].format(key, '')])})"

@@ -13,10 +13,12 @@ class SegmentQuerySet(models.QuerySet["Segment"]):
     def visible_to(self, reader: Reader) -> "SegmentQuerySet":
         """A channel's segments to its readers; what holds words said in private, to its members."""
         mine = reader.keys(Channel.objects.of_members)
-        said_in_private = Q(messages__was_private=True) | Q(thread_messages__was_private=True)
-        private = Segment.objects.filter(said_in_private, pk=models.OuterRef("pk"))
+        same = Segment.objects.filter(pk=models.OuterRef("pk"))
+        private = models.Exists(same.filter(messages__was_private=True)) | models.Exists(
+            same.filter(thread_messages__was_private=True)
+        )
         readable = Q(channel__in=reader.keys(Channel.objects.visible_to))
-        return self.filter(Q(channel__in=mine) | readable & ~models.Exists(private))
+        return self.filter(Q(channel__in=mine) | readable & ~private)
 
     def of_channel(self) -> "SegmentQuerySet":
         return self.filter(thread_ts="")

@@ -34,6 +34,7 @@ class GenerationState(models.TextChoices):
 
 
 UNFINISHED = (GenerationState.WAITING, GenerationState.CLAIMED, GenerationState.REPLIED)
+OPEN = (*UNFINISHED, GenerationState.PROPOSED)
 
 
 def worker_is_gone(now: datetime) -> Q:
@@ -60,10 +61,11 @@ def _rests_on_private() -> Q:
     from memories.models.versions import Audience, MemoryVersion
 
     own = models.OuterRef
-    private = Message.objects.filter(was_private=True, channel=own("memory__channel"))
-    said = private.filter(
-        Q(segment=own("segment")) | (~Q(thread_ts="") & Q(thread_ts=own("memory__thread_ts")))
-    )
+    private = Message.objects.filter(was_private=True)
+    in_channel = private.filter(channel=own("memory__channel"))
+    # Two subqueries, each with an index: SQLite reads a whole channel for their disjunction.
+    in_segment = private.filter(segment=own("segment"))
+    in_thread = in_channel.filter(~Q(thread_ts=""), thread_ts=own("memory__thread_ts"))
     withheld = ~Q(version__audience=Audience.SCOPE)
     gone = Q(version__memory__channel__isnull=False) & ~Q(
         version__memory__channel__in=Channel.objects.flowing().values("pk")
@@ -72,11 +74,12 @@ def _rests_on_private() -> Q:
     made = MemoryVersion.objects.filter(generation=own("pk")).exclude(audience=Audience.SCOPE)
     base = MemoryVersion.objects.filter(pk=own("base")).exclude(audience=Audience.SCOPE)
     return (
-        models.Exists(said)
+        Q(models.Exists(in_segment))
+        | models.Exists(in_thread)
         | models.Exists(read.filter(withheld))
         | models.Exists(made)
         | models.Exists(base)
-        | Q(provisional=True) & models.Exists(private)
+        | Q(provisional=True) & models.Exists(in_channel)
         | Q(memory__scope=MemoryScope.WORKSPACE) & models.Exists(read.filter(gone))
     )
 
@@ -102,6 +105,12 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
     def of_workspace(self, workspace: Workspace) -> "GenerationQuerySet":
         return self.filter(memory__workspace=workspace)
 
+    def listed_in(self, workspace: Workspace) -> "GenerationQuerySet":
+        """The same, for lists in the order of their keys. SQLite begins a join with the memories and
+        then sorts all their jobs; an EXISTS leaves it the indexes by state and key."""
+        memories = Memory.objects.filter(pk=models.OuterRef("memory"), workspace=workspace)
+        return self.filter(models.Exists(memories))
+
     def of_channel(self, channel: Channel) -> "GenerationQuerySet":
         return self.filter(memory__channel=channel)
 
@@ -113,6 +122,13 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
 
     def unfinished(self) -> "GenerationQuerySet":
         return self.filter(state__in=UNFINISHED)
+
+    def rebuilds(self) -> "GenerationQuerySet":
+        return self.filter(trigger__reason="rebuild")
+
+    def without_rebuilds(self) -> "GenerationQuerySet":
+        """A subquery: to `exclude` by a JSON key loses rows that lack it."""
+        return self.exclude(pk__in=self.model.objects.rebuilds().values("pk"))
 
     def not_held(self, now: datetime) -> "GenerationQuerySet":
         return self.filter(_not_held(now))
@@ -131,6 +147,9 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
         ).order_by(
             F("backfill").asc(nulls_first=True),
             F("lost") + Case(When(state=GenerationState.CLAIMED, then=1), default=0),
+            F("failed_at").asc(
+                nulls_first=True
+            ),  # so one that cannot be answered is no probe twice
             "pk",
         )
 

@@ -1,11 +1,14 @@
 """Who signs in."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+
+ACCESS_LASTS = timedelta(hours=1)  # so long an operator's word opens private channels
 
 
 class User(AbstractUser):
@@ -33,6 +36,8 @@ class User(AbstractUser):
         _("density"), max_length=11, choices=Density, default=Density.COMFORTABLE, editable=False
     )
     shortcuts = models.BooleanField(_("single keys"), default=True, editable=False)
+    # An operator set the password then; null: its person chose it.
+    password_given_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     @property
     def zone(self) -> ZoneInfo | None:

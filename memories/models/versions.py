@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 
 from django.db import models, transaction
 from django.db.models import F, Q
@@ -20,6 +21,8 @@ from memories.rules.lines import Origin
 from memories.rules.memory import Memory as MemoryValue
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.shingles import MARK, Known
+from memories.rules.slacktime import to_micros
+from memories.rules.summary import Kind
 
 LONGEST_NAME = 80  # characters
 _HAS_WORDS = re.compile(r"\w")
@@ -68,8 +71,12 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         return self.order_by("-number")
 
     def not_merged(self) -> "MemoryVersionQuerySet":
-        """What the long-term memory above still owes (rules 5 and 6): of each segment its newest
-        version, in the wording it has now; provisional ones never."""
+        """What the long-term memory above still owes (rules 5 and 6)."""
+        return self.mergeable().filter(merged=False)
+
+    def mergeable(self) -> "MemoryVersionQuerySet":
+        """What a long-term memory is made from: of each segment its newest version, in the wording
+        it has now; provisional ones never."""
         newer = MemoryVersion.objects.filter(
             segment=models.OuterRef("segment"),
             memory=models.OuterRef("memory"),
@@ -77,7 +84,6 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         )
         return self.saying_something().filter(
             Q(segment__isnull=True) | ~models.Exists(newer),
-            merged=False,
             provisional=False,
             audience=Audience.SCOPE,
         )
@@ -97,7 +103,8 @@ class MemoryVersion(models.Model):
 
     ``trigger`` says why it was made, in numbers: ``{"reason": "idle", "new": 12, "quiet_s": 7200}``.
     ``put_back`` lists held lines (a person wrote or pinned them) that the model had lost and code
-    brought back, ``kept`` those that it left in.
+    brought back, ``kept`` those that it left in. ``dropped`` are operations of a merge that were not
+    carried out, each as ``reason: text`` (`rules.operations.Drop`).
     """
 
     Origin = Origin
@@ -143,6 +150,7 @@ class MemoryVersion(models.Model):
     trigger = models.JSONField(_("why"), default=dict, blank=True)
     put_back = models.JSONField(_("put back"), default=list, blank=True)
     kept = models.JSONField(_("kept"), default=list, blank=True)
+    dropped = models.JSONField(_("dropped"), default=list, blank=True)
     created_at = models.DateTimeField(_("created"), default=timezone.now)
     updated_at = models.DateTimeField(_("changed"), default=timezone.now)
 
@@ -191,22 +199,7 @@ class MemoryVersion(models.Model):
     def line_values(self) -> list[line_rules.Line]:
         """The lines as plain values, with the keys of their messages. Without masked ones: nothing
         is made from what was forgotten, though a person wrote or pinned it."""
-        sources: dict[int, list[int]] = {}
-        lines = list(self.lines.filter(masked=False).order_by("position"))
-        keys = [line.pk for line in lines]
-        through = Line.sources.through.objects.filter(line__in=keys).order_by("pk")
-        for line_id, message_id in through.values_list("line_id", "message_id"):
-            sources.setdefault(line_id, []).append(message_id)
-        return [
-            line_rules.Line(
-                line.text,
-                Origin(line.origin),
-                line.since,
-                tuple(sources.get(line.pk, ())),
-                line.pinned,
-            )
-            for line in lines
-        ]
+        return self.lines.filter(masked=False).order_by("position").as_values()
 
     @transaction.atomic
     def call(self, name: str, *, by: User | None) -> bool:
@@ -216,6 +209,21 @@ class MemoryVersion(models.Model):
             self.name = name
             self.memory.record("version_name", by, version=self.number, named=bool(name))
         return bool(done)
+
+    @cached_property
+    def left_lines(self) -> "list[Line]":
+        """The lines of the version before that a merge took away, with the ``successor_text`` of those
+        that were superseded."""
+        standing = self.lines.values("text")
+        gone = Line.objects.filter(version=self.base_id).exclude(fate="")
+        left = list(gone.exclude(text__in=standing))
+        places = [line.successor for line in left if line.successor is not None]
+        texts = dict(self.lines.filter(position__in=places).values_list("position", "text"))
+        for line in left:
+            line.successor_text = (
+                texts.get(line.successor, "") if line.successor is not None else ""
+            )
+        return left
 
     def held_lines(self) -> list[line_rules.Line]:
         """What a person wrote or pinned: no job loses it."""
@@ -240,6 +248,9 @@ class MemoryVersion(models.Model):
 
     def write_lines(self, lines: Iterable[line_rules.Line]) -> None:
         values = list(lines)
+        said = self._times_of({key for line in values if not line.at_us for key in line.sources})
+        written_us = to_micros(self.created_at)
+        period_us = self.until_us or written_us
         rows = Line.objects.bulk_create(
             Line(
                 version=self,
@@ -248,6 +259,13 @@ class MemoryVersion(models.Model):
                 origin=line.origin,
                 since=line.since or self.number,
                 pinned=line.pinned,
+                kind=line.kind,
+                at_us=line.at_us
+                or max(
+                    (said[key] for key in line.sources if key in said),
+                    default=written_us if line.origin is Origin.PERSON else period_us,
+                ),
+                unverified=line.unverified,
             )
             for i, line in enumerate(values)
         )
@@ -257,6 +275,11 @@ class MemoryVersion(models.Model):
             for row, line in zip(rows, values, strict=True)
             for message_id in dict.fromkeys(line.sources)
         )
+
+    @staticmethod
+    def _times_of(messages: Collection[int]) -> dict[int, int]:
+        found = Message.objects.filter(pk__in=messages) if messages else Message.objects.none()
+        return dict(found.values_list("pk", "micros"))
 
     def mask(
         self, known: Known, whole: Collection[int] = (), short: Mapping[int, Known] | None = None
@@ -287,6 +310,7 @@ class MemoryVersion(models.Model):
             "content": content if says_something else MARK,
             "put_back": [known.masked(told.get(text, text)) for text in self.put_back],
             "kept": [known.masked(told.get(text, text)) for text in self.kept],
+            "dropped": [known.masked(text) for text in self.dropped],
         }
         if not changed and all(getattr(self, name) == value for name, value in values.items()):
             return 0
@@ -323,8 +347,53 @@ class MemoryVersion(models.Model):
         return True
 
 
+class Fate(models.TextChoices):
+    """Why a line left its memory's text, and whether it came back."""
+
+    SUPERSEDED = "superseded"  # another line says what holds now
+    SETTLED = "settled"  # it no longer matters
+    ARCHIVED = "archived"  # there was no room for it
+    RETURNED = "returned"  # it was archived, and a later version has it again
+
+
+class LineQuerySet(models.QuerySet["Line"]):
+    def archived(self) -> "LineQuerySet":
+        """The archives of memories: lines that had no room, for all readers of their memory."""
+        return self.filter(fate=Fate.ARCHIVED, masked=False, version__audience=Audience.SCOPE)
+
+    def newest_first(self) -> "LineQuerySet":
+        return self.order_by("-at_us", "-pk")
+
+    def before(self, line: "Line") -> "LineQuerySet":
+        """Those that stand before this one, the newest first."""
+        return self.filter(Q(at_us__gt=line.at_us) | Q(at_us=line.at_us, pk__gt=line.pk))
+
+    def as_values(self) -> list[line_rules.Line]:
+        """These lines as plain values, with the keys of their messages."""
+        sources: dict[int, list[int]] = {}
+        lines = list(self)
+        through = Line.sources.through.objects.filter(line__in=[line.pk for line in lines])
+        for line_id, message_id in through.order_by("pk").values_list("line_id", "message_id"):
+            sources.setdefault(line_id, []).append(message_id)
+        return [
+            line_rules.Line(
+                line.text,
+                Origin(line.origin),
+                line.since,
+                tuple(sources.get(line.pk, ())),
+                line.pinned,
+                line.kind,
+                line.at_us,
+                line.unverified,
+            )
+            for line in lines
+        ]
+
+
 class Line(models.Model):
     """A line of a version, who wrote it, since when, and the messages it rests on."""
+
+    Fate = Fate
 
     version = models.ForeignKey(MemoryVersion, on_delete=models.CASCADE, related_name="lines")
     position = models.PositiveIntegerField()
@@ -333,15 +402,69 @@ class Line(models.Model):
     since = models.PositiveIntegerField(_("since version"))
     # A person wants it word for word, whoever wrote it.
     pinned = models.BooleanField(_("pinned"), default=False)
+    kind = models.CharField(
+        _("kind"), max_length=10, blank=True, default="", choices=[(k.value, k.value) for k in Kind]
+    )
+    # The time of its newest message; without one, when a person wrote it or its period ended.
+    at_us = models.BigIntegerField(default=0)
+    # A number, a date or a link of it stands in none of its messages.
+    unverified = models.BooleanField(_("unverified"), default=False)
+    # Why the next version lacks it; of a short-term memory, that it holds no longer.
+    fate = models.CharField(
+        max_length=10, blank=True, default="", choices=[(f.value, f.value) for f in Fate]
+    )
+    # The place in the next version of the line that supersedes it.
+    successor = models.PositiveIntegerField(null=True, blank=True)
     # It quoted what was deleted in Slack: a mark stands in its place, and no merge reads it.
     masked = models.BooleanField(_("masked"), default=False)
     sources = models.ManyToManyField(Message, related_name="lines")
+
+    successor_text: str  # set by `MemoryVersion.left_lines`
+
+    objects = LineQuerySet.as_manager()
 
     class Meta:
         ordering = ["position"]
         constraints = [
             models.UniqueConstraint(fields=["version", "position"], name="line_position"),
         ]
+        indexes = [
+            # LineQuerySet.archived: few rows of very many.
+            models.Index(fields=["version"], name="line_archived", condition=Q(fate=Fate.ARCHIVED)),
+        ]
 
     def __str__(self) -> str:
         return f"{self.version_id}/{self.position}"
+
+    @transaction.atomic
+    def restore(
+        self, *, by: User | None, based_on: int, revision: int | None = None
+    ) -> MemoryVersion:
+        """Bring a line of the archive back as it was, with its author and sources, as a new version
+        of the current text. Raises StaleBase as `Memory.revise` does, LookupError when the archive
+        has it no longer."""
+        memory = self.version.memory
+        base = memory.as_seen(based_on, revision)
+        values = memory.archived_lines().filter(pk=self.pk).as_values()
+        if not values or base is None:
+            raise LookupError(f"The archive has no line {self.pk}.")
+        current = base.line_values()
+        place = line_rules.place_among(current, values[0])
+        lines = [*current[:place], *values, *current[place:]]
+        made = memory.add_version(
+            Draft(
+                lines=lines,
+                content=line_rules.with_line(base.without_masked(base.content), lines, place),
+                origin=Origin.RESTORE,
+                author=by,
+                base=base,
+                segment=base.segment,
+                until_us=base.until_us,
+                source_message_count=base.source_message_count,
+                source_latest_message_ts=base.source_latest_message_ts,
+                trigger={"reason": "line_restore"},
+            ),
+            expected_head=memory.head,
+        )
+        memory.record("line_restore", by, version=made.number)
+        return made

@@ -55,6 +55,10 @@ class WorkspaceQuerySet(models.QuerySet["Workspace"]):
         """Both: what is said of them in public is theirs to read now."""
         return self.visible_to(reader).confirmed(reader)
 
+    def read_as_a_whole_by(self, reader: Reader) -> "WorkspaceQuerySet":
+        """Those whose own memory and notes this reader may read, and not only single channels."""
+        return self.none() if reader.is_narrowed else self.known_to(reader)
+
     def entered_by(self, reader: Reader) -> "WorkspaceQuerySet":
         """Workspaces this reader has any business in: guests come in by the channels they are in,
         and who left Slack by no role."""
@@ -159,6 +163,12 @@ class Workspace(models.Model):
         """Learn whose Slack this is; another team's export or token is refused from then on."""
         self.team_id = team_id[:32]
         self.save(update_fields=["team_id"])
+
+    def learn_domain(self, domain: str) -> None:
+        """Take over the part before .slack.com, unless it is known."""
+        if domain and not self.domain:
+            self.domain = domain[:100]
+            self.save(update_fields=["domain"])
 
     def connect(self, team_id: str, *, name: str, domain: str, now: datetime) -> None:
         """Take over what Slack says of the team; the first time, memberships begin to age."""

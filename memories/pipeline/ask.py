@@ -15,12 +15,13 @@ from memories.models import (
 )
 from memories.models.names import Names
 from memories.rules.lines import Line, rests_only_on, words_of
-from memories.rules.markup import plain
+from memories.rules.markup import mentioned, plain
 from memories.rules.memory import MemoryScope, MemoryType
-from memories.rules.prompts import UNKNOWN, for_model
+from memories.rules.names import safe_name
+from memories.rules.prompts import for_model, speaker
 from memories.rules.settings import MemorySettings
 from memories.rules.slacktime import from_micros
-from memories.rules.summary import Addition, MemoryLine, MessageLine, Reference, Request
+from memories.rules.summary import Addition, Kind, MemoryLine, MessageLine, Reference, Request
 
 
 class MixedAudience(RuntimeError):
@@ -111,7 +112,7 @@ class Asker:
             channel=channel, scope=MemoryScope.CHANNEL, current__isnull=False
         )
         references += [
-            self._refer(f"memory of #{channel.name}", m, memory)
+            self._refer(f"memory of #{safe_name(channel.name)}", m, memory)
             for m in known.order_by("memory_type")
         ]
         question = self._of_messages(
@@ -148,9 +149,11 @@ class Asker:
             MessageLine(
                 ref=next(refs),
                 at=from_micros(message.micros).astimezone(self.settings.zone),
-                author=for_model(message.author_name) or UNKNOWN,
+                author=speaker(for_model(message.author_name)),
                 text=for_model(plain(message.text, names)),
                 thread=message.thread_ts if message.is_reply else "",
+                mentions=mentioned(message.text, names),
+                is_bot=message.is_bot,
             )
             for message in messages
         ]
@@ -161,7 +164,7 @@ class Asker:
             max_tokens=max_tokens,
             language=self.settings.output_language,
             zone=self.settings.time_zone,
-            place=f"#{channel.name}",
+            place=f"#{safe_name(channel.name)}",
             messages=lines,
             existing=existing,
             references=references,
@@ -184,7 +187,10 @@ class Asker:
         grows = memory.memory_type == MemoryType.LONG_TERM
         refs = count(1)
         base, base_lines = generation.base, list[Line]()
-        if base is not None:
+        references = self._workspace_reference(memory)
+        if generation.is_rebuild:
+            references += self._held_reference(memory)
+        elif base is not None:
             base_lines = base.line_values() if grows else base.held_lines()
         existing, cites = _memory_lines(base_lines, refs)
         existing = _without(existing, self._held_back(memory, base_lines))
@@ -204,10 +210,11 @@ class Asker:
             else self.settings.short_term_max_tokens,
             language=self.settings.output_language,
             zone=self.settings.time_zone,
-            place=f"#{channel.name}" if channel else self.workspace.name,
+            place=f"#{safe_name(channel.name)}" if channel else safe_name(self.workspace.name),
             existing=existing,
             additions=additions,
-            references=self._workspace_reference(memory),
+            references=references,
+            operations=self.settings.merge_mode == "operations",
         )
         until_us = max((v.until_us for v in inputs), default=0)
         if generation.base and grows:
@@ -237,7 +244,7 @@ class Asker:
 
     def _title(self, memory: Memory, version: MemoryVersion) -> str:
         if memory.scope == MemoryScope.WORKSPACE:
-            return f"#{version.memory.channel.name}" if version.memory.channel else ""
+            return f"#{safe_name(version.memory.channel.name)}" if version.memory.channel else ""
         if version.segment is None:
             return f"v{version.number}"
         first, last = (
@@ -263,6 +270,12 @@ class Asker:
             .first()
         )
         return [self._refer("workspace memory", memory, output)] if memory else []
+
+    def _held_reference(self, memory: Memory) -> list[Reference]:
+        """What people hold of a memory that is made anew: code puts it back, beside what is said."""
+        held = memory.current.held_lines() if memory.current else []
+        text = "\n".join(for_model(line.text) for line in held)
+        return [Reference("lines that stay", text, same_memory=True)] if held else []
 
     def _refer(self, name: str, source: Memory, output: Memory) -> Reference:
         """A memory's text beside what is summarised. Raises MixedAudience, whoever asked for it,
@@ -298,6 +311,7 @@ def _memory_lines(
     cites: list[Sequence[int]] = []
     for line in lines:
         text = for_model(words_of(line.text))
-        shown.append(MemoryLine(next(refs), text, by_person=line.is_held))
+        kind = Kind(line.kind) if line.kind else None
+        shown.append(MemoryLine(next(refs), text, line.is_held, kind, line.at_us))
         cites.append(line.sources)
     return shown, cites

@@ -1,12 +1,14 @@
-"""A person's word that what waits is remembered now, though the rules would wait for more."""
+"""What a person may ask for: to remember now what waits, or to make a long-term memory anew."""
 
 from datetime import datetime
 
 from django.db import transaction
 
 from memories.models import Generation, Memory, User
+from memories.pipeline import owe
 from memories.pipeline.plan import plan_channel
 from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.slacktime import to_micros
 
 
 def remembered_by(memory: Memory) -> Memory:
@@ -33,3 +35,14 @@ def update_now(memory: Memory, by: User, now: datetime) -> Generation | None:
     if found is not None:
         memory.record("memory_update", by, job=found.pk)
     return found
+
+
+@transaction.atomic
+def rebuild(memory: Memory, by: User | None, now: datetime) -> Generation | None:
+    """Ask for a long-term memory to be made anew; its text becomes a proposal. Returns the job, or the
+    one that is under way already. None: there is nothing to make it from, or no text yet."""
+    as_of = memory.workspace.known_until(now) or now
+    job = owe.schedule_rebuild(memory, to_micros(as_of))
+    if job is not None:
+        memory.record("memory_rebuild", by, job=job.pk)
+    return job

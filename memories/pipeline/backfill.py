@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from memories.models import Backfill, Channel, Generation, Message, Price
 from memories.pipeline.passes import run_pass
+from memories.rules.breaker import Refusal
 from memories.rules.money import MICROS
 from memories.rules.quote import Range, time_left
 from memories.rules.slacktime import from_micros
@@ -101,8 +102,10 @@ def carry_out(backfill: Backfill, alive: Callable[[], None]) -> str:
         if report.calls or report.made.total():
             idle = 0
             continue
-        needs_person = [held["why"] for held in report.held if held["until"] is None]
-        if needs_person or idle >= PATIENCE:
+        waits_for_long = any(
+            held["until"] is None or held["why"] == Refusal.NEEDS_PERSON for held in report.held
+        )
+        if waits_for_long or idle >= PATIENCE:
             return ", ".join(dict.fromkeys(held["why"] for held in report.held)) or "waiting"
         time.sleep(1)
         idle += 1

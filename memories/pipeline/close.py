@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
+from memories import llm
 from memories.models import (
     Channel,
     Draft,
@@ -19,18 +20,20 @@ from memories.models import (
     Segment,
     StaleBase,
 )
+from memories.models import Line as LineRow
 from memories.pipeline import guarding, owe
 from memories.pipeline.ask import Question
 from memories.rules.breaker import back_off
 from memories.rules.faults import MOST_ATTEMPTS, Then, is_sudden_shrink, what_next
-from memories.rules.lines import Line, Origin, merged
+from memories.rules.lines import Line, Origin, merged, words_of
 from memories.rules.memory import MemoryScope, MemoryType
-from memories.rules.reply import read_reply
+from memories.rules.reply import Fault, read_reply
 from memories.rules.slacktime import micros
-from memories.rules.summary import MOST_SOURCES, Reading, SummariserError, Way
+from memories.rules.summary import MOST_SOURCES, Form, Reading, Reply, SummariserError, Way
 from memoryhub.failpoints import fail_point
 
 REFUSED = "content_filter"
+COPIED = "copied"  # most lines only copy messages
 QUARANTINED = "quarantined"  # every line of the reply was held back
 _BAD_REPLY = "The reply was not saved: %s."
 
@@ -53,12 +56,12 @@ def close(generation: Generation, question: Question, now: datetime) -> Closed:
     reply = generation.saved_reply
     if reply is None:
         return Closed(outcome="lost")
-    reading = read_reply(reply, question.request)
-    # Every message was refused: that is no word about what they say.
-    bad = reading.fault or (REFUSED if reading.nothing and reply.left_out else "")
-    if bad:
+    reading = _reading(generation, question, reply)
+    if bad := _fault(generation, reading):
         fail(generation, SummariserError(bad, _BAD_REPLY % bad), now)
         return Closed(outcome=f"fault: {bad}")
+    if generation.is_rebuild:
+        return _close_rebuild(generation, question, reading, now)
     try:
         with transaction.atomic():
             hold_readers(generation)
@@ -76,24 +79,67 @@ def close(generation: Generation, question: Question, now: datetime) -> Closed:
         return _propose(generation, question, reading, now)
 
 
-def fail(generation: Generation, error: SummariserError, now: datetime) -> None:
+def _reading(generation: Generation, question: Question, reply: Reply) -> Reading:
+    """What the reply is worth. Where both forms of the prompt found nothing in messages that say
+    something, the offline highlights stand in (rule 8)."""
+    reading = read_reply(reply, question.request)
+    if reading.fault != Fault.NOTHING or not _was_asked_in_both_forms(generation):
+        return reading
+    highlights = llm.summarise(question.request, llm.OfflineSummariser())
+    generation.stand_in(highlights)
+    return read_reply(highlights, question.request)
+
+
+def _fault(generation: Generation, reading: Reading) -> str:
+    """Why nothing is made of the reply, or ""."""
+    reply = generation.saved_reply
+    if reading.nothing and reply is not None and reply.left_out:
+        return REFUSED  # every message was refused: that is no word about what they say
+    if reading.is_copied and not _was_asked_in_both_forms(generation):
+        return COPIED
+    return reading.fault
+
+
+def _was_asked_in_both_forms(generation: Generation) -> bool:
+    return bool(generation.form) or generation.attempts >= MOST_ATTEMPTS
+
+
+def fail(
+    generation: Generation,
+    error: SummariserError,
+    now: datetime,
+    *,
+    others_answered_at: datetime | None = None,
+) -> None:
     """Keep the reason, and offer it again as the policy says; nobody waits for what is held back,
-    or given up."""
+    or given up. ``others_answered_at``: when the endpoint answered others after it had failed."""
     pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
     wait = back_off(pause, generation.attempts, random.random())  # noqa: S311  # spreads retries
     asked = timedelta(seconds=error.retry_after) if error.retry_after is not None else None
-    following = what_next(error.code, generation.attempts, Way(generation.way))
+    failed_at = generation.failed_at
+    fails_alone = error.spent.calls > 0 or bool(  # parts of it were answered, or others were
+        failed_at and others_answered_at and others_answered_at > failed_at
+    )
+    way = Way(generation.way)
+    following = what_next(error.code, generation.attempts, way, fails_alone=fails_alone)
+    form = _form_after(generation) if following.changes_form else None
     with transaction.atomic():
         if following.then is Then.GIVE_UP:
             generation.give_up(error, now)
         elif following.then is Then.WAIT and error.spent.calls == 0:
-            generation.put_back(error.code, str(error), now + (asked or wait))
+            generation.not_answered(error, now, now + (asked or wait))
         elif following.then is Then.WAIT:  # parts of it were paid, and will be again
             generation.try_again(error, now + (asked or wait), following.way)
         else:
             at = now if following.then is Then.AGAIN else now + wait
-            generation.try_again(error, at, following.way)
+            generation.try_again(error, at, following.way, form)
         owe.follow_ups(generation)
+
+
+def _form_after(generation: Generation) -> Form | None:
+    """The form that a bad reply was not asked in; None without a reply."""
+    reply = generation.saved_reply
+    return Form(reply.form).other if reply else None
 
 
 def fail_closing(generation: Generation, error: Exception, now: datetime) -> None:
@@ -117,12 +163,32 @@ def bury(generation: Generation, now: datetime) -> None:
 
 
 def _propose(generation: Generation, question: Question, reading: Reading, now: datetime) -> Closed:
-    """The text would lose most of what it says: a person decides (rule 8)."""
+    """The text would lose most of what it says (rule 8), or is made anew: a person decides."""
     with transaction.atomic():
         if generation.close(Generation.State.PROPOSED, now):
             guarding.keep(generation, guarding.judge(generation, question, reading).held)
             owe.follow_ups(generation)
     return Closed(outcome="held for a person")
+
+
+def _close_rebuild(
+    generation: Generation, question: Question, reading: Reading, now: datetime
+) -> Closed:
+    """A person decides, unless the text comes out as it is."""
+    judged = guarding.judge(generation, question, reading)
+    if judged.is_empty:
+        return _hold_back(generation, guarding.NothingLeft(judged.held), now)
+    current = generation.memory.current
+    made = merged(
+        current.line_values() if current else [], made_lines(generation.cites, judged.reading)
+    )
+    text = "\n".join(line.text for line in made.lines)
+    if current is None or text != current.content:
+        return _propose(generation, question, reading, now)
+    with transaction.atomic():
+        if generation.close(Generation.State.DONE, now):
+            owe.follow_ups(generation)
+    return Closed(outcome="unchanged")
 
 
 def _hold_back(generation: Generation, left: guarding.NothingLeft, now: datetime) -> Closed:
@@ -135,10 +201,13 @@ def _hold_back(generation: Generation, left: guarding.NothingLeft, now: datetime
 
 
 def supersede(generation: Generation, now: datetime) -> Closed:
-    """Its base or its inputs moved: the row ends, and what is owed by now is owed instead."""
+    """Its base or its inputs moved: the row ends, and what is owed by now is owed instead. A rebuild
+    is made from what is there now."""
     with transaction.atomic():
         if generation.close(Generation.State.SUPERSEDED, now):
             owe.follow_ups(generation)
+            if generation.is_rebuild:
+                owe.schedule_rebuild(generation.memory, generation.as_of_us)
     return Closed(outcome="superseded")
 
 
@@ -171,7 +240,7 @@ def write(
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         version = _write_segment(generation, question, made)
     else:
-        version = _write_merge(generation, question, made, accepted=accepted)
+        version = _write_merge(generation, question, judged.reading, made, accepted=accepted)
     _mark(generation, Segment.Outcome.REMEMBERED)
     return Closed(version, "" if version else "unchanged")
 
@@ -194,7 +263,8 @@ def made_lines(cites: Sequence[Sequence[int]], reading: Reading) -> list[Line]:
     for line in reading.lines:
         asked = (ref for ref in line.refs if ref <= len(cites))  # the rows may say more by now
         keys = dict.fromkeys(key for ref in asked for key in cites[ref - 1])
-        lines.append(Line(f"- {line.text}", Origin.MODEL, sources=tuple(keys)[:MOST_SOURCES]))
+        made = Line(f"- {line.text}", Origin.MODEL, sources=tuple(keys)[:MOST_SOURCES])
+        lines.append(replace(made, kind=line.kind or "", unverified=bool(line.unverified)))
     return lines
 
 
@@ -243,7 +313,12 @@ def _overwritten(memory: Memory) -> MemoryVersion | None:
 
 
 def _write_merge(
-    generation: Generation, question: Question, made: Sequence[Line], *, accepted: bool
+    generation: Generation,
+    question: Question,
+    reading: Reading,
+    made: Sequence[Line],
+    *,
+    accepted: bool,
 ) -> MemoryVersion | None:
     """A text that grew from its base: refused with StaleBase when the head moved meanwhile, or when
     what it read may not flow there any more; with SuddenShrink unless a person accepted it."""
@@ -251,6 +326,8 @@ def _write_merge(
     if memory.current_id != generation.base_id or not owe.may_flow(generation):
         raise StaleBase(memory.current)
     lines, put_back, kept = merged(_base_lines(generation, question), made)
+    if generation.is_rebuild:  # code alone carries on what people hold: nothing was lost
+        put_back, kept = [], [*kept, *put_back]
     messages, latest = _source_facts(generation, question)
     draft = Draft(
         lines=lines,
@@ -264,6 +341,7 @@ def _write_merge(
         trigger=_trigger(generation),
         put_back=put_back,
         kept=kept,
+        dropped=[f"{reason}: {text}" for text, reason in reading.dropped],
         audience=_audience(question, base),
     )
     if base is not None and draft.text == base.content:
@@ -275,7 +353,47 @@ def _write_merge(
         if not base.rewrite(draft):
             raise StaleBase(memory.current)
         return base
-    return memory.add_version(draft, expected_head=memory.head)
+    version = memory.add_version(draft, expected_head=memory.head)
+    if base is not None and not generation.is_rebuild:
+        _record_fates(base, version, question, reading)
+    _record_replaced(generation, question, reading)
+    return version
+
+
+def _record_replaced(generation: Generation, question: Question, reading: Reading) -> None:
+    """Note at lines of the short-term memories that what they say was replaced since."""
+    lines = question.request.memory_lines
+    texts = {f"- {line.text}" for line in lines if line.ref in reading.superseded}
+    if texts and generation.memory.channel_id is not None:
+        said = LineRow.objects.filter(
+            version__memory__channel=generation.memory.channel_id,
+            version__memory__memory_type=MemoryType.SHORT_TERM,
+            text__in=texts,
+            fate="",
+        )
+        said.update(fate=LineRow.Fate.SUPERSEDED)
+
+
+def _record_fates(
+    base: MemoryVersion, version: MemoryVersion, question: Question, reading: Reading
+) -> None:
+    """Note at the lines of the base why the new version lacks them."""
+    words = [words_of(line.text) for line in question.base_lines]
+    places = {words_of(line.text): line.position for line in version.lines.all()}
+    fates: dict[str, tuple[str, int | None]] = {}
+    for refs, fate in (
+        (reading.settled, LineRow.Fate.SETTLED),
+        ([ref for line in reading.archived for ref in line.refs], LineRow.Fate.ARCHIVED),
+    ):
+        fates |= {words[ref - 1]: (fate, None) for ref in refs if ref <= len(words)}
+    for ref, text in reading.superseded.items():
+        if ref <= len(words):  # else of a memory that was merged in
+            fates[words[ref - 1]] = LineRow.Fate.SUPERSEDED, places.get(words_of(text))
+    lacks = fates.keys() - places.keys()  # a person may have pinned one meanwhile
+    rows = [line for line in base.lines.filter(masked=False) if words_of(line.text) in lacks]
+    for line in rows:
+        line.fate, line.successor = fates[words_of(line.text)]
+    LineRow.objects.bulk_update(rows, ["fate", "successor"])
 
 
 def hold_readers(generation: Generation) -> None:
@@ -304,8 +422,10 @@ def _base_lines(generation: Generation, question: Question) -> list[Line]:
     the model was thinking holds."""
     if generation.base is None:
         return []
-    asked = {line.text for line in question.base_lines}
     lines = generation.base.line_values()
+    if generation.is_rebuild:  # a line that comes out the same keeps where it is from
+        return lines
+    asked = {line.text for line in question.base_lines}
     return [line for line in lines if line.is_held or line.text in asked]
 
 

@@ -1,8 +1,9 @@
-"""Rows → context: four queries, however many channels there are (S2, rule 10)."""
+"""Rows → context: six queries at most, two more with a question and one with the archive, however
+many channels there are and however long their history is (S2, rule 10)."""
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -10,20 +11,31 @@ from functools import cached_property
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value, Window
 from django.db.models.functions import Coalesce, RowNumber
 
-from memories.models import Channel, MemoryVersion, Message, Note, Reader, Workspace
+from memories.models import Channel, Line, MemoryVersion, Message, Note, Reader, Workspace
+from memories.models.messages import MessageQuerySet
 from memories.models.names import Names
+from memories.pipeline.finding import best_for, keys_of
 from memories.rules import context as rules
 from memories.rules import context_text
 from memories.rules.context import Context
-from memories.rules.context_text import ChannelTexts, Material, Part, Version
+from memories.rules.context_text import ChannelTexts, LineFacts, Material, Part, Version
+from memories.rules.lines import Origin, words_of
 from memories.rules.markup import plain
-from memories.rules.memory import MemoryScope, MemoryType, parse_thread_scope_id
+from memories.rules.memory import (
+    WORKSPACE_SCOPE_ID,
+    MemoryScope,
+    MemoryType,
+    parse_thread_scope_id,
+)
 from memories.rules.notes import NoteText
-from memories.rules.prompts import UNKNOWN, for_model, message_line
+from memories.rules.prompts import for_model, message_line
 from memories.rules.settings import MemorySettings
 from memories.rules.slacktime import from_micros, micros, to_micros
 
 logger = logging.getLogger(__name__)
+
+MOST_KEYS = 30_000  # what SQLite takes in one query
+WINDOW = 1_000  # messages; a message older by so many is worth a thousandth (`salience.recency`)
 
 
 def build_context(
@@ -33,22 +45,32 @@ def build_context(
     channel: str | None = None,
     thread_ts: str | None = None,
     budget: int | None = None,
+    question: str = "",
     persona: str = "",
     with_notes: bool = False,
+    with_archive: bool = False,
     without: Collection[Part] = (),
     now: datetime,
 ) -> Context:
     """What the reader may know of the workspace at ``now`` (S2's build_context_with_memory).
 
     ``channel`` is an id or a name: with it come its conversation and its threads, or the one of
-    ``thread_ts``. ``budget`` is in tokens, ``without`` names sections that are not
-    wanted. Raises NoSuchChannel for a channel that the reader may
-    not see just as for an unknown one, and NoThread for a thread that is no ts or has no channel.
+    ``thread_ts``. ``without`` names sections that are not wanted; ``with_archive`` adds the lines that
+    left long-term memories for want of room. ``budget`` is in tokens, 0 for
+    none; without one the text has DEFAULT_BUDGET, and everything else is whole. With a
+    ``question`` the lines and messages about it come first. Raises NoSuchChannel for a channel that
+    the reader may not see just as for an unknown one, and NoThread for a thread that is no ts, has
+    no channel or is unknown.
     """
     if thread_ts is not None:
         _check_thread(thread_ts, channel)
-    rows = _Rows(workspace, reader, channel, thread_ts, to_micros(now))
-    return rules.assemble(rows.material(persona, with_notes=with_notes), budget, without)
+    rows = _Rows(workspace, reader, channel, thread_ts, to_micros(now), question, with_archive)
+    material = rows.material(persona, with_notes=with_notes, whole=budget == 0)
+    if thread_ts is not None and not rows.knows_thread(material):
+        raise rules.UnknownThread(f"There is no thread {thread_ts} in this channel.")
+    if budget is None:
+        return rules.assemble(material, rules.DEFAULT_BUDGET, without, keys_whole=True)
+    return rules.assemble(material, budget or None, without)
 
 
 def _check_thread(thread_ts: str, channel: str | None) -> None:
@@ -62,13 +84,16 @@ def _check_thread(thread_ts: str, channel: str | None) -> None:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The four queries: names, versions, messages, notes. All of them see with the reader's eyes."""
+    """The queries: names, versions and their lines, messages, notes. All of them see with the
+    reader's eyes."""
 
     workspace: Workspace
     reader: Reader
     channel: str | None
     thread_ts: str | None
     now_us: int
+    question: str = ""
+    with_archive: bool = False
 
     @property
     def settings(self) -> MemorySettings:
@@ -95,7 +120,7 @@ class _Rows:
         found = channels.order_by().values_list("slack_id", "name", Value("channel"))
         included = self.workspace.channels.opted_in().order_by()
         found = found.union(included.values_list("slack_id", "name", Value("included")), all=True)
-        if self.channel:
+        if self.channel or self.question:
             people = self.workspace.people.order_by()
             found = found.union(people.values_list("slack_id", "name", Value("person")), all=True)
         by_kind: dict[str, dict[str, str]] = {"channel": {}, "person": {}, "included": {}}
@@ -103,13 +128,17 @@ class _Rows:
             by_kind[kind][slack_id] = name
         return by_kind
 
-    def material(self, persona: str, *, with_notes: bool) -> Material:
+    def material(self, persona: str, *, with_notes: bool, whole: bool) -> Material:
+        """Everything there is; unless ``whole``, also what a choice under a budget needs."""
         own = self.own
+        messages = self.messages() if own else []
         workspace: dict[str, str] = {}
         long_term: dict[str, str] = {}
         history: dict[str, list[Version]] = defaultdict(list)
         threads: dict[str, Version] = {}
-        for version in self.versions():
+        versions = list(self.versions())
+        archive = self.archive(versions) if self.with_archive else {}
+        for version in versions:
             memory = version.value
             numbered = Version(version.number, memory.content, version.until_us)
             if memory.scope is MemoryScope.WORKSPACE:
@@ -128,16 +157,26 @@ class _Rows:
             target_thread_ts=self.thread_ts,
             workspace_long_term=workspace.get(MemoryType.LONG_TERM),
             workspace_short_term=workspace.get(MemoryType.SHORT_TERM),
+            workspace_archive=_text_of(archive, WORKSPACE_SCOPE_ID),
             workspace_includes=sorted(self._named["included"].values())
             if MemoryType.LONG_TERM in workspace
             else (),
             channels=[
-                ChannelTexts(slack_id, name, long_term.get(slack_id), history[slack_id])
+                ChannelTexts(
+                    slack_id,
+                    name,
+                    long_term.get(slack_id),
+                    history[slack_id],
+                    _text_of(archive, slack_id),
+                )
                 for slack_id, name in self.names.channels.items()
             ],
             threads=dict(sorted(threads.items())),
-            messages=self.messages() if own else (),
+            messages=[self._line(message) for message in messages],
             notes=self.notes(asked=with_notes),
+            earlier=() if whole else self.earlier({message.pk for message in messages}),
+            facts=self.facts(versions) | _facts_of(archive),
+            question=self.question,
         )
 
     def versions(self) -> QuerySet[MemoryVersion]:
@@ -187,34 +226,87 @@ class _Rows:
         )
         return of_threads & Q(Exists(recent))
 
-    def messages(self) -> list[context_text.Message]:
+    def messages(self) -> list[Message]:
         """What no closed segment holds, and the target thread; before its first pass a channel's
         start mark is where that pass would set it (rule 3)."""
         start = Coalesce("channel__start_us", Value(self.window_us))
         wanted = Q(segment__isnull=True, micros__gte=start)
         if self.thread_ts is not None:
             wanted |= Q(thread_ts=self.thread_ts) | Q(ts=self.thread_ts)
-        found = (
+        return list(self._readable_messages().filter(wanted, channel__slack_id=self.own).in_order())
+
+    def earlier(self, shown: set[int]) -> list[context_text.Message]:
+        """What a budget may have room for beyond the messages that are ``shown`` anyway: the newest
+        WINDOW of the named channel and, with a question, what the search finds for it anywhere."""
+        rows: dict[int, Message] = {}
+        if self.own:
+            newest = self._readable_messages().filter(channel__slack_id=self.own)
+            rows |= {row.pk: row for row in newest.order_by("-micros")[:WINDOW]}
+        if self.question:
+            keys = keys_of(self.workspace, self.reader, None)
+            found = best_for(self.question, self._readable_messages(), keys)
+            rows |= {row.pk: row for row in found}
+        in_order = sorted(rows.values(), key=lambda row: (row.micros, row.pk))
+        return [self._line(row) for row in in_order if row.pk not in shown]
+
+    def _readable_messages(self) -> MessageQuerySet:
+        return (
             Message.objects.visible_to(self.reader)
-            .filter(wanted, channel__workspace=self.workspace, channel__slack_id=self.own)
+            .filter(channel__workspace=self.workspace)
             .rememberable()
             .until(self.now_us)
-            .in_order()
-            .select_related("author")
+            .select_related("author", "channel")
+            .defer("raw")
         )
-        return [
-            context_text.Message(
-                message.micros,
-                message_line(
-                    from_micros(message.micros).astimezone(self.settings.zone),
-                    for_model(message.author_name) or UNKNOWN,
-                    for_model(plain(message.text, self.names)),
-                ),
-                # A root may not say yet that it has become one.
-                message.ts if message.ts == self.thread_ts else message.thread_ts,
+
+    def _line(self, message: Message) -> context_text.Message:
+        return context_text.Message(
+            message.micros,
+            message_line(
+                from_micros(message.micros).astimezone(self.settings.zone),
+                for_model(message.author_name),
+                for_model(plain(message.text, self.names)),
+            ),
+            # A root may not say yet that it has become one.
+            message.ts if message.ts == self.thread_ts else message.thread_ts,
+            message.channel.slack_id,
+        )
+
+    def facts(self, versions: Sequence[MemoryVersion]) -> dict[str, LineFacts]:
+        """When what a line says was said, whether it is held, its kind, and whether it was
+        replaced; of equal lines the newest."""
+        found: dict[str, LineFacts] = {}
+        newest = sorted(versions, key=lambda version: version.until_us, reverse=True)
+        rows = Line.objects.filter(version__in=newest[:MOST_KEYS], masked=False)
+        columns = ("text", "origin", "pinned", "kind", "at_us", "version__until_us", "fate")
+        for text, origin, pinned, kind, at_us, until_us, fate in rows.values_list(*columns):
+            words = words_of(text)
+            before = found.get(words, LineFacts())
+            is_held = before.is_held or pinned or origin == Origin.PERSON
+            found[words] = LineFacts(
+                max(before.at_us, at_us or until_us),
+                is_held,
+                kind or before.kind,
+                before.is_replaced or fate == Line.Fate.SUPERSEDED,
             )
-            for message in found
-        ]
+        return found
+
+    def archive(self, versions: Sequence[MemoryVersion]) -> dict[str, list[Line]]:
+        """The newest archived lines of the long-term memories with these current versions, oldest
+        first, by the scope id of the memory."""
+        memories = [v.memory_id for v in versions if v.memory.memory_type == MemoryType.LONG_TERM]
+        rows = Line.objects.archived().filter(version__memory__in=memories[:MOST_KEYS])
+        newest = rows.select_related("version__memory").newest_first()[:WINDOW]
+        found: dict[str, list[Line]] = defaultdict(list)
+        for line in reversed(newest):
+            found[line.version.memory.scope_id].append(line)
+        return found
+
+    def knows_thread(self, material: Material) -> bool:
+        """Whether the wanted thread is one: with a message that the reader may read, or a memory."""
+        return bool(material.threads) or any(
+            message.thread_ts == self.thread_ts for message in material.messages
+        )
 
     def notes(self, *, asked: bool) -> list[NoteText]:
         """The workspace's and the named channel's; without a channel all that the reader sees."""
@@ -226,3 +318,12 @@ class _Rows:
         notes = [note.value for note in found]
         logger.info("workspace %s: %d notes loaded", self.workspace.pk, len(notes))
         return notes
+
+
+def _text_of(archive: Mapping[str, Sequence[Line]], scope_id: str) -> str | None:
+    return "\n".join(line.text for line in archive.get(scope_id, ())) or None
+
+
+def _facts_of(archive: Mapping[str, Sequence[Line]]) -> dict[str, LineFacts]:
+    lines = (line for of_memory in archive.values() for line in of_memory)
+    return {words_of(line.text): LineFacts(line.at_us) for line in lines}

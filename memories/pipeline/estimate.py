@@ -106,10 +106,10 @@ def rates_of(model: str) -> Rates:
         request = _as_then(asker.question(generation).request, generation, call.began_at)
         if request.is_empty or call.ended_at is None:
             continue
-        data = estimate(prompts.user_text(request, "0" * 8))
+        data = estimate(prompts.data_text(request, "0" * 8))
         samples.append(
             Sample(
-                expected_in=estimate(prompts.system_text(request)) + data,
+                expected_in=estimate(prompts.instructions(request)) + data,
                 tokens_in=call.prompt_tokens,
                 expected_out=expected_output(request.max_tokens, data),
                 tokens_out=call.completion_tokens,
@@ -201,6 +201,7 @@ class _Reader:
             background=0 if channel.has_guests() else self.background,
             short_term=known.get(MemoryType.SHORT_TERM, 0),
             long_term=known.get(MemoryType.LONG_TERM, 0),
+            is_recent=max(talk.times, default=0) >= self.now_us - self.settings.window_us,
         )
 
     def _uncut(self, channel: Channel) -> tuple[_Waiting, dict[str, _Waiting]]:

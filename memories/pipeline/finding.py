@@ -1,6 +1,7 @@
 """A query → what its reader may see of it: notes, memories, older versions, threads and messages.
 
-`visible_to` is asked before anything is counted, so a number tells nobody of a text that is not theirs.
+The index is read for the reader's audiences alone, so neither its time nor its work depends on a text
+that is not theirs. `visible_to` is asked before anything is counted, so a number does not either.
 The number of questions to the database is the same for ten hits and for a million.
 """
 
@@ -9,28 +10,36 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 
 from memories.models import (
     Channel,
+    Line,
     Member,
     MemoryVersion,
     Message,
     Note,
     Reader,
+    SearchDocument,
     User,
     Workspace,
 )
-from memories.models.search import SearchableQuerySet
-from memories.rules import search
+from memories.models.messages import MessageQuerySet
+from memories.models.search import MESSAGE, NOTE, VERSION, SearchableQuerySet
+from memories.rules import salience, search
+from memories.rules.invisible import clean
 from memories.rules.memory import MemoryScope
+from memories.rules.search import Audience, audience_key
 from memories.rules.search_query import Has, Kind, Query, Sort
 
 COUNTED = 1_000  # beyond it the number is "1,000+"
 RANKED = 10_000  # the newest hits, of which the best are chosen
+ASKED = 3_000  # the newest hits of a question, of which BEST_ASKED go into a context
+BEST_ASKED = 200
 IN_EACH = 5  # hits of a kind, where all kinds are shown
 OF_MESSAGES = 20
 OF_ONE = 50  # where one kind is asked for
+ARCHIVES = 200  # the newest versions with the words in which archived lines are looked for
 
 _LINKS = {Kind.MESSAGES: "<http"}  # as Slack writes it; people and models write the address alone
 
@@ -73,8 +82,8 @@ def find(
     zone: tzinfo = UTC,
     below: int | None = None,
 ) -> Found:
-    """What matches, newest first or best first; ``channels`` are all that the reader may read; a
-    day is one of ``zone``."""
+    """What matches, newest first or best first; ``channels`` are all that the reader may read
+    and that the query may name; a day is one of ``zone``."""
     if query.is_empty:
         return Found()
     reader = reader.settled()
@@ -85,21 +94,60 @@ def find(
             return Found(unknown=query.channel)
     since, before = query.bounds(zone)
     who = _Who.named(query.person, workspace, reader) if query.person else None
+    keys = keys_of(workspace, reader, channel)
     groups = []
     for kind in _kinds(query):
         rows = _narrowed(_readable(kind, workspace, reader), kind, query, who)
         if channel is not None:
             place = "memory__channel" if rows.model is MemoryVersion else "channel"
             rows = rows.filter(**{place: channel})
+        of_archive = kind is Kind.ARCHIVE
         matching = rows.matching(
-            query.terms,
-            channel=channel.pk if channel else None,
+            # What a line must not say, another line of its version may.
+            [one for one in query.terms if not (of_archive and one.excluded)],
+            keys,
             since_us=since,
             before_us=before,
             below=below if query.kind else None,
         )
-        groups.append(_group(kind, matching, query))
+        groups.append(_archived(matching, query) if of_archive else _group(kind, matching, query))
     return Found([group for group in groups if group.rows])
+
+
+def keys_of(workspace: Workspace, reader: Reader, channel: Channel | None) -> list[str]:
+    """The keys of the audiences that the reader is in, of the whole workspace or of one channel."""
+    of_members = reader.keys(Channel.objects.of_members)
+    mine = workspace.channels.filter(pk__in=of_members).order_by("pk")
+    if channel is not None:
+        mine = mine.filter(pk=channel.pk)
+    channels = list(mine.values_list("pk", flat=True))
+    known = Workspace.objects.filter(pk__in=reader.keys(Workspace.objects.known_to))
+    if channel is not None:
+        open_to = [(Audience.CHANNEL, channel.pk)]
+    elif reader.is_narrowed:
+        named = Channel.objects.visible_to(reader).filter(workspace=workspace).order_by("pk")
+        open_to = [(Audience.CHANNEL, pk) for pk in named.values_list("pk", flat=True)]
+    elif known.filter(pk=workspace.pk).exists():
+        open_to = [(Audience.WORKSPACE, workspace.pk)]
+    else:
+        open_to = [(Audience.CHANNEL, pk) for pk in channels]
+    kinds = (MESSAGE, VERSION, NOTE)
+    of_all = [audience_key(kind, *audience) for kind in kinds for audience in open_to]
+    of_mine = [audience_key(kind, Audience.MEMBERS, pk) for kind in kinds for pk in channels]
+    return of_all + SearchDocument.objects.members_keys_in_use(of_mine)
+
+
+def best_for(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> list[Message]:
+    """Those that are most about a question, of the newest hits of any of its words, with the keys of
+    the reader's audiences. Two queries."""
+    question_words = salience.words_in(question)
+    if not question_words:
+        return []
+    hits = list(messages.matching_any(sorted(question_words), keys).tokens_found()[:ASKED])
+    texts = [frozenset(tokens.split()) for _, _, tokens in hits]
+    scores = salience.relevance(question_words, texts, salience.rarity(texts))
+    ranked = sorted(zip(scores, hits, strict=True), key=lambda hit: (-hit[0], -hit[1][1]))
+    return list(messages.filter(pk__in=[hit[0] for _, hit in ranked[:BEST_ASKED]]))
 
 
 def _kinds(query: Query) -> list[Kind]:
@@ -107,6 +155,8 @@ def _kinds(query: Query) -> list[Kind]:
     kinds = [query.kind] if query.kind else list(Kind)
     if query.writer:
         kinds = [kind for kind in kinds if kind not in (Kind.NOTES, Kind.MESSAGES)]
+    if query.person:  # nobody is known to have said or written a single line
+        kinds = [kind for kind in kinds if kind is not Kind.ARCHIVE]
     if query.has & {Has.FILE, Has.THREAD}:
         kinds = [kind for kind in kinds if kind is Kind.MESSAGES]
     return kinds
@@ -126,6 +176,8 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
     versions = versions.defer("generation__reply", "generation__cites")
     if kind is Kind.OLDER:
         return versions.older()
+    if kind is Kind.ARCHIVE:
+        return versions.filter(Exists(Line.objects.archived().filter(version=OuterRef("pk"))))
     of_thread = Q(memory__scope=MemoryScope.THREAD)
     return versions.current().filter(of_thread if kind is Kind.THREADS else ~of_thread)
 
@@ -142,7 +194,7 @@ def _narrowed(
         rows = rows.holding("raw", '"files"')
     if Has.THREAD in query.has:
         rows = rows.filter(thread_ts=F("ts"), reply_count__gt=0)
-    if query.writer:
+    if query.writer and kind is not Kind.ARCHIVE:
         rows = rows.filter(origin=query.writer)
     if who is not None:
         rows = rows.filter(who.wrote_message if kind is Kind.MESSAGES else who.wrote)
@@ -159,6 +211,27 @@ def _group(kind: Kind, matching: Any, query: Query) -> Group:
         count = matching.order_by()[: COUNTED + 1].count()  # in any order: none has to be sorted
     below = rows[most - 1].found_at if len(rows) > most else None
     return Group(kind, rows[:most], count, below)
+
+
+def _archived(matching: Any, query: Query) -> Group:
+    """Archived lines that hold the words by themselves, of the newest versions that do."""
+    versions = list(matching[: ARCHIVES + 1])
+    found_at = {version.pk: version.found_at for version in versions[:ARCHIVES]}
+    lines = Line.objects.archived().filter(version__in=found_at)
+    rows = [
+        line
+        for line in lines.select_related("version__memory__channel", "version__memory__workspace")
+        if search.holds(search.stored(clean(line.text)), query.terms)
+        and query.writer in ("", line.origin)
+        and (Has.LINK not in query.has or "://" in line.text)
+        and (Has.CODE not in query.has or "`" in line.text)
+    ]
+    rows.sort(key=lambda line: (-found_at[line.version_id], line.position))
+    if not query.kind:
+        return Group(Kind.ARCHIVE, rows[:IN_EACH], len(rows))
+    has_more = len(versions) > ARCHIVES
+    below = versions[ARCHIVES - 1].found_at if has_more else None
+    return Group(Kind.ARCHIVE, rows, len(rows) + has_more, below)
 
 
 def _best(kind: Kind, matching: Any, query: Query, most: int) -> Group:

@@ -30,6 +30,7 @@ from memories.pipeline import forgetting, linking
 from memories.pipeline.gone import Gone, Touched
 from memories.pipeline.locks import storing
 from memories.rules.memory import MemoryScope
+from memories.rules.names import safe_name
 from memories.rules.profiles import without_labels, without_names
 from memories.rules.slacktime import micros, to_micros, ts_from_micros
 
@@ -82,6 +83,7 @@ def person(
     with storing(workspace):
         with transaction.atomic():
             called = {person.name, person.real_name} - {FORGOTTEN, person.slack_id}
+            called |= set(map(safe_name, called))  # as lines hold them
             linking.forget(person)
             person.forget(now)
             report.touched.add(forgetting.mask_names(workspace, called))

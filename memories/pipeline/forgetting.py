@@ -163,9 +163,9 @@ class _Masking:
         found = set(self._citing(lines, self.cited | self.short.keys()).values())
         if self.known.runs or self.called:
             rows = MemoryVersion.objects.filter(memory__in=memories).exclude(pk__in=found)
-            texts = rows.values_list("pk", "name", "content", "put_back", "kept")
-            for pk, name, content, put_back, kept in texts.iterator(AT_ONCE):
-                if any(map(self.known.in_text, (name, content, *put_back, *kept))):
+            texts = rows.values_list("pk", "name", "content", "put_back", "kept", "dropped")
+            for pk, name, content, *lists in texts.iterator(AT_ONCE):
+                if any(map(self.known.in_text, (name, content, *sum(lists, [])))):
                     found.add(pk)
         return sorted(found)
 

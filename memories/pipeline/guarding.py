@@ -46,25 +46,42 @@ class NothingLeft(Exception):
 
 
 def judge(generation: Generation, question: Question, reading: Reading) -> Judged:
-    """Hold each line against the rules (`rules.guard`). Nothing is written."""
+    """Hold each line against the rules (`rules.guard`). Nothing is written.
+
+    Lines that a merge by operations leaves alone were judged when they came in. A line that would
+    have been superseded by one that is held back stays.
+    """
     if not reading.lines:
         return Judged(reading)
     sources = guard.Sources.of(question.request)
     own = {for_model(words_of(line.text)): line for line in question.base_lines if line.is_held}
+    request = question.request
+    existing = {line.text for line in request.existing}
+    untouched = existing if reading.is_of_operations else set()
+    stays = {line.ref: line for line in request.memory_lines}
+    superseded = dict(reading.superseded)
     lines: list[ReadLine] = []
     held: list[Held] = []
     for line in reading.lines:
+        replaces = [ref for ref, text in reading.superseded.items() if text == line.text]
         if (person := own.get(line.text)) is not None:  # as it was shown, without its secrets
             lines.append(replace(line, text=words_of(person.text)))
+            continue
+        if line.text in untouched:
+            lines.append(line)
             continue
         finding = guard.check(line.text, line.refs, sources)
         if finding is not None:
             keys = _traced(generation, line, sources)
             held.append(Held(redacted(line.text), str(finding.rule), keys))
+            for ref in replaces:
+                lines.append(ReadLine(stays[ref].text, (ref,), stays[ref].kind))
+                del superseded[ref]
         else:
             refs = guard.rests_on(line.text, line.refs, sources)[:MOST_SOURCES]
             lines.append(replace(line, text=redacted(line.text), refs=refs))
-    return Judged(replace(reading, lines=lines), held)
+            superseded |= dict.fromkeys(replaces, redacted(line.text))
+    return Judged(replace(reading, lines=lines, superseded=superseded), held)
 
 
 def keep(generation: Generation, held: Sequence[Held]) -> None:

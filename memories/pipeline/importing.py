@@ -14,6 +14,7 @@ from memories.pipeline.locks import storing
 from memories.pipeline.roster import store_channels, store_people
 from memories.pipeline.store import store_messages
 from memories.rules.outcomes import Outcome, Result, Tally, Thing, quarantined, skipped
+from memories.rules.permalinks import domains_in
 from memories.rules.slack import slack_id
 from memories.rules.slackmessages import moment
 from memories.rules.slacktext import as_dict
@@ -89,13 +90,17 @@ def import_export(
     direct_messages: bool = False,
     wanted: Callable[[ExportFolder], bool] = lambda folder: True,
     since_us: int = 0,
+    domain: str = "",
+    admits: bool = True,
     progress: Progress = lambda where, seen: None,
 ) -> ImportReport:
     """Store all that the export holds; ``progress`` is told where it is and how much it has seen.
 
     Direct and group messages only with ``direct_messages``: as channels of their members alone.
     Of a folder that is not ``wanted`` the messages are counted and left out; so are those of before
-    ``since_us``.
+    ``since_us``. Unless it ``admits``, its lists let nobody into a private channel that is known.
+    ``domain`` is the part before .slack.com; without it, what most addresses of files and of shown
+    messages have is taken.
 
     Stopped anywhere and run again it comes to the same end. Raises `Busy` when another import or
     sync of the workspace is at work, and `WrongTeam`.
@@ -110,12 +115,15 @@ def import_export(
         report.tally.add(store_people(workspace, people))
         listed = tell.through("channels", export.channels())
         report.tally.add(
-            store_channels(workspace, listed, known_at=known_at, direct=direct_messages)
+            store_channels(
+                workspace, listed, known_at=known_at, direct=direct_messages, admits=admits
+            )
         )
         channels = {row.slack_id: row for row in workspace.channels.select_related("workspace")}
         imported: dict[int, Channel] = {}
+        domains: Counter[str] = Counter()
         for folder in export.folders():
-            raws = tell.through(folder.name, export.messages(folder))
+            raws = _counting(domains, tell.through(folder.name, export.messages(folder)))
             channel = channels.get(folder.slack_id)
             if folder.is_direct and not direct_messages:
                 _leave_out(folder, raws, report, skipped("direct messages"))
@@ -129,6 +137,7 @@ def import_export(
                 store = store_messages if folder.is_public else _store_in_private
                 report.tally.add(store(channel, raws, now))
                 imported[channel.pk] = channel
+        workspace.learn_domain(domain or "".join(name for name, _ in domains.most_common(1)))
         _count_files(export, report)
         for channel in imported.values():
             _widen(channel, backfill, now)
@@ -150,6 +159,12 @@ class _Teller:
             if self._seen % TELL_EVERY == 0:
                 self._progress(where, self._seen)
             yield item
+
+
+def _counting(domains: Counter[str], raws: Iterator[object]) -> Iterator[object]:
+    for raw in raws:
+        domains.update(domains_in(raw))
+        yield raw
 
 
 def _settle_team(workspace: Workspace, export: Export) -> None:

@@ -2,6 +2,8 @@
 
 Nobody is linked by an address that somebody merely typed, nor is anybody from another team. Who an
 operator linked, or who signed in with Slack, stays; a link by address ends with the address.
+
+What links a person and what that opens: `Person.link`.
 """
 
 from typing import Any
@@ -11,23 +13,22 @@ from django.db.models import QuerySet
 from django.db.models.functions import Lower
 
 from memories.models import Person, User, Workspace
+from memories.models.people import BY_EMAIL
 
-EMAIL = "email"  # Person.linked_by
-SLACK = "slack"
 TEAM, PERSON = "https://slack.com/team_id", "https://slack.com/user_id"
 
 
 def link_user(user: User) -> None:
     """The account's verified addresses have changed, perhaps."""
     accounts = _verified(user)
-    _unlink(Person.objects.filter(user=user, linked_by=EMAIL), accounts)
+    _unlink(Person.objects.filter(user=user, linked_by=BY_EMAIL), accounts)
     _link(Person.objects.all(), accounts)
 
 
 def link_people(workspace: Workspace) -> None:
     """The people's addresses have changed, perhaps."""
     accounts = _verified()
-    _unlink(Person.objects.filter(workspace=workspace, linked_by=EMAIL), accounts)
+    _unlink(Person.objects.filter(workspace=workspace, linked_by=BY_EMAIL), accounts)
     _link(workspace.people.all(), accounts)
 
 
@@ -82,7 +83,7 @@ def _link(people: "QuerySet[Person]", accounts: dict[str, User]) -> None:
     unlinked = Person.objects.who_may_sign_in().filter(pk__in=people, user=None).exclude(email="")
     wanted = unlinked.annotate(small=Lower("email")).filter(small__in=list(accounts))
     for person in wanted.select_related("workspace"):
-        person.link(accounts[person.email.lower()], EMAIL)
+        person.link(accounts[person.email.lower()], BY_EMAIL)
 
 
 def _unlink(people: "QuerySet[Person]", accounts: dict[str, User]) -> None:
@@ -90,4 +91,4 @@ def _unlink(people: "QuerySet[Person]", accounts: dict[str, User]) -> None:
     may = set(Person.objects.who_may_sign_in().filter(pk__in=people).values_list("pk", flat=True))
     for person in people.select_related("user", "workspace"):
         if person.pk not in may or accounts.get(person.email.lower()) != person.user:
-            person.link(None, EMAIL, was=person.user)
+            person.link(None, BY_EMAIL, was=person.user)

@@ -16,6 +16,7 @@ from django.db import transaction
 
 from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
 from memories.rules import notes_file
+from memories.rules.notes import LONGEST_CONTENT
 from memories.rules.notes_file import Entry, Fate
 
 logger = logging.getLogger(__name__)
@@ -89,16 +90,23 @@ def import_notes(
             .select_for_update(of=("self",))
         }
         there = notes_file.wordings(note.value for note in rows.values())
+        deleted = Note.objects.deleted_keys(workspace)
         for entry in entries:
             note = rows.get(entry.id) if entry.id is not None else None
-            fate = notes_file.fate(entry, note.value if note else None, there)
+            fate = notes_file.fate(entry, note.value if note else None, there, deleted)
             if fate in (Fate.ADDED, Fate.UPDATED) and entry.channel_id not in {"", *channels}:
                 fate = Fate.CONFLICT
                 done.conflicts.append(f"line {entry.line}: no such channel: {entry.channel_id}")
             elif fate is Fate.CONFLICT:
                 done.conflicts.append(
-                    f"line {entry.line}: note {entry.id} was changed here and in the file; take "
-                    "its Id line out to add it as a new note"
+                    f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
+                    "deleted here; take its Id line out to add it as a new note"
+                )
+            if fate in (Fate.ADDED, Fate.UPDATED) and len(entry.content) > LONGEST_CONTENT:
+                fate = Fate.CONFLICT
+                done.conflicts.append(
+                    f"line {entry.line}: a note is at most {LONGEST_CONTENT:,} characters; this one "
+                    f"has {len(entry.content):,}"
                 )
             done.fates[fate] += 1
             if fate is Fate.ADDED:

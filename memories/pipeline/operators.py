@@ -1,8 +1,15 @@
-"""Who runs the installation: given and taken, on the record, and never nobody."""
+"""Who runs the installation: given and taken, on the record, and never nobody. And the passwords that
+operators set for others."""
 
+from typing import Any
+
+from allauth.account.models import EmailAddress
 from django.db import transaction
+from django.utils import timezone
 
-from memories.models import AuditEvent, RoleRefused, User
+from memories.models import AuditEvent, Person, RoleRefused, User
+from memories.models.people import BY_OPERATOR
+from memories.models.users import ACCESS_LASTS
 from memories.rules.roles import LAST_OPERATOR
 
 
@@ -46,3 +53,26 @@ def _keep(user: User, by: User | None) -> bool:
         is_superuser=user.is_superuser,
     )
     return True
+
+
+@transaction.atomic
+def give_password(user: User, password: str | None, *, by: User, reason: str = "") -> None:
+    """Set somebody else's password, or take it away (None); on the record. Whoever knows a password
+    is not shown to be the account's person: until they sign in with Slack, the account opens private
+    channels for an hour, and only with a ``reason``. Raises ValueError when ``by`` is no operator.
+    """
+    if not by.is_operator:
+        raise ValueError("Only an operator sets the password of somebody else.")
+    reason, now = reason.strip()[:200], timezone.now()
+    user.set_password(password)
+    if password is not None and user != by:
+        user.password_given_at = now
+        opens_until = now + ACCESS_LASTS if reason else now
+        people = Person.objects.filter(user=user)
+        people.update(linked_by=BY_OPERATOR, opens_until=opens_until)
+        EmailAddress.objects.filter(user=user).update(verified=False)
+    user.save(update_fields=["password", "password_given_at"])
+    details: dict[str, Any] = {"reason": reason} if reason else {}
+    AuditEvent.objects.record(
+        "password_given", by=by, subject=user.get_username(), usable=password is not None, **details
+    )

@@ -20,9 +20,11 @@ from memories.models import (
     Segment,
     Workspace,
 )
+from memories.models.generations import REBUILD
 from memories.models.versions import MemoryVersionQuerySet
-from memories.pipeline.keys import merge_key, numbered, thread_key
+from memories.pipeline.keys import input_key, merge_key, numbered, thread_key
 from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.slacktime import HOUR
 from memories.rules.tokens import estimate
 
 MOST_INPUT_TOKENS = 12_000  # one merge reads so much; what is left stays owed for the next
@@ -78,21 +80,21 @@ def channel_merge(channel: Channel, as_of_us: int) -> bool:
     if segments.unsettled(timezone.now()).exists():
         return False
     memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
-    if not memory.generations.unfinished().exists():
+    if not memory.generations.without_rebuilds().unfinished().exists():
         owed = _not_paused(short.versions.not_merged().in_order())
         _owe_merge(memory, _as_many_as_fit(owed), as_of_us)
     return True
 
 
 def workspace_merges(workspace: Workspace, as_of_us: int) -> None:
-    """Once the channels that flow into it have settled: long-term from long-term, and, where switched
-    on, short-term from short-term memories, of public channels alone."""
+    """Once the channels that flow into it have settled: long-term from long-term, and, unless switched
+    off, at most once an hour, short-term from short-term memories, of public channels alone."""
     flowing = workspace.channels.flowing()
     busy = Generation.objects.filter(memory__channel__in=flowing, memory__scope=MemoryScope.CHANNEL)
     if busy.unsettled(timezone.now()).exists():
         return
     long_term = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
-    if not long_term.generations.unfinished().exists():
+    if not long_term.generations.without_rebuilds().unfinished().exists():
         current = MemoryVersion.objects.current_in(flowing, MemoryType.LONG_TERM)
         changed = _not_paused(current.not_merged())
         _owe_merge(long_term, _as_many_as_fit(changed.order_by("memory__channel")), as_of_us)
@@ -108,8 +110,12 @@ def workspace_merges(workspace: Workspace, as_of_us: int) -> None:
 
 
 def _owe_anew(memory: Memory, inputs: Sequence[MemoryVersion], as_of_us: int) -> None:
-    """Made from all of them each time, but only when there is something new among them."""
+    """Made from all of them each time, but only when there is something new among them, and an hour
+    after the last time. A text that was withheld is made again at once."""
     last = memory.generations.filter(state=Generation.State.DONE).order_by("pk").last()
+    is_there = memory.current is not None
+    if last is not None and is_there and last.as_of_us <= as_of_us < last.as_of_us + HOUR:
+        return
     known = set(last.read.values_list("version", "revision")) if last else set()
     is_new = any((version.pk, version.revision) not in known for version in inputs)
     if is_new and not memory.generations.unfinished().exists():
@@ -153,11 +159,57 @@ def _owe_merge(memory: Memory, inputs: Sequence[MemoryVersion], as_of_us: int) -
         },
     )
     if made:
-        asked_before = memory.generations.proposed().exclude(pk=generation.pk)
+        asked_before = memory.generations.proposed().without_rebuilds().exclude(pk=generation.pk)
         asked_before.end(Generation.State.SUPERSEDED)  # it is asked anew, with more to read
         generation.take_inputs(inputs)
     elif generation.want_again():
         Generation.objects.filter(pk=generation.pk).update(backfill=backfill)
+
+
+@transaction.atomic
+def schedule_rebuild(memory: Memory, as_of_us: int) -> Generation | None:
+    """The job that makes a long-term memory anew from all that it was merged from; the one that is
+    under way, if there is one. It takes the place of a rebuild that waits for a person. None: there
+    is nothing to make it from, or no text yet to hold it against."""
+    memory.lock()
+    rebuilds = memory.generations.rebuilds()
+    if (going_on := rebuilds.unfinished().first()) is not None:
+        return going_on
+    inputs = list(rebuilt_from(memory))
+    if not inputs or memory.current is None:
+        return None
+    rebuilds.proposed().end(Generation.State.SUPERSEDED)
+    read = [(version.pk, version.revision) for version in inputs]
+    generation = Generation.objects.create(
+        input_key=input_key(memory.pk, REBUILD, rebuilds.count(), read),
+        memory=memory,
+        base=memory.current,
+        as_of_us=as_of_us,
+        trigger={"reason": REBUILD, "new": len(inputs)},
+    )
+    generation.take_inputs(inputs)
+    return generation
+
+
+def rebuilt_from(memory: Memory) -> MemoryVersionQuerySet:
+    """Of a channel all its short-term versions, of the workspace the long-term memories of the
+    channels that flow into it; oldest first."""
+    if memory.channel is None:
+        flowing = memory.workspace.channels.flowing()
+        return (
+            MemoryVersion.objects.current_in(flowing, MemoryType.LONG_TERM).mergeable().in_order()
+        )
+    short = Memory.objects.of_channel(memory.channel, MemoryType.SHORT_TERM)
+    found: MemoryVersionQuerySet = short.versions.mergeable().in_order()
+    return found
+
+
+def merge_again_since(rebuild: Generation) -> None:
+    """What was merged after a rebuild had been asked for is owed again: the rebuild lacks it."""
+    unread = rebuilt_from(rebuild.memory).exclude(pk__in=rebuild.read.values("version"))
+    MemoryVersion.objects.filter(pk__in=list(unread.values_list("pk", flat=True))).update(
+        merged=False
+    )
 
 
 def is_as_owed(generation: Generation) -> bool:
@@ -166,7 +218,8 @@ def is_as_owed(generation: Generation) -> bool:
     memory = generation.memory
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         return True
-    if generation.base_id != memory.current_id or not may_flow(generation):
+    moved_on = generation.base_id != memory.current_id and not generation.is_rebuild
+    if moved_on or not may_flow(generation):
         return False
     return not generation.read.exclude(revision=models.F("version__revision")).exists()
 

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def configured_summariser() -> Summariser:
-    """The model of the settings, else the offline extract."""
+    """The model of the settings, else the offline highlights."""
     return llm.configured(
         api_key=settings.OPENAI_API_KEY,
         base_url=settings.OPENAI_BASE_URL,

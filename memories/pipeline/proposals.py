@@ -1,4 +1,5 @@
-"""Proposals: a reply that would shrink a long-term memory waits for a person's word (rule 8)."""
+"""Proposals: a long-term text that waits for a person's word. A merge that would shrink it (rule 8), or
+a rebuild."""
 
 from django.db import transaction
 from django.utils import timezone
@@ -7,6 +8,7 @@ from memories.models import AuditEvent, Generation, Memory, MemoryVersion, Stale
 from memories.pipeline import guarding, owe
 from memories.pipeline.ask import Asker
 from memories.pipeline.close import hold_readers, made_lines, supersede, write
+from memories.rules.drift import Drift, find_drift
 from memories.rules.lines import Line, merged
 from memories.rules.reply import read_reply
 from memories.rules.tokens import estimate
@@ -19,13 +21,20 @@ def of(memory: Memory) -> Generation | None:
     return found if found is not None and owe.may_flow(found) else None
 
 
+def base_of(generation: Generation) -> MemoryVersion | None:
+    """The text that the proposal would replace. A rebuild rests on no other text, so it stands beside
+    the current one, also after merges."""
+    return generation.memory.current if generation.is_rebuild else generation.base
+
+
 def sizes(generation: Generation) -> tuple[int, int] | None:
     """Tokens of the text as it is and as it is proposed; None when nothing is proposed."""
     is_proposed = generation.state == Generation.State.PROPOSED
     reply = generation.saved_reply if is_proposed else None
     if reply is None:
         return None
-    return estimate(generation.base.content) if generation.base else 0, estimate(reply.text)
+    base = base_of(generation)
+    return estimate(base.content) if base else 0, estimate(reply.text)
 
 
 def lines(generation: Generation) -> list[Line]:
@@ -36,17 +45,32 @@ def lines(generation: Generation) -> list[Line]:
         return []
     reading = read_reply(reply, question.request)
     made = made_lines(generation.cites, guarding.judge(generation, question, reading).reading)
-    return merged(generation.base.line_values() if generation.base else [], made).lines
+    base = base_of(generation)
+    return merged(base.line_values() if base else [], made).lines
+
+
+def drift(generation: Generation) -> list[Drift]:
+    """What a rebuilt text says and the current one lacks, and the other way round."""
+    memory, base = generation.memory, base_of(generation)
+    old = base.line_values() if base else []
+    new = lines(generation)
+    return find_drift(
+        [line.text for line in old],
+        [line.text for line in new],
+        people=memory.workspace.people.all().names().values(),
+        pinned=[line.text for line in (*old, *new) if line.pinned],
+    )
 
 
 def accept(generation: Generation, *, by: User | None) -> MemoryVersion | None:
     """Make it the next version. Raises StaleBase when the memory or what it reads moved on: then
     the proposal is gone, and the merge is made again. None: somebody was faster."""
     now = timezone.now()
-    question = Asker(generation.memory.workspace).question(generation)
     reply = generation.saved_reply
     if generation.state != Generation.State.PROPOSED or reply is None:
         return None
+    generation.rebase(base_of(generation))
+    question = Asker(generation.memory.workspace).question(generation)
     try:
         if not owe.is_as_owed(generation):
             raise StaleBase(generation.memory.current)
@@ -55,7 +79,11 @@ def accept(generation: Generation, *, by: User | None) -> MemoryVersion | None:
             if not generation.close(Generation.State.DONE, now):
                 return None
             reading = read_reply(reply, question.request)
+            if reading.fault:
+                raise guarding.NothingLeft(())
             closed = write(generation, question, reading, accepted=True)
+            if generation.is_rebuild:
+                owe.merge_again_since(generation)
             owe.follow_ups(generation)
             AuditEvent.objects.record(
                 "proposal_accept",
@@ -63,7 +91,8 @@ def accept(generation: Generation, *, by: User | None) -> MemoryVersion | None:
                 workspace=generation.memory.workspace,
                 subject=str(generation),
             )
-            return closed.version
+            # A rebuild may say what a person has written meanwhile.
+            return closed.version or generation.memory.current
     except guarding.NothingLeft as left:  # the rules have grown since
         supersede(generation, now)
         raise StaleBase(generation.memory.current) from left

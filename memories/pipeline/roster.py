@@ -160,6 +160,7 @@ def store_channels(
     known_at: datetime,
     live: bool = False,
     direct: bool = False,
+    admits: bool = True,
 ) -> Tally:
     """Channels with what their source calls them: public, private, im or mpim (only if ``direct``).
 
@@ -167,6 +168,7 @@ def store_channels(
     the row's changes nothing. Only ``live`` objects, those that Slack answers now, may turn a
     private channel public, or bring a new one to a connected workspace that is public at once: an
     export may be older than the day it became private. No other object lets anybody in there.
+    ``admits``: whether a list of members may let people into a private channel that is known.
     """
     tally = Tally()
     for batch in _batches(raws, CHANNELS_IN_A_BATCH):
@@ -175,13 +177,13 @@ def store_channels(
             for raw, kind in batch:
                 read = channel(raw, kind, direct=direct)
                 if not isinstance(read, Outcome):
-                    read = _keep_channel(workspace, read, known_at, live=live)
+                    read = _keep_channel(workspace, read, known_at, live=live, admits=admits)
                 tally.end(Thing.CHANNEL, read)
     return tally
 
 
 def _keep_channel(
-    workspace: Workspace, found: ChannelIn, known_at: datetime, *, live: bool
+    workspace: Workspace, found: ChannelIn, known_at: datetime, *, live: bool, admits: bool
 ) -> Outcome:
     only_narrows = _only_narrows(workspace, live=live)
     values: dict[str, Any] = {name: getattr(found, name) for name in _CHANNEL_FIELDS}
@@ -194,7 +196,7 @@ def _keep_channel(
             # Public once: until Slack itself lists it as such it may have been closed since.
             values |= {"kind": Channel.Kind.PRIVATE, "private_since": known_at}
         row = workspace.channels.create(slack_id=found.slack_id, **values)
-        outcome = STORED
+        outcome, admits = STORED, True
     elif row.members_known_at and known_at < row.members_known_at:
         return DUPLICATE
     else:
@@ -208,7 +210,9 @@ def _keep_channel(
         was, was_shared = row.kind, row.is_shared
         outcome = UPDATED if row.describe(values) else DUPLICATE
         audience.follow(row, was, was_shared=was_shared)
-    if found.members is not None and set_members(row, found.members, known_at, live=live):
+    if found.members is not None and set_members(
+        row, found.members, known_at, live=live, admits=admits or row.is_public
+    ):
         outcome = outcome if outcome is STORED else UPDATED
     return outcome
 
@@ -233,13 +237,18 @@ def _names_of(workspace: Workspace, found: ChannelIn) -> str:
 
 
 def set_members(
-    channel: Channel, slack_ids: Sequence[str], known_at: datetime, *, live: bool = False
+    channel: Channel,
+    slack_ids: Sequence[str],
+    known_at: datetime,
+    *,
+    live: bool = False,
+    admits: bool = True,
 ) -> bool:
     """The channel's complete list of members as of ``known_at``; True when it changed.
 
     A ``live`` list that was asked for before somebody came or went lets nobody in: it may hold who
     left meanwhile. The next sync asks again. In a connected workspace one that is not ``live`` lets
-    nobody in at all, and its members are as unknown as before.
+    nobody in at all, and its members are as unknown as before. Nor does one that does not ``admit``.
     """
     only_narrows = _only_narrows(channel.workspace, live=live)
     known: dict[str, int] = {}
@@ -251,7 +260,7 @@ def set_members(
         held = set(channel.memberships.values_list("person_id", flat=True))
         changed_at = channel.members_changed_at
         is_older = live and changed_at is not None and changed_at >= known_at
-        if is_older or only_narrows:
+        if is_older or only_narrows or not admits:
             wanted &= held
         channel.memberships.filter(person__in=held - wanted).delete()
         ChannelMember.objects.bulk_create(

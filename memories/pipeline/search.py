@@ -8,12 +8,12 @@ from typing import Any
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Model, QuerySet
 
-from memories.models import MemoryVersion, Message, Note, SearchDocument, SearchPending
+from memories.models import Channel, MemoryVersion, Message, Note, SearchDocument, SearchPending
 from memories.models.search import MESSAGE, NOTE, SLOTS, VERSION, WORDS
 from memories.models.search_triggers import ERASED, erases_at_once
 from memories.rules.invisible import clean
 from memories.rules.markup import plain
-from memories.rules.search import label, stored
+from memories.rules.search import Audience, audience_key, stored
 from memories.rules.slacktime import to_micros
 
 logger = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ def _some(below: int | None, most: int) -> tuple[int, int | None]:
     return len(documents), rows[-1].pk
 
 
-def _locked(model: type[Model], keys: Iterable[int]) -> QuerySet[Any]:
+def _locked(model: type[Model], keys: Iterable[int] | QuerySet[Any]) -> QuerySet[Any]:
     """These rows, but for those that somebody is changing: nobody forgets one between here and the
     commit, and nobody waits for anybody."""
     rows = model._default_manager.filter(pk__in=keys)
@@ -126,49 +126,85 @@ def _locked(model: type[Model], keys: Iterable[int]) -> QuerySet[Any]:
     return rows
 
 
+def _channels(keys: QuerySet[Any]) -> dict[int | None, Channel | None]:
+    """The channels of texts by their key, locked in the same way; None for a text of no channel."""
+    rows = _locked(Channel, keys).only("workspace", "kind")
+    return {None: None, **{channel.pk: channel for channel in rows}}
+
+
+def _keys(
+    kind: str, workspace: int, channel: Channel | None, *, for_members: bool
+) -> dict[str, str]:
+    """The keys of a text's audience, as fields of its document."""
+    if channel is not None and (for_members or not channel.is_public):
+        return {"channel_key": audience_key(kind, Audience.MEMBERS, channel.pk)}
+    keys = {"workspace_key": audience_key(kind, Audience.WORKSPACE, workspace)}
+    if channel is not None:
+        keys["channel_key"] = audience_key(kind, Audience.CHANNEL, channel.pk)
+    return keys
+
+
 def _messages(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
     seen: set[int] = set()
     made: list[SearchDocument] = []
-    rows = _locked(Message, keys).only("channel", "micros", "text", "state", "is_notice")
+    channels = _channels(Message.objects.filter(pk__in=keys).values("channel"))
+    rows = _locked(Message, keys).only(
+        "channel", "micros", "text", "state", "is_notice", "was_private"
+    )
     for message in rows:
+        channel = channels.get(message.channel_id)
+        if channel is None:
+            continue
         seen.add(message.pk)
         if message.state != Message.State.LIVE or message.is_notice:
             continue
-        labels = [label(MESSAGE[0]), label("c", message.channel_id)]
-        tokens = stored(clean(plain(message.text, _NO_NAMES)), labels)
+        tokens = stored(clean(plain(message.text, _NO_NAMES)))
         if tokens:
-            made.append(SearchDocument(id=message.micros, message=message.pk, tokens=tokens))
+            found_by = _keys(
+                MESSAGE, channel.workspace_id, channel, for_members=message.was_private
+            )
+            made.append(
+                SearchDocument(id=message.micros, message=message.pk, tokens=tokens, **found_by)
+            )
     return seen, made
 
 
 def _versions(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
     seen: set[int] = set()
     made: list[SearchDocument] = []
+    of_channels = MemoryVersion.objects.filter(pk__in=keys, memory__channel__isnull=False)
+    channels = _channels(of_channels.values("memory__channel"))
     rows = _locked(MemoryVersion, keys).select_related("memory")
     for version in rows:
+        memory = version.memory
+        if memory.channel_id not in channels:
+            continue
         seen.add(version.pk)
-        labels = [label(VERSION[0])]
-        if version.memory.channel_id:
-            labels.append(label("c", version.memory.channel_id))
-        tokens = stored(clean(version.content), labels)
-        if tokens:
-            at = to_micros(version.created_at)
-            made.append(SearchDocument(id=at, version=version.pk, tokens=tokens))
+        for_members = version.audience == MemoryVersion.Audience.MEMBERS
+        is_read = version.audience != MemoryVersion.Audience.NOBODY
+        tokens = stored(clean(version.content)) if is_read else ""
+        if tokens and not (for_members and memory.channel_id is None):
+            at, channel = to_micros(version.created_at), channels[memory.channel_id]
+            found_by = _keys(VERSION, memory.workspace_id, channel, for_members=for_members)
+            made.append(SearchDocument(id=at, version=version.pk, tokens=tokens, **found_by))
     return seen, made
 
 
 def _notes(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
     seen: set[int] = set()
     made: list[SearchDocument] = []
+    of_channels = Note.objects.filter(pk__in=keys, channel__isnull=False)
+    channels = _channels(of_channels.values("channel"))
     for note in _locked(Note, keys):
+        if note.channel_id not in channels:
+            continue
         seen.add(note.pk)
-        labels = [label(NOTE[0])]
-        if note.channel_id:
-            labels.append(label("c", note.channel_id))
         text = "\n".join([note.title, note.content, *note.tags])
-        tokens = stored(clean(text), labels)
+        tokens = stored(clean(text)) if note.deleted_at is None else ""
         if tokens:
-            made.append(SearchDocument(id=to_micros(note.created_at), note=note.pk, tokens=tokens))
+            at, channel = to_micros(note.created_at), channels[note.channel_id]
+            found_by = _keys(NOTE, note.workspace_id, channel, for_members=note.was_private)
+            made.append(SearchDocument(id=at, note=note.pk, tokens=tokens, **found_by))
     return seen, made
 
 

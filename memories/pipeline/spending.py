@@ -16,7 +16,7 @@ from django.db import transaction
 from memories.models import Backfill, Call, Cap, Endpoint, Generation, Price, Workspace
 from memories.rules.breaker import Breaker
 from memories.rules.money import Asked, Limit, refusal
-from memories.rules.summary import Bound, Summariser, SummariserError, Usage
+from memories.rules.summary import Bound, Form, Reply, Request, Summariser, SummariserError, Usage
 
 SAFETY = 1.3  # at least so many times our estimate of the tokens that go in
 WORST = 10.0  # at most: one absurd count must not make every later call look too dear
@@ -36,7 +36,7 @@ class Refused:
 class Till:
     """The calls of one pass: one workspace, one summariser."""
 
-    workspace: Workspace
+    workspace: Workspace | None  # None: a probe, which is for all of them
     summariser: Summariser
 
     def __post_init__(self) -> None:
@@ -55,6 +55,32 @@ class Till:
         self.endpoint.refresh_from_db()
         return _refused_by(self.endpoint.breaker, now)
 
+    def form_for(self, generation: Generation, request: Request) -> Form:
+        """In which form of the prompt it is asked: its own after a bad answer, else the endpoint's. A
+        model that cannot write operations only adds."""
+        if generation.form or self.endpoint is None:
+            return Form(generation.form or Form.FULL)
+        if request.uses_operations and self.endpoint.writes_operations is False:
+            return Form.SIMPLE
+        return Form(self.endpoint.form or Form.FULL)
+
+    @property
+    def thinking_tokens(self) -> int:
+        return self.endpoint.thinking_tokens if self.endpoint else 0
+
+    @property
+    def answered_at(self) -> datetime | None:
+        """When the endpoint first answered after it had failed."""
+        if self.endpoint is None:
+            return None
+        self.endpoint.refresh_from_db()
+        return self.endpoint.answered_at
+
+    def give_room(self, reply: Reply | None) -> None:
+        if self.endpoint is not None and reply is not None:
+            self.endpoint.give_room(reply.thinking_tokens)
+            self.endpoint.refresh_from_db()
+
     @transaction.atomic
     def reserve(self, generation: Generation, bound: Bound, now: datetime) -> Call | Refused | None:
         """Count the most it can cost and let it begin, or say why not and put it back, in the same
@@ -71,8 +97,13 @@ class Till:
             generation.put_back(call.why, call.text, until if waits else None)
         return call
 
+    @transaction.atomic
+    def reserve_probe(self, bound: Bound, now: datetime) -> Call | Refused:
+        """Count the most that a call for no job can cost, under the caps of the installation."""
+        return self._reserve(self._locked(), None, bound, now)
+
     def _reserve(
-        self, endpoint: Endpoint, generation: Generation, bound: Bound, now: datetime
+        self, endpoint: Endpoint, generation: Generation | None, bound: Bound, now: datetime
     ) -> Call | Refused:
         breaker = endpoint.breaker
         if refused := _refused_by(breaker, now):
@@ -86,16 +117,16 @@ class Till:
         for why, limit in self._limits(generation, now):
             if text := refusal(asked, limit):
                 return Refused(why, text, limit.until)
-        if not generation.renew(now, self.lease):
+        if generation is not None and not generation.renew(now, self.lease):
             return Refused("lost", "Another worker has it.")
         began = breaker.began(now, self.lease)
         if began != breaker:
             endpoint.becomes(began)
         return Call.objects.create(
             generation=generation,
-            fence=generation.fence,
+            fence=generation.fence if generation else 0,
             workspace=self.workspace,
-            backfill_id=generation.backfill_id,
+            backfill_id=generation.backfill_id if generation else None,
             model=self.summariser.name,
             day=_day(now),
             began_at=now,
@@ -103,12 +134,12 @@ class Till:
             micros=asked.micros,
         )
 
-    def _limits(self, generation: Generation, now: datetime) -> Iterator[tuple[str, Limit]]:
+    def _limits(self, generation: Generation | None, now: datetime) -> Iterator[tuple[str, Limit]]:
         today = _day(now)
         for cap in Cap.objects.that_bind(self.workspace).select_for_update(of=("self",)):
             used = Call.objects.under(cap, today).committed()
             yield "over_cap", Limit(str(cap), cap.tokens, cap.micros, *used, cap.ends(today))
-        if generation.backfill_id is not None:
+        if generation is not None and generation.backfill_id is not None:
             backfill = Backfill.objects.select_for_update().get(pk=generation.backfill_id)
             used = backfill.calls.all().committed()
             limit = Limit(str(backfill), backfill.cap_tokens, backfill.cap_micros, *used, None)
@@ -119,7 +150,7 @@ class Till:
         if call is None:
             return
         self._settle(call, usage, now)
-        self._heard(usage.prompt_tokens / max(bound.prompt_tokens, 1))
+        self._heard(usage.prompt_tokens / max(bound.prompt_tokens, 1), now)
 
     @transaction.atomic
     def failed(self, call: Call | None, error: SummariserError, now: datetime) -> None:
@@ -162,14 +193,14 @@ class Till:
             fault=fault,
         )
 
-    def _heard(self, ratio: float) -> None:
+    def _heard(self, ratio: float, now: datetime) -> None:
         """The endpoint answered: it is well, and told how it counts tokens."""
         known = Endpoint.objects.get(pk=self._pk)
         if known.breaker == known.breaker.answered() and min(ratio, WORST) <= known.worst_ratio:
             return  # as always: nothing to write, nobody to wait for
         endpoint = self._locked()
         worst = min(max(ratio, endpoint.worst_ratio), WORST)
-        endpoint.becomes(endpoint.breaker.answered(), worst_ratio=worst)
+        endpoint.becomes(endpoint.breaker.answered(), worst_ratio=worst, answered_at=now)
 
     def _locked(self) -> Endpoint:
         return Endpoint.objects.select_for_update().get(pk=self._pk)

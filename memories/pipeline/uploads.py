@@ -121,6 +121,7 @@ def _store(upload: Upload, export: Export, now: datetime) -> Workspace | None:
         direct_messages=choice["direct"],
         wanted=wanted,
         since_us=choice.get("since", 0),
+        admits=False,  # whoever writes an export could let themselves in, without a reason or an end
         progress=lambda where, seen: tell(seen, where),
     )
     public = {one["folder"] for one in upload.found["public"]}

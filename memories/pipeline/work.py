@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from django.conf import settings
@@ -31,6 +31,7 @@ from memories.pipeline.close import (
 )
 from memories.pipeline.report import Report
 from memories.pipeline.spending import Refused, Till
+from memories.rules.reply import Fault
 from memories.rules.summary import Bound, Reply, Summariser, SummariserError, Usage, Way
 from memoryhub.failpoints import fail_point
 
@@ -189,12 +190,17 @@ class Worker:
             self._count(close_without_call(generation, timezone.now()), generation)
             return
         way = Way(generation.way)
-        bound = self.summariser.bound(question.request, way)
+        request = replace(
+            question.request,
+            form=self.till.form_for(generation, question.request),
+            thinking_tokens=self.till.thinking_tokens,
+        )
+        bound = self.summariser.bound(request, way)
         call = self.till.reserve(generation, bound, timezone.now())
         if isinstance(call, Refused):
             self._refuse(generation, call)
             return
-        future = pool.submit(llm.summarise, question.request, self.summariser, way)
+        future = pool.submit(llm.summarise, request, self.summariser, way)
         self.running[future] = _Asked(generation, question, bound, call)
 
     def _refuse(self, generation: Generation, refused: Refused) -> None:
@@ -251,7 +257,7 @@ class Worker:
         logger.warning("generation %s failed: %s", generation.pk, code)
 
     def _fail(self, generation: Generation, error: SummariserError) -> None:
-        fail(generation, error, timezone.now())
+        fail(generation, error, timezone.now(), others_answered_at=self.till.answered_at)
         self._count_error(generation, error.code)
 
     def _close_replied(self) -> int:
@@ -279,7 +285,11 @@ class Worker:
             return
         try:
             question = self.questions.pop(generation.pk, None) or self.asker.question(generation)
-            self._count(close(generation, question, now), generation)
+            reply = generation.saved_reply
+            closed = close(generation, question, now)
+            if closed.outcome == f"fault: {Fault.NO_ROOM}":
+                self.till.give_room(reply)
+            self._count(closed, generation)
         except Exception as error:  # one reply's failure stops no other; it is paid, and stays
             if not isinstance(error, DatabaseError):  # a deadlock, or no lock in time: no news
                 logger.exception("generation %s could not be saved", generation.pk)

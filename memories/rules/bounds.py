@@ -33,7 +33,7 @@ def bound(request: Request, way: Way, limit: int = INPUT_LIMIT) -> Bound:
     error costs nothing, so calls that only ever end so are not counted."""
     most = _isolated(request, limit) if way is Way.ISOLATE else _asked(request, way, limit)
     if most.parts > 1:
-        both = _Most(combination_tokens(request, most.parts), request.max_tokens, 1)
+        both = _Most(combination_tokens(request, most.parts), request.completion_limit, 1)
         most = _sum((most, both))
     return Bound(most.prompt, most.completion, most.calls)
 
@@ -81,7 +81,7 @@ def _read(request: Request, limit: int, halvings: int) -> _Most:
     """In one call, or in parts when it is too long: by our limit, or by the endpoint's word."""
     if request.is_empty:
         return _Most(parts=1)
-    whole = _Most(prompt_tokens(request), request.max_tokens, 1, 1)
+    whole = _Most(prompt_tokens(request), request.completion_limit, 1, 1)
     too_long = whole.prompt > limit
     parts = halves(request) if too_long or halvings else ()
     if not parts:
@@ -102,7 +102,7 @@ def _isolated(request: Request, limit: int) -> _Most:
     found = list(_searched(halves(request) or (request,), limit))
     sizes = nlargest(MOST_CALLS - 1, (size for each in found for size in each.sizes))
     parts = min(sum(each.is_last for each in found), len(sizes) + bool(request.existing))
-    return _Most(sum(sizes), len(sizes) * request.max_tokens, len(sizes), parts)
+    return _Most(sum(sizes), len(sizes) * request.completion_limit, len(sizes), parts)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ LONGEST_PAUSE = timedelta(minutes=10)
 RATE_LIMITED = "rate_limited"
 DOWN = frozenset({"server_error", "connection", "timeout", "malformed"})
 NEEDS_PERSON = frozenset({"out_of_credit", "unauthorised", "forbidden", "not_found"})
-"""No credit, a wrong key, a missing model: the same call fails until somebody does something."""
+"""No credit, a wrong key, a missing model: somebody has to do something. A probe finds out when."""
 
 
 class Refusal(StrEnum):
@@ -60,19 +60,21 @@ class Breaker:
 
     def refusal(self, now: datetime) -> tuple[Refusal, datetime | None] | None:
         """Why no call may begin, and until when; None when one may."""
-        if self.needs_person:
-            return Refusal.NEEDS_PERSON, None
+        if self.needs_person and (self.open_until is None or self.open_until > now):
+            return Refusal.NEEDS_PERSON, self.open_until
         if self.not_before is not None and self.not_before > now:
             return Refusal.RATE_LIMITED, self.not_before
         if self.open_until is not None and self.open_until > now:
             return Refusal.BREAKER_OPEN, self.open_until
         if self._is_open and self.probing_until is not None and self.probing_until > now:
-            return Refusal.BREAKER_OPEN, self.probing_until  # half open: one probe at a time
+            # Half open: one probe at a time.
+            why = Refusal.NEEDS_PERSON if self.needs_person else Refusal.BREAKER_OPEN
+            return why, self.probing_until
         return None
 
     @property
     def _is_open(self) -> bool:
-        return self.failures >= MOST_FAILURES
+        return self.needs_person or self.failures >= MOST_FAILURES
 
     def began(self, now: datetime, lease: timedelta) -> "Breaker":
         """A call begins: the first one after a pause is the probe that the others wait for."""
@@ -80,8 +82,10 @@ class Breaker:
 
     def answered(self) -> "Breaker":
         """The endpoint gave an answer, whatever that is worth. To a call from before it asked to
-        wait, or before a person was needed, perhaps: these stay."""
-        return self if self.needs_person else Breaker(not_before=self.not_before)
+        wait, or before a person was needed, perhaps: these stay, unless a probe was under way."""
+        if self.needs_person and self.probing_until is None:
+            return self
+        return Breaker(not_before=self.not_before)
 
     def failed(
         self,
@@ -94,7 +98,7 @@ class Breaker:
         luck: float,
     ) -> "Breaker":
         """A call ended without an answer. ``retry_after`` in seconds, as the endpoint asked."""
-        if self.needs_person and code not in NEEDS_PERSON:
+        if self.needs_person and code not in NEEDS_PERSON and self.probing_until is None:
             return self
         if code == RATE_LIMITED:
             # Those that were under way together are one limit, not many.
@@ -107,10 +111,13 @@ class Breaker:
             told = replace(self, not_before=until, rate_limits=count, probing_until=None)
             return replace(told, fault=code, fault_text=text)
         if code in NEEDS_PERSON:
-            return replace(self, needs_person=True, fault=code, fault_text=text)
-        if code not in DOWN:
+            told = replace(self, needs_person=True, fault=code, fault_text=text)
+        elif code in DOWN:
+            told = replace(self, failures=self.failures + 1)
+            if not self.needs_person:  # else this was a probe: its reason stays
+                told = replace(told, fault=code, fault_text=text)
+        else:
             return self.answered()
-        told = replace(self, failures=self.failures + 1, fault=code, fault_text=text)
         if not told._is_open or (self.open_until is not None and self.open_until > now):
             return told
         longer = min(pause * 2 ** min(self.openings, 20), LONGEST_PAUSE)

@@ -32,7 +32,7 @@ from memories.rules.shapes import (
     ts_or_none,
     whole,
 )
-from memories.rules.summary import Way
+from memories.rules.summary import Kind, Way
 
 FORMAT = "memory-hub-workspace"
 VERSION = 4
@@ -154,7 +154,7 @@ PERSON = Shape(
         "is_revoked": flag,
         "forgotten_at": maybe(moment),
         "user": _USER,
-        "linked_by": one_of(("", "email", "slack")),
+        "linked_by": one_of(("", "email", "slack", "demo")),
     },
     {"is_revoked": False, "forgotten_at": None, "linked_by": ""},
 )
@@ -260,9 +260,17 @@ LINE = Shape(
         "since": whole(),
         "pinned": flag,
         "masked": flag,
+        "kind": one_of(("", *Kind)),
+        "at_us": _US,
+        "unverified": flag,
+        "fate": one_of(("", "superseded", "settled", "archived", "returned")),
+        "successor": maybe(whole()),
         "sources": many(MESSAGE_KEY),
     },
-    {"masked": False},
+    {
+        **{"masked": False, "kind": "", "at_us": 0, "unverified": False, "fate": ""},
+        "successor": None,
+    },
 )
 
 # What a generation tells of a text, also in front of the text itself.
@@ -294,11 +302,12 @@ VERSION_SHAPE = Shape(
         "trigger": an_object,
         "put_back": many(text()),
         "kept": many(text()),
+        "dropped": many(text()),
         "generation": maybe(whole(1)),  # its line in generations.jsonl
         "made_by": maybe(Shape(FACTS)),
         "lines": many(LINE),
     },
-    {"audience": "scope", "name": ""},
+    {"audience": "scope", "name": "", "dropped": []},
 )
 
 GENERATION = Shape(

@@ -1,10 +1,13 @@
-"""What a reader (bot, agent) is given (S2, rule 10): its parts, their order, what gives way."""
+"""What a reader (bot, agent) is given (S2, rule 10): its parts, and their order."""
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from memories.rules.aimed import aimed_at_model
+from memories.rules.context_budget import EARLIER, fit, reduced
 from memories.rules.context_text import (
     Block,
     ChannelTexts,
@@ -21,6 +24,7 @@ from memories.rules.tokens import estimate
 # Sections that whoever asks may do without, and the reason that stands beside them then.
 LEAVABLE = (Part.NOTES, Part.LONG_TERM, Part.SHORT_TERM, Part.THREADS, Part.CONVERSATION)
 AS_ASKED = "as asked"
+DEFAULT_BUDGET = 4_000
 
 
 class NoSuchChannel(LookupError):
@@ -34,21 +38,27 @@ class NoThread(ValueError):
     """Not a thread's ts, or a thread without its channel."""
 
 
+class UnknownThread(NoThread):
+    """No thread of the channel that the reader may see has this ts."""
+
+
 @dataclass(frozen=True)
 class ChannelMemory:
     """What is remembered of a channel (S2): ``short_term_memory`` is the last of its history,
-    which stands oldest first."""
+    which stands oldest first. ``archive`` are lines that left the long-term memory for want of room,
+    where they are asked for."""
 
     channel_id: str
     channel_name: str
     long_term_memory: str | None = None
     short_term_memory: str | None = None
     short_term_memory_history: list[str] = field(default_factory=list)
+    archive: str | None = None
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """``count`` pieces of one kind that the budget had no room for. ``id`` is that of the channel,
+    """``count`` lines or messages of one kind that the budget had no room for. ``id`` is that of the channel,
     of the note, or the ts of the thread; "" for a whole section that was not wanted."""
 
     what: str
@@ -69,12 +79,16 @@ class Context:
     conversation_history: list[str]
     workspace_long_term_memory: str | None = None
     workspace_short_term_memory: str | None = None
+    workspace_archive: str | None = None
     # Channels that not everybody may read, and whose long-term text is in the workspace's by opt-in.
     workspace_includes: list[str] = field(default_factory=list)
     channel_memories: dict[str, ChannelMemory] = field(default_factory=dict)
     thread_memories: dict[str, str] = field(default_factory=dict)
     target_thread_ts: str | None = None
     notes: list[NoteText] = field(default_factory=list)
+    # Messages beyond the conversation that the budget had room for: the most informative of the
+    # named channel, and with a question those that are about it; never an order to a model.
+    earlier_messages: list[str] = field(default_factory=list)
     tokens: int = 0
     left_out: list[LeftOut] = field(default_factory=list)
     text: str = ""
@@ -83,11 +97,11 @@ class Context:
     def as_json(self) -> dict[str, Any]:
         told = {**asdict(self), "notes": [note.as_json() for note in self.notes]}
         del told["blocks"]
+        for part in (told, *told["channel_memories"].values()):
+            for key in ("workspace_archive", "archive"):
+                if part.get(key, "") is None:  # not asked for: S2's keys alone
+                    del part[key]
         return told
-
-
-# A thing that may be left out: its kind, the id it is listed under, and its number there.
-Piece = tuple[str, str, int]
 
 
 def history_limit(settings: MemorySettings) -> int:
@@ -119,30 +133,63 @@ def find_channel(channels: Mapping[str, str], wanted: str) -> str:
 
 
 def assemble(
-    material: Material, budget: int | None = None, without: Collection[Part] = ()
+    material: Material,
+    budget: int | None = None,
+    without: Collection[Part] = (),
+    *,
+    keys_whole: bool = False,
 ) -> Context:
-    """The context, within ``budget`` tokens where that can be, and ``without`` these sections.
+    """The context, ``without`` these sections, and within ``budget`` tokens where one is given.
 
-    Pieces give way one after the other in the fixed order of `giving_way`, no more of them than
-    needed; the persona, the own channel's long-term memory and the workspace's stay in any case.
+    Under a budget it holds the best lines, notes and messages (`context_budget`); what the budget
+    has no room for is counted. The persona stays in any case. ``keys_whole``: only the text obeys
+    the budget, and all else is as without one.
     """
     material, unwanted = _leave(material, without)
-    whole = _without(material, frozenset(), unwanted)
-    if budget is None or whole.tokens <= budget:
+    whole = _built(replace(material, earlier=()), unwanted)
+    if budget is None:
         return whole
-    order = giving_way(material)
-    # Each further piece only makes the text shorter, so the least number can be searched for.
-    enough, too_few = len(order), 0
-    while enough - too_few > 1:
-        middle = (enough + too_few) // 2
-        if _without(material, frozenset(order[:middle])).tokens <= budget:
-            enough = middle
-        else:
-            too_few = middle
-    counts = Counter((what, place) for what, place, _ in order[:enough])
+    context = _with_everything(material, whole.tokens, budget, unwanted)
+    if context is None:
+        context = _within(material, budget, unwanted)
+    if not keys_whole:
+        return context
+    return replace(
+        whole,
+        earlier_messages=context.earlier_messages,
+        tokens=context.tokens,
+        left_out=context.left_out,
+        text=context.text,
+        blocks=context.blocks,
+    )
+
+
+def _with_everything(
+    material: Material, tokens: int, budget: int, unwanted: Sequence[LeftOut]
+) -> Context | None:
+    """The context with all earlier messages beside what takes so many ``tokens``; None if that is
+    over the budget."""
+    if tokens + sum(estimate(message.line_of_day) for message in material.earlier) > budget:
+        return None
+    earlier = [message for message in material.earlier if not aimed_at_model(message.line)]
+    context = _built(replace(material, earlier=earlier), unwanted)
+    return context if context.tokens <= budget else None
+
+
+def _within(material: Material, budget: int, unwanted: Sequence[LeftOut]) -> Context:
+    material, chosen, left = fit(material, budget)
+    context = _built(reduced(material, chosen), ())
+    # What a unit costs is estimated by itself: the last of them may be too much.
+    while context.tokens > budget and chosen:
+        over = context.tokens - budget
+        while over > 0 and chosen:
+            left.append(chosen.pop())
+            over -= math.ceil(left[-1].cost)
+        context = _built(reduced(material, chosen), ())
+    counts = Counter(unit.group[:2] for unit in left if unit.what != EARLIER)
     reason = f"over the budget of {budget} tokens"
     left_out = [LeftOut(what, place, n, reason) for (what, place), n in counts.items()]
-    return _without(material, frozenset(order[:enough]), [*unwanted, *left_out])
+    return replace(context, left_out=[*unwanted, *left_out])
 
 
 def _leave(material: Material, parts: Collection[Part]) -> tuple[Material, list[LeftOut]]:
@@ -153,8 +200,9 @@ def _leave(material: Material, parts: Collection[Part]) -> tuple[Material, list[
     if Part.LONG_TERM in parts:
         texts = [m.workspace_long_term, *(channel.long_term for channel in m.channels)]
         counts[Part.LONG_TERM] = sum(text is not None for text in texts)
-        channels = [replace(channel, long_term=None) for channel in m.channels]
-        m = replace(m, workspace_long_term=None, workspace_includes=(), channels=channels)
+        channels = [replace(channel, long_term=None, archive=None) for channel in m.channels]
+        m = replace(m, workspace_long_term=None, workspace_archive=None, channels=channels)
+        m = replace(m, workspace_includes=())
     if Part.SHORT_TERM in parts:
         history = sum(len(channel.history) for channel in m.channels)
         counts[Part.SHORT_TERM] = history + (m.workspace_short_term is not None)
@@ -163,66 +211,28 @@ def _leave(material: Material, parts: Collection[Part]) -> tuple[Material, list[
     if Part.THREADS in parts:
         counts[Part.THREADS], m = len(m.threads), replace(m, threads={})
     if Part.CONVERSATION in parts:
-        counts[Part.CONVERSATION], m = len(m.messages), replace(m, messages=())
+        counts[Part.CONVERSATION], m = len(m.messages), replace(m, messages=(), earlier=())
     return m, [LeftOut(part, "", n, AS_ASKED) for part, n in counts.items() if n]
 
 
-def giving_way(material: Material) -> list[Piece]:
-    """What is left out first comes first (rule 10), within each kind the oldest; pinned notes
-    after all other notes."""
-    others = [c for c in material.channels if c.channel_id != material.own]
-    own = [c for c in material.channels if c.channel_id == material.own]
-    ended = {
-        c.channel_id: max((version.until_us for version in c.history), default=0) for c in others
-    }
-    quiet_first = sorted(others, key=lambda c: (ended[c.channel_id], c.name))
-    threads = sorted(material.threads.items(), key=lambda thread: thread[1].until_us)
-    return [
-        *_histories(others),
-        *(("long_term_memory", c.channel_id, 0) for c in quiet_first if c.long_term is not None),
-        *(("thread_memory", ts, 0) for ts, _ in threads),
-        *(("note", str(n.id), 0) for n in sorted(material.notes, key=lambda n: n.is_pinned)),
-        *_histories(own),
-        *(("message", material.own, i) for i in range(len(material.messages))),
-    ]
-
-
-def _histories(channels: Iterable[ChannelTexts]) -> Iterator[Piece]:
-    dated = [(v.until_us, c.name, c.channel_id, v.number) for c in channels for v in c.history]
-    for _, _, channel_id, number in sorted(dated):
-        yield "short_term_memory", channel_id, number
-
-
-def _without(
-    material: Material, gone: frozenset[Piece], left_out: Sequence[LeftOut] = ()
-) -> Context:
-    m = material
-    channels = {
-        c.channel_id: ChannelTexts(
-            c.channel_id,
-            c.name,
-            None if ("long_term_memory", c.channel_id, 0) in gone else c.long_term,
-            history_in_order(
-                v for v in c.history if ("short_term_memory", c.channel_id, v.number) not in gone
-            ),
-        )
-        for c in sorted(m.channels, key=lambda c: (c.channel_id != m.own, c.name, c.channel_id))
-    }
-    threads = {ts: v.content for ts, v in m.threads.items() if ("thread_memory", ts, 0) not in gone}
-    messages = [x for i, x in enumerate(m.messages) if ("message", m.own, i) not in gone]
-    notes = [note for note in m.notes if ("note", str(note.id), 0) not in gone]
-    blocks = blocks_of(m, list(channels.values()), threads, messages, notes)
+def _built(m: Material, left_out: Sequence[LeftOut]) -> Context:
+    in_order = sorted(m.channels, key=lambda c: (c.channel_id != m.own, c.name, c.channel_id))
+    channels = [replace(c, history=history_in_order(c.history)) for c in in_order]
+    threads = {ts: thread.content for ts, thread in m.threads.items()}
+    blocks = blocks_of(m, channels, threads, m.messages, m.notes)
     text = joined(blocks)
     return Context(
         persona=m.persona,
-        conversation_history=[message.line for message in messages],
+        conversation_history=[message.line for message in m.messages],
         workspace_long_term_memory=m.workspace_long_term,
         workspace_short_term_memory=m.workspace_short_term,
+        workspace_archive=m.workspace_archive,
         workspace_includes=list(m.workspace_includes),
-        channel_memories={key: _channel_memory(c) for key, c in channels.items()},
+        channel_memories={c.channel_id: _channel_memory(c) for c in channels},
         thread_memories=threads,
         target_thread_ts=m.target_thread_ts,
-        notes=notes,
+        notes=list(m.notes),
+        earlier_messages=[message.line for message in m.earlier],
         tokens=estimate(text),
         left_out=list(left_out),
         text=text,
@@ -238,4 +248,5 @@ def _channel_memory(channel: ChannelTexts) -> ChannelMemory:
         long_term_memory=channel.long_term,
         short_term_memory=history[-1] if history else None,
         short_term_memory_history=history,
+        archive=channel.archive,
     )

@@ -1,22 +1,39 @@
 """What a context is made of, and the text it is read as (S2, rule 10).
 
 Notes, long-term memories, short-term history, threads and conversation follow each other, each
-grouped by channel, the named channel first. The headings are ours alone: no memory, note or
-message can write one. The text is put together of blocks, so that whoever shows it can say of each
+grouped by channel, the named channel first. A memory's lines stand with what holds now before what
+happened, each with its day. The headings and days are ours alone: no persona, memory, note, message
+or name can write one. The text is put together of blocks, so that whoever shows it can say of each
 stretch what it is.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import groupby
 
-from memories.rules.invisible import clean
+from memories.rules.invisible import SHAPELESS
+from memories.rules.language import is_mostly_japanese
+from memories.rules.lines import now_and_history, words_of
+from memories.rules.names import safe_name
 from memories.rules.notes import NoteText
 from memories.rules.notes_file import injection
-from memories.rules.prompts import one_line
+from memories.rules.prompts import one_line, visible
 from memories.rules.settings import MemorySettings
 from memories.rules.slacktime import from_micros
 from memories.rules.tokens import counts, of_counts
+
+_BLANK = rf"(?:[{SHAPELESS}]|[^\S\n])"
+_RULERS = "-=_*~\u2010-\u2015\u2212\u2500\u2501\u2e3a\u2e3b\ufe58\ufe63\uff0d\uff1d\uff3f"
+# The beginning of a line that passes for a heading, a separator or a speaker.
+_FORGED = re.compile(
+    rf"^{_BLANK}*(?=[#\ufe5f\uff03]|---|(?:[{_RULERS}]{_BLANK}*)+$|[\[\uff3b]{_BLANK}*\d{{2}})",
+    re.MULTILINE,
+)
+_BULLET = re.compile(r"\s*[-*•・]\s+")
+_REPLACED = {"en": " (replaced)", "ja": "（変更済み）"}
+_NOW_AND_HISTORY = {"en": ("Now", "History"), "ja": ("現在", "経緯")}
 
 
 @dataclass(frozen=True)
@@ -30,11 +47,38 @@ class Version:
 
 @dataclass(frozen=True)
 class Message:
-    """A message as its line; ``thread_ts`` is "" at top level."""
+    """A message as its line ``[YYYY-MM-DD HH:MM] name: text``; ``thread_ts`` is "" at top level."""
 
     micros: int
     line: str
     thread_ts: str = ""
+    channel_id: str = ""
+
+    @property
+    def day(self) -> str:
+        return self.line[1:11]
+
+    @property
+    def said(self) -> str:
+        """The line without its time."""
+        return self.line[len("[YYYY-MM-DD HH:MM] ") :]
+
+    @property
+    def line_of_day(self) -> str:
+        """The line under a heading that has the day."""
+        return f"[{self.line[12:]}"
+
+
+@dataclass(frozen=True)
+class LineFacts:
+    """Of a line of a memory: when its newest message was sent, or its version's period ended,
+    whether a person wrote or pinned it, its kind, "" where nobody said, and whether a newer line
+    replaces it."""
+
+    at_us: int = 0
+    is_held: bool = False
+    kind: str = ""
+    is_replaced: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,12 +89,14 @@ class ChannelTexts:
     name: str
     long_term: str | None = None
     history: Sequence[Version] = ()
+    archive: str | None = None  # lines that left the long-term memory, where they are wanted
 
 
 @dataclass(frozen=True)
 class Material:
     """Everything a context is made of. ``own`` is the id of the named channel, "" without one;
-    its ``messages`` are oldest first, and so are the notes."""
+    its ``messages`` are oldest first, and so are the notes. ``earlier`` are messages beyond them that
+    a budget may have room for; ``facts`` are those of lines, by `lines.words_of`."""
 
     settings: MemorySettings
     persona: str = ""
@@ -58,11 +104,22 @@ class Material:
     target_thread_ts: str | None = None
     workspace_long_term: str | None = None
     workspace_short_term: str | None = None
+    workspace_archive: str | None = None
     workspace_includes: Sequence[str] = ()  # names of channels that not everybody may read
     channels: Sequence[ChannelTexts] = ()
     threads: Mapping[str, Version] = field(default_factory=dict)
     messages: Sequence[Message] = ()
     notes: Sequence[NoteText] = ()
+    earlier: Sequence[Message] = ()
+    facts: Mapping[str, LineFacts] = field(default_factory=dict)
+    question: str = ""
+
+    def facts_of(self, line: str) -> LineFacts:
+        return self.facts.get(words_of(line), LineFacts())
+
+    def day_of(self, us: int) -> str:
+        """The day of a moment in the workspace's zone; "" where none is known."""
+        return f"{from_micros(us).astimezone(self.settings.zone):%Y-%m-%d}" if us else ""
 
 
 class Part(StrEnum):
@@ -99,20 +156,19 @@ def blocks_of(
     messages: Sequence[Message],
     notes: Sequence[NoteText],
 ) -> list[Block]:
-    """What is left of the material, in the order in which it is read; none of it is empty."""
+    """The material with these texts, in the order in which it is read; none of it is empty."""
     remembered = [
         *_section(Part.LONG_TERM, "Long-term memory", _long_term(material, channels)),
         *_section(Part.SHORT_TERM, "Short-term memory", _short_term(material, channels)),
-        *_section(Part.THREADS, "Threads", _threads(threads)),
+        *_section(Part.THREADS, "Threads", _threads(material, threads)),
         *_section(Part.CONVERSATION, "Conversation", _conversation(material, channels, messages)),
     ]
     if remembered:
         zone = f"Times are in {material.settings.time_zone}."
         remembered.insert(0, Block(Part.ZONE, zone, items=0))
-    told = Block(Part.NOTES, injection(notes).rstrip("\n"), items=len(notes))
-    # What a person does not see, a model must not read; the persona is the caller's own.
-    cleaned = (replace(block, text=clean(block.text)) for block in [told, *remembered])
-    return [block for block in [Block(Part.PERSONA, material.persona), *cleaned] if block.text]
+    persona = Block(Part.PERSONA, _body(material.persona))
+    noted = Block(Part.NOTES, injection(notes).rstrip("\n"), items=len(notes))
+    return [block for block in [persona, noted, *remembered] if block.text]
 
 
 def joined(blocks: Iterable[Block]) -> str:
@@ -145,29 +201,72 @@ def _heading(words: str) -> str:
 
 def _long_term(material: Material, channels: Sequence[ChannelTexts]) -> Iterator[Block]:
     if material.workspace_long_term is not None:
-        text = _included(material) + _body(material.workspace_long_term)
+        text = _included(material) + _memory(material, material.workspace_long_term)
         yield Block(Part.LONG_TERM, _heading("Workspace") + text)
+    if material.workspace_archive is not None:
+        above = "" if material.workspace_long_term is not None else _heading("Workspace")
+        yield Block(Part.LONG_TERM, above + _archived(material.workspace_archive))
     for channel in channels:
         if channel.long_term is not None:
-            text = _heading(f"#{channel.name}") + _body(channel.long_term)
+            text = _heading(f"#{safe_name(channel.name)}") + _memory(material, channel.long_term)
             yield Block(Part.LONG_TERM, text, channel.channel_id)
+        if channel.archive is not None:
+            has_heading = channel.long_term is not None
+            above = "" if has_heading else _heading(f"#{safe_name(channel.name)}")
+            yield Block(Part.LONG_TERM, above + _archived(channel.archive), channel.channel_id)
+
+
+def _archived(text: str) -> str:
+    return f"### Archive\n{_body(text)}"
 
 
 def _included(material: Material) -> str:
     """Whose private text was published there, on their admin's word."""
-    names = ", ".join(f"#{one_line(name)}" for name in material.workspace_includes)
+    names = ", ".join(f"#{safe_name(name)}" for name in material.workspace_includes)
     return f"(Includes {names}, private, by opt-in.)\n" if names else ""
 
 
 def _short_term(material: Material, channels: Sequence[ChannelTexts]) -> Iterator[Block]:
     if material.workspace_short_term is not None:
-        text = _heading("Workspace") + _body(material.workspace_short_term)
+        text = _heading("Workspace") + _memory(material, material.workspace_short_term)
         yield Block(Part.SHORT_TERM, text)
     for channel in channels:
         for i, version in enumerate(channel.history):
-            text = f"### {_period(material, version)}\n{_body(version.content)}"
-            above = "" if i else _heading(f"#{channel.name}")
+            text = f"### {_period(material, version)}\n{_version(material, version)}"
+            above = "" if i else _heading(f"#{safe_name(channel.name)}")
             yield Block(Part.SHORT_TERM, above + text, channel.channel_id, version.number)
+
+
+def _version(material: Material, version: Version) -> str:
+    return _memory(material, version.content, day=material.day_of(version.until_us), above="###")
+
+
+def _memory(material: Material, text: str, *, day: str = "", above: str = "##") -> str:
+    """A memory's text as it is read, below a heading of so many signs: what holds now, then what
+    happened, oldest first. The two have headings of their own where both are there."""
+    lines = [(line, material.facts_of(line)) for line in text.split("\n")]
+    now, history = now_and_history(lines, lambda line: (line[1].kind, line[1].at_us))
+    if not (now and history):
+        return "\n".join(dated(material, *line, day) for line in lines).rstrip("\n")
+    titles = _NOW_AND_HISTORY["ja" if is_mostly_japanese(text) else "en"]
+    return "\n".join(
+        row
+        for title, part in zip(titles, (now, history), strict=True)
+        for row in (
+            f"{above}# {title}",
+            *(dated(material, *line, day) for line in part if line[0].strip()),
+        )
+    )
+
+
+def dated(material: Material, line: str, facts: LineFacts, day: str) -> str:
+    """A line with its day behind the bullet, unless that is the day of the heading above it, and with
+    a mark where a newer one replaces it."""
+    own, body = material.day_of(facts.at_us), _body(line)
+    if facts.is_replaced:
+        body += _REPLACED["ja" if is_mostly_japanese(line) else "en"]
+    bullet = _BULLET.match(body)
+    return f"{bullet[0]}({own}) {body[bullet.end() :]}" if bullet and own not in ("", day) else body
 
 
 def _period(material: Material, version: Version) -> str:
@@ -177,15 +276,19 @@ def _period(material: Material, version: Version) -> str:
     return f"Version {version.number}, until {until:%Y-%m-%d %H:%M}"
 
 
-def _threads(threads: Mapping[str, str]) -> Iterator[Block]:
+def _threads(material: Material, threads: Mapping[str, str]) -> Iterator[Block]:
     for ts, content in threads.items():
-        yield Block(Part.THREADS, _heading(f"Thread {ts}") + _body(content), ts)
+        yield Block(Part.THREADS, _heading(f"Thread {ts}") + _memory(material, content), ts)
 
 
 def _conversation(
     material: Material, channels: Sequence[ChannelTexts], messages: Sequence[Message]
 ) -> Iterator[Block]:
-    name = next((c.name for c in channels if c.channel_id == material.own), "")
+    names = {channel.channel_id: safe_name(channel.name) for channel in channels}
+    for channel_id, name in names.items():
+        if said := [m for m in material.earlier if m.channel_id == channel_id]:
+            yield _said_by_day(f"#{name}, earlier", said, channel_id)
+    name = names.get(material.own, "")
     target = [m for m in messages if m.thread_ts and m.thread_ts == material.target_thread_ts]
     others = [m for m in messages if not m.thread_ts or m.thread_ts != material.target_thread_ts]
     if others:
@@ -200,8 +303,14 @@ def _said(heading: str, messages: Sequence[Message], place: str) -> Block:
     return Block(Part.CONVERSATION, _heading(heading) + lines, place, items=len(messages))
 
 
+def _said_by_day(heading: str, messages: Sequence[Message], place: str) -> Block:
+    days = [
+        "\n".join([f"### {day}", *(message.line_of_day for message in of_day)])
+        for day, of_day in groupby(messages, key=lambda message: message.day)
+    ]
+    return Block(Part.CONVERSATION, _heading(heading) + "\n".join(days), place, items=len(messages))
+
+
 def _body(text: str) -> str:
-    """A memory's text; none of its lines can pass for a heading or the end of the notes."""
-    return "\n".join(
-        f"  {line}" if line.startswith(("#", "---")) else line for line in text.splitlines()
-    )
+    """A text without invisible characters. Lines that pass for ours stand behind two spaces."""
+    return _FORGED.sub("  ", visible(text).rstrip("\n"))

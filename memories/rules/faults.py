@@ -6,6 +6,7 @@ docs/rules.md shows the same table in words.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from memories.rules.breaker import DOWN
 from memories.rules.summary import Way
 from memories.rules.tokens import estimate
 
@@ -18,7 +19,7 @@ class Then(StrEnum):
     """What to do next with the row."""
 
     WAIT = "wait"  # the endpoint's fault: no attempt used, it waits as long as the endpoint does
-    AGAIN_LATER = "again_later"  # after a back-off
+    AGAIN_LATER = "again_later"  # after a back-off, an attempt used
     AGAIN = "again"  # at once
     GIVE_UP = "give_up"
 
@@ -27,20 +28,23 @@ class Then(StrEnum):
 class Next:
     then: Then
     way: Way = Way.WHOLE
+    changes_form: bool = False
 
 
 @dataclass(frozen=True)
 class Policy:
-    """``ways``: how the attempts after the first ask, the last one for all that follow."""
+    """``ways``: how the attempts after the first ask, the last one for all that follow.
+    ``changes_form``: each attempt is asked in the other form of the prompt."""
 
     then: Then
     ways: tuple[Way, ...] = (Way.WHOLE,)
     gives_up_after: Way | None = None  # asked so, or further, in vain: nothing else would help
+    changes_form: bool = False
 
 
 _ENDPOINT = Policy(Then.WAIT)
 _LATER = Policy(Then.AGAIN_LATER)
-_BAD_ANSWER = Policy(Then.AGAIN)
+_BAD_ANSWER = Policy(Then.AGAIN, changes_form=True)
 _REFUSED = Policy(Then.AGAIN, (Way.WHOLE, Way.ISOLATE), Way.ISOLATE)
 
 POLICIES: dict[str, Policy] = {
@@ -50,11 +54,11 @@ POLICIES: dict[str, Policy] = {
     "unauthorised": _ENDPOINT,
     "forbidden": _ENDPOINT,
     "not_found": _ENDPOINT,
-    # It could not answer.
-    "server_error": _LATER,
-    "connection": _LATER,
-    "timeout": _LATER,
-    "malformed": _LATER,
+    # It could not answer, or not this request: see `what_next`.
+    "server_error": _ENDPOINT,
+    "connection": _ENDPOINT,
+    "timeout": _ENDPOINT,
+    "malformed": _ENDPOINT,
     # This request cannot be answered as it is.
     "bad_request": Policy(Then.GIVE_UP),
     "context_too_long": Policy(Then.AGAIN, (Way.SPLIT,), Way.SPLIT),
@@ -69,6 +73,11 @@ POLICIES: dict[str, Policy] = {
     "too_long": _BAD_ANSWER,
     "too_short": _BAD_ANSWER,
     "wrong_language": _BAD_ANSWER,
+    "no_operation": _BAD_ANSWER,
+    "nothing": _BAD_ANSWER,  # in the other form too: the offline highlights stand in
+    "copied": _BAD_ANSWER,  # in the other form too: the quotes are kept
+    # It thought until the limit: the endpoint's allowance has grown.
+    "no_room": Policy(Then.AGAIN),
     # Nothing of it may enter a memory (rules.guard): asked again it would be paid again.
     "quarantined": Policy(Then.GIVE_UP),
     # Ours.
@@ -76,9 +85,12 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def what_next(code: str, attempt: int, way: Way) -> Next:
-    """After the nth attempt, asked in this way, ended with this fault."""
+def what_next(code: str, attempt: int, way: Way, *, fails_alone: bool = False) -> Next:
+    """After the nth attempt, asked in this way, ended with this fault. ``fails_alone``: the endpoint
+    answered others since this one failed before, so the fault is the request's."""
     policy = POLICIES.get(code, _LATER)
+    if fails_alone and code in DOWN:
+        policy = _LATER
     if policy.then in (Then.WAIT, Then.GIVE_UP):
         return Next(policy.then, way)
     last = policy.gives_up_after
@@ -86,7 +98,7 @@ def what_next(code: str, attempt: int, way: Way) -> Next:
     if attempt >= MOST_ATTEMPTS or in_vain:
         return Next(Then.GIVE_UP, way)
     asked = policy.ways[min(attempt, len(policy.ways)) - 1]
-    return Next(policy.then, _further(way, asked))
+    return Next(policy.then, _further(way, asked), policy.changes_form)
 
 
 def _further(one: Way, other: Way) -> Way:

@@ -117,13 +117,22 @@ _WIDE = re.compile("[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 @dataclass(frozen=True)
 class Source:
-    """A text that lines may rest on, as the request showed it. ``person``: somebody answers for it,
-    word for word."""
+    """A text that lines may rest on, as the request showed it. ``is_persons``: somebody answers for
+    it, word for word. ``mentions`` are the names in it."""
 
     ref: int
     text: str
     author: str = ""
     is_persons: bool = False
+    mentions: tuple[str, ...] = ()
+
+    @property
+    def own_words(self) -> str:
+        """The text without names: they are no words of its author."""
+        text = self.text
+        for mention in sorted(self.mentions, key=len, reverse=True):
+            text = text.replace(mention, " ")
+        return text
 
 
 @dataclass(frozen=True)
@@ -135,13 +144,10 @@ class Sources:
 
     @classmethod
     def of(cls, request: Request) -> "Sources":
-        groups = [request.existing, *(addition.lines for addition in request.additions)]
         lines = [
-            Source(line.ref, line.text, is_persons=line.by_person)
-            for group in groups
-            for line in group
+            Source(line.ref, line.text, is_persons=line.by_person) for line in request.memory_lines
         ]
-        said = [Source(m.ref, m.text, m.author) for m in request.messages]
+        said = [Source(m.ref, m.text, m.author, mentions=m.mentions) for m in request.messages]
         background = [r.text for r in request.references if not r.same_memory]
         return cls([*lines, *said], background)
 
@@ -181,8 +187,8 @@ class Sources:
 
     @cached_property
     def words(self) -> dict[int, frozenset[str]]:
-        """The words of each source."""
-        return {source.ref: word_set(f"{source.author} {source.text}") for source in self.texts}
+        """The words of each source. A name is no source."""
+        return {source.ref: word_set(source.own_words) for source in self.texts}
 
     @cached_property
     def links(self) -> frozenset[str]:

@@ -17,6 +17,11 @@ _HIDDEN = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u180e\u200b\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ef]+"
 )
+# Characters without a shape. `clean` keeps some of them, which writing needs: joiners, variants.
+SHAPELESS = (
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0100-\U000e01ef"
+)
 _RULE = re.compile(f"(?P<hidden>{_HIDDEN})|{_KEPT}")
 _MAYBE = re.compile(_HIDDEN)
 

@@ -21,6 +21,8 @@ _NO_LANGUAGE = re.compile(
 )
 _HIRA = re.compile("[\u3041-\u3096]")
 _JAPANESE = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff]")
+_KANA = re.compile("[\u3041-\u30ff]")
+_LATIN = re.compile("[A-Za-z]")
 _WORD = re.compile(r"(?<![\w'’])[a-z]+(?:['’][a-z]+)?(?![\w])", re.ASCII)
 _LITTLE = frozenset(
     "the a an is are was were be been to of and in for on at by with from as or but not that this "
@@ -43,3 +45,10 @@ def clear_language(texts: Iterable[str]) -> Literal["ja", "en"] | None:
     if japanese <= _HARDLY * size and little >= _LITTLE_WORDS * len(words):
         return "en"
     return None
+
+
+def is_mostly_japanese(text: str) -> bool:
+    """Whether a text says more in Japanese than in Latin letters; a short one, too."""
+    # A Japanese character says about as much as two or three Latin letters.
+    japanese = len(_JAPANESE.findall(text)) * _JAPANESE_PER_WORD
+    return japanese > len(_LATIN.findall(text)) and _KANA.search(text) is not None

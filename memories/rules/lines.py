@@ -5,13 +5,16 @@ stay. What a person wrote or pinned is *held*: no merge loses it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from memories.rules.shingles import MARK
+from memories.rules.summary import Kind
+
+AnyLine = TypeVar("AnyLine")
 
 _BULLET = re.compile(r"^\s*(?:[-*•・]\s+|・)?")
 
@@ -26,13 +29,18 @@ class Origin(StrEnum):
 class Line:
     """``since`` is the number of the version it first stood in, None for the one being made.
     ``sources`` are keys of messages; a model's line without any shows a mark. ``pinned``: a person
-    wants it word for word, whoever wrote it."""
+    wants it word for word, whoever wrote it. ``kind`` is "" where nobody said; ``at_us`` is the time of
+    the newest source, in microseconds, 0 where that is not known yet. ``unverified``: a number, a date
+    or a link of it stands in no source."""
 
     text: str
     origin: Origin
     since: int | None = None
     sources: tuple[int, ...] = ()
     pinned: bool = False
+    kind: str = ""
+    at_us: int = 0
+    unverified: bool = False
 
     @property
     def is_held(self) -> bool:
@@ -52,6 +60,18 @@ class Merged(NamedTuple):
 def words_of(text: str) -> str:
     """A line's words without its bullet and spare white space: what makes two lines the same."""
     return " ".join(_BULLET.sub("", text, count=1).split())
+
+
+def now_and_history(
+    lines: Sequence[AnyLine], facts: Callable[[AnyLine], tuple[str, int]]
+) -> tuple[list[AnyLine], list[AnyLine]]:
+    """What holds now, in its order, and what happened, oldest first. ``facts`` gives a line's kind
+    and time."""
+    kinds = [facts(line) for line in lines]
+    history = [n for n, (kind, _) in enumerate(kinds) if kind == Kind.EVENT]
+    history.sort(key=lambda n: kinds[n][1])
+    now = [line for line, (kind, _) in zip(lines, kinds, strict=True) if kind != Kind.EVENT]
+    return now, [lines[n] for n in history]
 
 
 def emptied(text: str) -> str:
@@ -152,6 +172,22 @@ def brought_back(current: Sequence[Line], old: Sequence[Line], text: str) -> lis
     if not all(words_of(one) in known for one in texts):
         return None
     return restored(current, [replace(known[words_of(one)], text=one) for one in texts])
+
+
+def place_among(lines: Sequence[Line], line: Line) -> int:
+    """Where a line belongs that comes back: behind what holds, or as an event by its time."""
+    events = [i for i, one in enumerate(lines) if one.kind == Kind.EVENT]
+    if line.kind == Kind.EVENT:
+        events = [i for i in events if lines[i].at_us > line.at_us]
+    return min(events, default=len(lines))
+
+
+def with_line(text: str, lines: Sequence[Line], place: int) -> str:
+    """A text of these lines but the one at ``place``, with that one in front of its follower."""
+    rows = text.split("\n")
+    follower = lines[place + 1].text if place + 1 < len(lines) else None
+    at = next((i for i, row in enumerate(rows) if row.rstrip() == follower), len(rows))
+    return "\n".join([*rows[:at], lines[place].text, *rows[at:]])
 
 
 def _known(lines: Iterable[Line]) -> dict[str, Line]:

@@ -8,12 +8,15 @@ Every pattern here is linear in the length of the text: none may look past its o
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
 from memories.rules.emoji import emoji_character
+from memories.rules.names import safe_name
+
+_MENTIONED = re.compile(r"<([@#])([A-Z0-9]{2,40})")
 
 
 class Names(Protocol):
@@ -22,6 +25,21 @@ class Names(Protocol):
     def person(self, slack_id: str) -> str | None: ...
 
     def channel(self, slack_id: str) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SafeNames:
+    """Names as data, for texts that a model reads."""
+
+    names: Names
+
+    def person(self, slack_id: str) -> str | None:
+        name = self.names.person(slack_id)
+        return name and (safe_name(name) or " ")
+
+    def channel(self, slack_id: str) -> str | None:
+        name = self.names.channel(slack_id)
+        return name and (safe_name(name) or " ")
 
 
 class Kind(StrEnum):
@@ -85,13 +103,20 @@ def escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def mentions_in(texts: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return the Slack ids of the people and of the channels that these messages mention."""
+    mentions = {mention for text in texts for mention in _MENTIONED.findall(text)}
+    people = {slack_id for sign, slack_id in mentions if sign == "@"}
+    return people, {slack_id for sign, slack_id in mentions if sign == "#"}
+
+
 def plain(text: str, names: Names) -> str:
     """The message as readable words, for models, search and commands; quoted lines begin ``> ``."""
     if not _SPECIAL.search(text):
         return text
     parts: list[str] = []
     line_begins = True
-    for token in _pieces(text, names):
+    for token in _pieces(text, SafeNames(names)):
         if token.quoted and line_begins and token.text != "\n":
             parts.append("> ")
         if token.kind is Kind.LINK:
@@ -104,6 +129,17 @@ def plain(text: str, names: Names) -> str:
             parts.append(token.text)
         line_begins = token.text.endswith("\n")
     return "".join(parts)
+
+
+def mentioned(text: str, names: Names) -> tuple[str, ...]:
+    """The mentions in a message as `plain` writes them: ``@name`` and ``#name``."""
+    return tuple(
+        dict.fromkeys(
+            token.text
+            for token in _pieces(text, SafeNames(names))
+            if token.kind in (Kind.PERSON, Kind.CHANNEL)
+        )
+    )
 
 
 def parse(text: str, names: Names) -> list[Token]:
@@ -202,7 +238,7 @@ def _reference(inner: str, names: Names, quoted: bool) -> Token | None:  # noqa:
     label = unescape(label).strip()
     mark, rest = target[:1], target[1:]
     if mark == "@" and _ID.fullmatch(rest):
-        name = names.person(rest) or label.removeprefix("@") or rest
+        name = names.person(rest) or safe_name(label) or rest
         return Token(Kind.PERSON, f"@{name}", rest, quoted)
     if mark == "#" and _ID.fullmatch(rest):
         # The label is the name of long ago, and may be that of a private channel.

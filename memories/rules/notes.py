@@ -9,6 +9,7 @@ from memories.rules.characters import LINE_BREAK, fit
 
 TITLE_LENGTH = 50
 LONGEST_TITLE = 60  # of a title that came with the note, out of a file or a form
+LONGEST_CONTENT = 20_000  # characters
 KINDS = ("pattern", "architecture", "solution")
 
 
@@ -50,6 +51,14 @@ def clean_content(text: str) -> str:
     if not text.strip():
         raise InvalidNote("A note needs a text.")
     return fit(text)
+
+
+def check_length(content: str) -> None:
+    """Raises InvalidNote. Apart from `clean_content`: a file may hold notes of before the limit."""
+    if len(content) > LONGEST_CONTENT:
+        raise InvalidNote(
+            f"A note is at most {LONGEST_CONTENT:,} characters; this one has {len(content):,}."
+        )
 
 
 def one_line(text: str) -> str:

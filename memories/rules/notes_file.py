@@ -31,6 +31,7 @@ from memories.rules.notes import (
     clean_title,
     one_line,
 )
+from memories.rules.prompts import visible
 
 HEADING = "# Memories"
 LARGE = 10 * 1024 * 1024  # bytes (S4): from here on a warning
@@ -53,7 +54,8 @@ class Fate(StrEnum):
     UNCHANGED = "unchanged"
     DUPLICATE = "duplicate"  # the same text is there under another id
     KEPT = "kept"  # changed here since the file was written; the file brings nothing new
-    CONFLICT = "conflict"  # changed here and in the file
+    DELETED = "deleted"  # deleted here since the file was written; it stays deleted
+    CONFLICT = "conflict"  # changed or deleted here, and changed in the file
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,18 @@ def write(notes: Iterable[NoteText]) -> str:
 
 def injection(notes: Iterable[NoteText]) -> str:
     """The text that a context begins with (S4): ends with a ``---`` line; "" without notes."""
-    lines = [line for note in notes for line in _entry(note, with_id=False)]
+    lines = [line for note in notes for line in _entry(_visible(note), with_id=False)]
     return "\n".join([HEADING, "", *lines, _END, ""]) if lines else ""
+
+
+def _visible(note: NoteText) -> NoteText:
+    """The note as a model reads it: every line break begins a line."""
+    return replace(
+        note,
+        title=one_line(visible(note.title)),
+        tags=tuple(one_line(visible(tag)) for tag in note.tags),
+        content=visible(note.content),
+    )
 
 
 def wordings(notes: Iterable[NoteText]) -> set[str]:
@@ -193,9 +205,17 @@ def read(text: str) -> list[Entry]:
     return [entry for entry in found if entry is not None]
 
 
-def fate(entry: Entry, known: NoteText | None, there: Container[str]) -> Fate:
+def fate(
+    entry: Entry,
+    known: NoteText | None,
+    there: Container[str],
+    deleted: Container[tuple[int | None, int | None]] = (),
+) -> Fate:
     """What to do with an entry. ``known`` is the note of its id, ``there`` holds the
-    `wordings` of all notes. A stamp from another database makes the id meaningless: then the wording decides."""
+    `wordings` of all notes, ``deleted`` the id and the time of making of deleted ones. A stamp from
+    another database makes the id meaningless: then the wording decides."""
+    if (entry.id, entry.made_us) in deleted:
+        return Fate.DELETED if entry.mark == mark_of(entry) else Fate.CONFLICT
     if known is None or entry.made_us not in (None, known.created_us):
         return Fate.DUPLICATE if mark_of(entry) in there else Fate.ADDED
     if mark_of(entry) == mark_of(known):

@@ -5,15 +5,19 @@ from dataclasses import replace
 from typing import TypeVar
 
 from memories.rules.memory import MemoryType
+from memories.rules.prompts import split_text
 from memories.rules.summary import (
     MOST_SOURCES,
     Addition,
     MemoryLine,
+    MessageLine,
     Reading,
     ReadLine,
     Request,
 )
 from memories.rules.tokens import estimate
+
+_SHORTEST_CUT = 3_000  # characters: a shorter message stays whole
 
 T = TypeVar("T")
 
@@ -22,12 +26,23 @@ def halves(request: Request) -> tuple[Request, ...]:
     """Two requests of about the same length in the order of time, each with the references; ()
     when there is nothing to cut. A memory that is carried on goes with the earlier half."""
     if request.messages:
-        cut = _cut(request.messages, lambda m: estimate(m.text) + estimate(m.author) + 8)
-        first, second = request.messages[:cut], request.messages[cut:]
+        messages = request.messages
+        if len(messages) == 1:
+            messages = _message_halves(messages[0])
+        cut = _cut(messages, lambda m: estimate(m.text) + estimate(m.author) + 8)
+        first, second = messages[:cut], messages[cut:]
         if not first:
             return ()
         return (replace(request, messages=first), replace(request, messages=second, existing=()))
     return _merge_halves(request)
+
+
+def _message_halves(message: MessageLine) -> list[MessageLine]:
+    """A long message as two of the same speaker, time and number."""
+    if len(message.text) <= _SHORTEST_CUT:
+        return [message]
+    first, *_ = split_text(message.text, (len(message.text) + 1) // 2)
+    return [replace(message, text=first), replace(message, text=message.text[len(first) :])]
 
 
 def combination(request: Request, readings: Sequence[Reading]) -> Request:
@@ -55,7 +70,7 @@ def restored(reading: Reading, parts: Sequence[Reading]) -> Iterator[ReadLine]:
     sources = [line.refs for part in parts for line in part.lines]
     for line in reading.lines:
         refs = dict.fromkeys(ref for number in line.refs for ref in sources[number - 1])
-        yield ReadLine(line.text, tuple(refs)[:MOST_SOURCES])
+        yield replace(line, refs=tuple(refs)[:MOST_SOURCES])
 
 
 def _merge_halves(request: Request) -> tuple[Request, ...]:

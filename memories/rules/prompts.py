@@ -1,8 +1,8 @@
 """The prompt for a request, as a value that can be printed (S3, rules 8 and 11).
 
-The system message holds our instructions, the user message nothing but data, in blocks between
-lines that start with ``<<`` and carry a key drawn anew for each call: no message can know it, so
-none can end its block or open another.
+The system message is one line of ours. The user message is the data, in blocks between lines that
+start with ``<<``, and then the request: a small model does what it read last. The blocks carry a key
+drawn anew for each call: no message can know it, so none can end its block or open another.
 """
 
 import hashlib
@@ -14,21 +14,30 @@ from datetime import datetime
 from memories.rules import prompt_texts
 from memories.rules.characters import LINE_BREAK
 from memories.rules.invisible import clean
+from memories.rules.language import is_mostly_japanese
 from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.names import safe_name
+from memories.rules.salience import is_salient
 from memories.rules.secrets import redacted
-from memories.rules.summary import MemoryLine, MessageLine, Reference, Request
+from memories.rules.summary import Form, MemoryLine, Reference, Request
+from memories.rules.tokens import WIDE
 
-LONGEST_MESSAGE = 6_000  # characters; the rest of a longer message is left out, visibly
+LONGEST_LINE = 6_000  # characters; a longer message is shown in parts of so many
 NEW_LINE = " ⏎ "
 THREAD = "↳"
+_TOKENS_A_BULLET = 30
+_MOST_BULLETS = 10
 UNKNOWN = "unknown"  # an author of whom nothing is known
+
+_FEWEST_MESSAGES = 3  # with content: of fewer a model may say that nothing is worth keeping
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORDS = 3  # of a message with content
+_WIDE_LETTERS = 6
 
 _FENCE_WORDS = "messages|existing|added|reference|end"
 _FENCE_LIKE = re.compile(rf"^\s*<<|<<(?=\s*(?:{_FENCE_WORDS})\b)", re.IGNORECASE | re.MULTILINE)
 FENCE = re.compile(rf"<<(?:{_FENCE_WORDS})\b[^\n]*>>")  # what only our own prompt can hold
-_KANA = re.compile("[\u3041-\u30ff]")
-_JAPANESE = re.compile("[\u3041-\u30ff\u3400-\u9fff]")
-_LATIN = re.compile("[A-Za-z]")
+_BREAK = re.compile(r"\s+|[。．！？、]")
 
 
 @dataclass(frozen=True)
@@ -50,28 +59,58 @@ def language_of(request: Request) -> str:
     for the language of the sources). Mostly Japanese sources get the Japanese ones."""
     if request.language != "conversation":
         return request.language
-    text = "\n".join(_source_texts(request))
-    # A Japanese character says about as much as two or three Latin letters.
-    japanese = len(_JAPANESE.findall(text)) * 2
-    mostly = japanese > len(_LATIN.findall(text)) and _KANA.search(text)
-    return "ja" if mostly else "conversation"
+    return "ja" if is_mostly_japanese("\n".join(_source_texts(request))) else "conversation"
 
 
 def system_text(request: Request) -> str:
-    """Our instructions with this request's limits filled in."""
+    """One line: who the model is, and that data is data."""
+    return prompt_texts.TEXTS[language_of(request)]["role"]
+
+
+def request_text(request: Request) -> str:
+    """What is wanted of the data above it, with this request's limits filled in."""
     texts = prompt_texts.TEXTS[language_of(request)]
-    parts = [texts[_task(request)], texts["form_messages" if request.messages else "form_lines"]]
+    names = [_task(request)]
+    if request.form is Form.FULL:
+        names.append("form")
     if request.messages and request.existing:
-        parts.append(texts["carry_on"])
-    if any(line.by_person for line in request.existing):
-        parts.append(texts["by_person"])
-    parts.append(texts["size"])
-    if request.memory_type is MemoryType.SHORT_TERM:
-        parts.append(texts["nothing"])
-    parts.append(texts["data"])
+        names.append("carry_on")
+    if any(line.by_person for line in request.existing) and not request.only_adds:
+        names.append("held" if request.uses_operations else "by_person")
+    if request.form is Form.FULL:
+        names.append("size")
+    if is_nothing_right(request):
+        names.append("nothing")
     if references(request):
-        parts.append(texts["background"])
-    return "\n".join(parts).format(most=request.max_tokens, aim=request.max_tokens * 2 // 3)
+        names.append("background")
+    if request.form is Form.FULL:
+        names.append("only")
+    names.append("language")
+    return with_limits("\n".join(texts[name] for name in names), request)
+
+
+def with_limits(text: str, request: Request) -> str:
+    """One of our texts with the limits of this request."""
+    most = request.most_lines or _MOST_BULLETS
+    bullets = min(max(request.max_tokens // _TOKENS_A_BULLET, 3), most)
+    return text.format(most=request.max_tokens, aim=request.max_tokens * 2 // 3, bullets=bullets)
+
+
+def instructions(request: Request) -> str:
+    """All our words in the prompt, without the data."""
+    return f"{system_text(request)}\n{request_text(request)}"
+
+
+def is_nothing_right(request: Request) -> bool:
+    """Whether "nothing worth keeping" is a true answer (rule 8); else it is not even offered."""
+    if request.memory_type is not MemoryType.SHORT_TERM or not request.messages:
+        return False
+    with_content = [message.text for message in request.messages if _has_content(message.text)]
+    return len(with_content) < _FEWEST_MESSAGES or not any(map(is_salient, with_content))
+
+
+def _has_content(text: str) -> bool:
+    return len(_WORD.findall(text)) >= _WORDS or len(WIDE.findall(text)) >= _WIDE_LETTERS
 
 
 def references(request: Request) -> Sequence[Reference]:
@@ -86,24 +125,33 @@ def version(request: Request) -> str:
     # uses others, and a settled name must not depend on whether there is an existing memory.
     texts = prompt_texts.TEXTS[language]
     used = [texts[name] for name in sorted(texts) if name not in prompt_texts.TASKS]
-    used += [texts[name] for name in sorted({_task(request), "parts"})]
+    used += [texts[name] for name in sorted(_tasks(request))]
     digest = hashlib.sha256("\n".join(used).encode()).hexdigest()[:8]
     kind = "short" if request.memory_type is MemoryType.SHORT_TERM else "long"
-    return f"{request.scope}-{kind}-{'ja' if language == 'ja' else 'en'}-{digest}"
+    form = "-simple" if request.form is Form.SIMPLE else ""
+    return f"{request.scope}-{kind}{form}-{'ja' if language == 'ja' else 'en'}-{digest}"
 
 
 def user_text(request: Request, key: str) -> str:
-    """Only data: references, existing lines, then what is to be summarised, each in its block."""
+    """The data in its blocks, then the request."""
+    return f"{data_text(request, key)}\n\n{request_text(request)}"
+
+
+def data_text(request: Request, key: str) -> str:
+    """References, existing lines, then what is to be summarised, each in its block."""
     blocks: list[tuple[str, str, Iterable[str]]] = [
         (f"reference: {one_line(r.title)}", "", [_guarded(visible(r.text))])
         for r in references(request)
     ]
     place = one_line(request.place)
+    numbered = request.form is Form.FULL
     if request.existing:
-        blocks.append(("existing memory", place, map(memory_line, request.existing)))
+        letter = "L" if request.uses_operations else ""
+        lines = [letter + memory_line(line, numbered=numbered) for line in request.existing]
+        blocks.append(("existing memory", place, lines))
     for addition in request.additions:
-        title = f"added: {one_line(addition.title)}"
-        blocks.append((title, "", map(memory_line, addition.lines)))
+        lines = [memory_line(line, numbered=numbered) for line in addition.lines]
+        blocks.append((f"added: {one_line(addition.title)}", "", lines))
     if request.messages:
         about = f"{place}, {request.zone}"
         blocks.append(("messages", about, message_lines(request)))
@@ -111,14 +159,17 @@ def user_text(request: Request, key: str) -> str:
 
 
 def message_lines(request: Request) -> Iterator[str]:
-    """``REF [YYYY-MM-DD HH:MM] name: text`` each (S3), replies marked with their thread's letter."""
+    """``REF [YYYY-MM-DD HH:MM] name: text`` each (S3), replies marked with their thread's letter;
+    the simple form has no numbers."""
     threads: dict[str, str] = {}
     for message in request.messages:
         mark = ""
         if message.thread and request.scope is not MemoryScope.THREAD:
             letter = threads.setdefault(message.thread, _letter(len(threads)))
             mark = f"{THREAD}{letter} "
-        yield f"{message.ref} {mark}{_message(message)}"
+        number = f"{message.ref} " if request.form is Form.FULL else ""
+        for part in split_text(message.text):
+            yield f"{number}{mark}{message_line(message.at, message.author, part)}"
 
 
 def message_line(at: datetime, name: str, text: str) -> str:
@@ -127,14 +178,27 @@ def message_line(at: datetime, name: str, text: str) -> str:
 
 
 def speaker(name: str) -> str:
-    """A name as it stands before what was said: a colon and a space end it, so it has none."""
-    return one_line(name).replace(": ", ":")
+    """A name as it stands before a text: a colon ends it, so it holds none itself."""
+    return safe_name(name) or UNKNOWN
 
 
-def memory_line(line: MemoryLine) -> str:
+def memory_line(line: MemoryLine, *, numbered: bool = True) -> str:
     """``REF text``, with the mark of a line that a person wrote."""
     mark = f"{prompt_texts.PERSON} " if line.by_person else ""
-    return f"{line.ref} {mark}{one_line(line.text)}"
+    number = f"{line.ref} " if numbered else ""
+    return f"{number}{mark}{one_line(line.text)}"
+
+
+def split_text(text: str, most: int = LONGEST_LINE) -> list[str]:
+    """The text in parts of at most so many characters, cut at white space or behind a full stop in the
+    last quarter of a part, where there is one. Together they are the text."""
+    parts = []
+    while len(text) > most:
+        ends = [match.end() for match in _BREAK.finditer(text, most * 3 // 4, most)]
+        cut = ends[-1] if ends else most
+        parts.append(text[:cut])
+        text = text[cut:]
+    return [*parts, text]
 
 
 def one_line(text: str) -> str:
@@ -153,13 +217,6 @@ def for_model(text: str) -> str:
     return redacted(visible(text))
 
 
-def _message(message: MessageLine) -> str:
-    text = message.text
-    if len(text) > LONGEST_MESSAGE:
-        text = f"{text[:LONGEST_MESSAGE]} […{len(text) - LONGEST_MESSAGE} characters left out]"
-    return message_line(message.at, message.author, text)
-
-
 def _block(title: str, about: str, lines: Iterable[str], key: str) -> Iterator[str]:
     yield f"<<{title} {key}{': ' if about else ''}{about}>>"
     yield from lines
@@ -167,6 +224,14 @@ def _block(title: str, about: str, lines: Iterable[str], key: str) -> Iterator[s
 
 
 def _task(request: Request) -> str:
+    if request.form is Form.SIMPLE:
+        return "only_adds" if request.only_adds else _simple_task(request)
+    if request.uses_operations:
+        return _changes_task(request)
+    return _full_task(request)
+
+
+def _full_task(request: Request) -> str:
     if request.scope is MemoryScope.WORKSPACE:
         short = request.memory_type is MemoryType.SHORT_TERM
         return "workspace_short" if short else "workspace_long"
@@ -175,6 +240,24 @@ def _task(request: Request) -> str:
     if request.additions:
         return "parts"
     return "thread_short" if request.scope is MemoryScope.THREAD else "channel_short"
+
+
+def _changes_task(request: Request) -> str:
+    is_workspace = request.scope is MemoryScope.WORKSPACE
+    return "workspace_changes" if is_workspace else "channel_changes"
+
+
+def _simple_task(request: Request) -> str:
+    return "simple_messages" if request.messages else "simple_lines"
+
+
+def _tasks(request: Request) -> set[str]:
+    """The tasks that asking such a request may take: of itself, and of its parts together."""
+    if request.form is Form.SIMPLE:
+        long_term = request.memory_type is MemoryType.LONG_TERM
+        return {"simple_lines", "only_adds" if long_term else _simple_task(request)}
+    merges = request.memory_type is MemoryType.LONG_TERM and request.operations
+    return {_full_task(request), "parts", *((_changes_task(request),) if merges else ())}
 
 
 def _source_texts(request: Request) -> Iterator[str]:

@@ -174,6 +174,7 @@ def quote_of(
     """The quote of all that these channels hold; ``workspace_memory`` is its length by now."""
     parts: list[Part] = []
     public: list[int] = []
+    newest: list[int] = []  # short-term texts of public channels within the window
     rate = 1.0 if is_free else rates.tokens_out.middle
     begun = 0  # calls of messages before this channel's, in the order in which they are made
     for load in loads:
@@ -182,6 +183,8 @@ def quote_of(
         part.merges, grown = channel_merges(load, outputs, settings, limits, rate)
         if outputs and load.is_public:
             public.append(grown)
+        if outputs and load.is_public and load.is_recent:
+            newest.append(outputs[-1])
         parts.append(part)
     quote = Quote(parts, rates, limits.side_by_side, price, is_free)
     system = instructions(
@@ -192,6 +195,13 @@ def quote_of(
         cost = expect(system, data, settings.long_term_max_tokens, limits.prompt)
         quote.workspace.merges += cost
         workspace_memory = answer_length(settings.long_term_max_tokens, data, rate)
+    if newest and settings.workspace_short_term:  # once, when all is remembered
+        system = instructions(
+            MemoryScope.WORKSPACE, MemoryType.SHORT_TERM, settings, japanese=False, background=False
+        )
+        data = sum(tokens + TITLED for tokens in newest)
+        limit = settings.short_term_max_tokens
+        quote.workspace.merges += expect(system, data, limit, limits.prompt)
     return quote
 
 

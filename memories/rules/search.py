@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from memories.rules.shingles import as_written, folded
 
@@ -17,13 +18,15 @@ WIDE = "\u1100-\u11ff\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-
 WIDE += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 LONGEST_WORD = 60  # longer ones are cut: no index takes them whole
 LONGEST_STORED = 240_000  # characters; of a longer text the beginning is found
+# Of different tokens, each behind a key. PostgreSQL takes 1 MB for a text, which two keys may share.
+MOST_BYTES = 500_000
+FEW_TOKENS = 2_000  # they cannot be more than that
 FEWEST_TO_BEGIN = 3  # letters of a word that is found by how it begins
 
 _LETTER = rf"[^\W_{WIDE}]"
 _PART = re.compile(rf"(?P<wide>[{WIDE}]+)|{_LETTER}{{1,{LONGEST_WORD}}}")
 _GAP = r"[\W_]"
-# Labels begin with a letter that no text can bring: it is for private use, and never in a word.
-_LABEL = "\ue000"
+KEY_WIDTH = 8  # characters
 
 
 @dataclass(frozen=True)
@@ -51,17 +54,28 @@ class Term:
         return tuple(word for word in self.words if word not in pairs or word == rarest)
 
 
-def label(kind: str, key: int | str = "") -> str:
-    """A token that says what a text is or where it stands, beside its words."""
-    return f"{_LABEL}{kind}{key}"
+class Audience(StrEnum):
+    """Who may read a text, as its key in the index says it."""
+
+    WORKSPACE = "w"  # members of the workspace
+    CHANNEL = "p"  # the same text of a public channel, for who reads only what they are in
+    MEMBERS = "m"  # members of the channel
 
 
-def stored(text: str, labels: Iterable[str] = ()) -> str:
+def audience_key(kind: str, audience: Audience, pk: int) -> str:
+    """The letters before each token of a text in the index: its kind, its audience, and the row of
+    the workspace or channel. All keys have KEY_WIDTH characters, so no other token begins so."""
+    return f"{kind[0]}{audience}{pk:0{KEY_WIDTH - 2}x}"
+
+
+def stored(text: str) -> str:
     """The tokens of a text, each between spaces, in order; "" when it has none."""
     tokens = [token for part in _parts(folded(text)[0]) for token in _tokens(part)]
     if not tokens:
         return ""
-    whole = f" {' '.join([*labels, *tokens])} "
+    if len(tokens) > FEW_TOKENS:
+        tokens = tokens[: _count_within_bytes(tokens)]
+    whole = f" {' '.join(tokens)} "
     if len(whole) > LONGEST_STORED:
         whole = whole[: whole.rindex(" ", 0, LONGEST_STORED) + 1]
     return whole
@@ -123,6 +137,19 @@ def score(tokens: str, terms: Iterable[Term]) -> float:
 def _parts(flat: str) -> list[str]:
     """Words, and stretches of wide letters, as they follow each other."""
     return [match[0] for match in _PART.finditer(flat)]
+
+
+def _count_within_bytes(tokens: Sequence[str]) -> int:
+    """How many of these, from the first on, an index takes."""
+    different: set[str] = set()
+    size = 0
+    for count, token in enumerate(tokens):
+        if token not in different:
+            different.add(token)
+            size += KEY_WIDTH + len(token.encode())
+            if size > MOST_BYTES:
+                return count
+    return len(tokens)
 
 
 def _is_wide(part: str) -> bool:

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     NOTES = "notes"
     MEMORIES = "memories"
     OLDER = "older"
+    ARCHIVE = "archive"
     THREADS = "threads"
     MESSAGES = "messages"
 

@@ -13,6 +13,7 @@ from memories.rules.slacktime import HOUR
 
 Inject = Literal["auto", "manual", "none"]
 OutputLanguage = Literal["conversation", "ja", "en"]
+MergeMode = Literal["rewrite", "operations"]
 
 
 class InvalidSetting(ValueError):
@@ -32,7 +33,8 @@ class MemorySettings:
     message_threshold: int = 50
     thread_memories: bool = True
     thread_min_messages: int = 5
-    workspace_short_term: bool = False
+    workspace_short_term: bool = True
+    merge_mode: MergeMode = "operations"
     notes_enabled: bool = True
     notes_inject: Inject = "auto"
     time_zone: str = "UTC"

@@ -17,6 +17,32 @@ Language = Literal["ja", "en", "conversation"]
 NOTHING = "NOTHING"  # the one word for "nothing here is worth keeping" (rule 8)
 OFFLINE = "offline"  # the name of the summariser that needs no model
 MOST_SOURCES = 5  # a line cites at most so many messages
+LINES_OF_WORKSPACE = 8  # at most, of what is going on in a workspace (rule 6)
+
+
+class Form(StrEnum):
+    """How a model is asked. The probe of its endpoint picks one; a bad answer is asked in the other.
+
+    ``FULL`` asks for kinds and references and has merges write the whole memory anew. ``SIMPLE`` asks
+    for sentences only: code finds kinds and sources, and a long-term memory is only added to.
+    """
+
+    FULL = "full"
+    SIMPLE = "simple"
+
+    @property
+    def other(self) -> "Form":
+        return Form.SIMPLE if self is Form.FULL else Form.FULL
+
+
+class Kind(StrEnum):
+    """What a line of a memory is (DESIGN section 3)."""
+
+    DECISION = "decision"
+    TASK = "task"  # who does what, by when
+    QUESTION = "question"  # still open
+    STATUS = "status"  # how things stand
+    EVENT = "event"  # what happened
 
 
 @dataclass(frozen=True)
@@ -25,6 +51,7 @@ class MessageLine:
 
     ``at`` is in the workspace's zone; ``text`` is readable text (markup resolved, no newlines
     escaped yet). ``thread`` is the root's ts for a reply, "" for a top-level message.
+    ``mentions`` are the names in the text, with their ``@`` or ``#``.
     """
 
     ref: int
@@ -32,18 +59,23 @@ class MessageLine:
     author: str
     text: str
     thread: str = ""
+    mentions: tuple[str, ...] = ()
+    is_bot: bool = False
 
 
 @dataclass(frozen=True)
 class MemoryLine:
     """A line of an earlier memory that may be carried on; ``ref`` shares the messages' count.
 
-    ``by_person``: a person wrote or pinned it, so a merge keeps it word for word.
+    ``by_person``: a person wrote or pinned it, so a merge keeps it word for word. ``at_us`` is the
+    time of its newest message, in microseconds.
     """
 
     ref: int
     text: str
     by_person: bool = False
+    kind: Kind | None = None
+    at_us: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,6 +112,47 @@ class Request:
     existing: Sequence[MemoryLine] = ()  # the text this one grows from, oldest first
     additions: Sequence[Addition] = ()
     references: Sequence[Reference] = ()
+    operations: bool = False  # a merge is asked for changes; else it writes the whole text (S1)
+    form: Form = Form.FULL
+    thinking_tokens: int = 0  # room for what a reasoning model thinks before it answers
+
+    @property
+    def memory_lines(self) -> "list[MemoryLine]":
+        """The lines of memories: those there are, then those that are merged in."""
+        return [*self.existing, *(line for added in self.additions for line in added.lines)]
+
+    @property
+    def completion_limit(self) -> int:
+        """Tokens that a call for this request may answer with, thoughts included."""
+        return self.max_tokens + self.thinking_tokens
+
+    @property
+    def most_lines(self) -> int | None:
+        """Lines that the answer may have at most; None: as many as its tokens allow."""
+        is_short = self.memory_type is MemoryType.SHORT_TERM
+        is_workspace = self.scope is MemoryScope.WORKSPACE
+        return LINES_OF_WORKSPACE if is_short and is_workspace else None
+
+    @property
+    def uses_operations(self) -> bool:
+        """Whether the answer holds changes to the existing lines, which else stay as they are."""
+        is_merge = self.memory_type is MemoryType.LONG_TERM and bool(self.existing)
+        return is_merge and self.form is Form.FULL and self.operations
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether the answer holds new lines only, and the existing ones stay as they are."""
+        return (
+            self.form is Form.SIMPLE
+            and self.memory_type is MemoryType.LONG_TERM
+            and bool(self.existing)
+        )
+
+    @property
+    def begins_text(self) -> bool:
+        """Whether the answer is the first text of a memory that operations change from then on."""
+        is_merge = self.memory_type is MemoryType.LONG_TERM and not self.existing
+        return is_merge and self.operations
 
     @property
     def is_empty(self) -> bool:
@@ -105,6 +178,8 @@ class Reply:
     calls: int = 0
     seconds: float = 0.0
     left_out: tuple[int, ...] = ()  # refs that nobody read, for each of them is refused
+    form: str = Form.FULL  # in which it was asked
+    thinking_tokens: int = 0  # the room it was given
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"left_out": list(self.left_out)}
@@ -176,7 +251,7 @@ class SummariserError(Exception):
 
 
 class Summariser(Protocol):
-    """Two exist: the model behind an OpenAI-compatible endpoint, and the offline extract."""
+    """Two exist: the model behind an OpenAI-compatible endpoint, and the offline highlights."""
 
     name: str  # OFFLINE, or the model's name
     endpoint: str  # a digest of address, model and key; "" when nothing is called
@@ -197,16 +272,40 @@ class Summariser(Protocol):
 
 @dataclass(frozen=True)
 class ReadLine:
-    """A line of a reply and the refs it cites: at most five, unknown ones dropped, () = unmarked."""
+    """A line of a reply and the refs it rests on, at most five; () when nothing says it.
+
+    ``is_quote``: it only copies a message. ``unverified`` are its numbers, dates and links that no
+    source holds.
+    """
 
     text: str
     refs: tuple[int, ...] = ()
+    kind: Kind | None = None
+    is_quote: bool = False
+    unverified: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reply is worth: ``lines``, or nothing worth keeping, or ``fault`` says why not."""
+    """What a reply is worth: ``lines``, or nothing worth keeping, or ``fault`` says why not.
+
+    Of a merge by operations ``lines`` are the whole text. ``superseded`` maps the number of a line to
+    the text in its place; ``settled`` are numbers of removed lines; ``archived`` are lines that had no
+    room; ``dropped`` are texts of operations that were not carried out, each with the reason.
+    """
 
     lines: Sequence[ReadLine] = field(default=())
     nothing: bool = False
     fault: str = ""
+    superseded: Mapping[int, str] = field(default_factory=dict)
+    settled: tuple[int, ...] = ()
+    archived: tuple[ReadLine, ...] = ()
+    dropped: tuple[tuple[str, str], ...] = ()
+    is_of_operations: bool = False
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether more than half of its lines only copy messages."""
+        return len(self.lines) > 1 and 2 * sum(line.is_quote for line in self.lines) > len(
+            self.lines
+        )

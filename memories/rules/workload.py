@@ -59,13 +59,13 @@ class Lines:
 
 
 def line_size(text: str, author: str) -> Size:
-    """Of a message's line in a prompt, without its ref and the mark of a reply."""
-    shown = text[: prompts.LONGEST_MESSAGE]
-    said = f"{author}{shown}"
+    """Of a message's lines in a prompt, without its ref and the mark of a reply."""
+    lines = len(text) // prompts.LONGEST_LINE + 1
+    said = f"{author * lines}{text}"
     narrow = len(said) if said.isascii() else len(WIDE.sub("", said))
-    breaks = 2 * shown.count("\n")  # each is shown as a sign between spaces
+    breaks = 2 * text.count("\n")  # each is shown as a sign between spaces
     wide = len(said) - narrow
-    return wide, narrow + breaks + LINE, bool(text.strip())
+    return wide, narrow + breaks + LINE * lines, bool(text.strip())
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class Load:
     background: int = 0  # the workspace's memory, where its readers may read it
     short_term: int = 0
     long_term: int = 0
+    is_recent: bool = False  # reaches into the window of the workspace's short-term memory
 
     @property
     def messages(self) -> int:
@@ -141,8 +142,9 @@ def instructions(
     japanese: bool,
     background: bool,
 ) -> int:
-    """Tokens of the system message of such a request; ``background``: it has references."""
-    word = "あい" if japanese else "a"
+    """Tokens of our words in such a request; ``background``: it has references."""
+    # Of news, as most segments hold: then "nothing" is not offered.
+    word = "1番目の作業が終わりました。次は明日です。" if japanese else "step 1 of it is done"
     of_messages = memory_type is MemoryType.SHORT_TERM and scope is not MemoryScope.WORKSPACE
     line = MemoryLine(1, word)
     long_term = memory_type is MemoryType.LONG_TERM
@@ -153,11 +155,11 @@ def instructions(
         language=settings.output_language,
         zone=settings.time_zone,
         place="",
-        messages=[MessageLine(1, EPOCH, "", word)] if of_messages else (),
+        messages=[MessageLine(n, EPOCH, "", word) for n in range(1, 4)] if of_messages else (),
         additions=() if of_messages else [Addition("", [line])],
         references=[Reference("", word)] if background else (),
     )
-    return estimate(prompts.system_text(request))
+    return estimate(prompts.instructions(request))
 
 
 @dataclass

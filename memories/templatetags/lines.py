@@ -10,9 +10,10 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
+from memories.models import Line
 from memories.rules.compare import Kind, Piece, Row
 from memories.rules.lines import Origin
-from memories.templatetags.reading import icon, knot
+from memories.templatetags.reading import icon, knot, moment
 from memories.views.marks import NavChannel
 from memories.views.shown import Chip, ShownLine
 from memories.views.texts import line_text
@@ -26,6 +27,16 @@ _MARKS = {Kind.ADDED: "<ins>{}</ins>", Kind.REMOVED: "<del>{}</del>"}
 
 
 # Lines of memories
+
+
+@register.filter
+def day(line: MaybeLine | Line) -> SafeString:
+    """The day of a line, for the margin."""
+    if not line or not line.at_us:
+        return NOTHING
+    return format_html(
+        '<span class="said" lang="{}">{}</span> ', get_language(), moment(line.at_us, "margin")
+    )
 
 
 @register.filter
@@ -90,6 +101,25 @@ def _since(line: MaybeLine, *, in_words: bool) -> SafeString:
         get_language(),
         knot(line.origin),
         told,
+    )
+
+
+@register.filter
+def fate(line: MaybeLine) -> SafeString:
+    """Why a line of an older version left the text, with the version that says what stands instead."""
+    if not line or not line.fate:
+        return NOTHING
+    words = {
+        Line.Fate.SUPERSEDED: _("replaced in v%(number)s"),
+        Line.Fate.SETTLED: _("settled in v%(number)s"),
+        Line.Fate.ARCHIVED: _("moved to the archive in v%(number)s"),
+        Line.Fate.RETURNED: _("moved to the archive in v%(number)s and brought back later"),
+    }[Line.Fate(line.fate)]
+    return format_html(
+        '<span class="line-mark" lang="{}"><a href="{}">{}</a></span>',
+        get_language(),
+        line.gone_href,
+        words % {"number": line.gone_in},
     )
 
 

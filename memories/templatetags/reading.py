@@ -40,7 +40,8 @@ def moment(value: datetime | int, style: str = "near") -> SafeString:
     """A ``<time>``; ``value`` is aware or microseconds since 1970, told in the page's zone.
 
     ``near`` is relative under 24 hours; ``full`` never is; ``time`` and ``day`` are one half;
-    ``weekday`` is "Tuesday 18:05" as long as that can mean one day only.
+    ``weekday`` is "Tuesday 18:05" as long as that can mean one day only; ``margin`` is a day, of this
+    year without its number.
     """
     at = timezone.localtime(from_micros(value) if isinstance(value, int) else value)
     absolute = _absolute(at)
@@ -98,6 +99,9 @@ _STYLES: dict[str, Callable[[datetime], str]] = {
     "time": lambda at: date_format(at, "H:i"),
     "day": lambda at: date_format(at, _("l, j M Y")),
     "date": lambda at: date_format(at, _("j M Y")),
+    "margin": lambda at: date_format(
+        at, _("j M") if at.year == timezone.localtime().year else _("j M Y")
+    ),
     "weekday": _weekday,
 }
 
@@ -112,6 +116,13 @@ _REASONS = {
     Trigger.ASKED: gettext_lazy("%(messages)s, asked for by hand"),
     Trigger.EDITED: gettext_lazy("a message was edited or deleted"),
     "merge": gettext_lazy("merged from %(texts)s"),
+    "rebuild": gettext_lazy("made anew from %(texts)s"),
+}
+_DROPS = {
+    "unknown_line": gettext_lazy("the line it names is not there"),
+    "kept_line": gettext_lazy("a person wrote or pinned the line"),
+    "older_news": gettext_lazy("the line is newer than what would change it"),
+    "known": gettext_lazy("the memory says it already"),
 }
 _FAULTS = {
     "rate_limited": gettext_lazy("the model asked to wait"),
@@ -134,7 +145,11 @@ _FAULTS = {
     "bad_request": gettext_lazy("the model did not understand the request"),
     "not_found": gettext_lazy("the model is not known there"),
     "context_too_long": gettext_lazy("the text was too long for the model"),
+    "no_operation": gettext_lazy("none of the changes in the answer could be made"),
     "wrong_language": gettext_lazy("the answer was in the wrong language"),
+    "nothing": gettext_lazy("the model found nothing in messages that say something"),
+    "copied": gettext_lazy("the answer mostly copied messages"),
+    "no_room": gettext_lazy("the model thought until its limit and did not answer"),
     "gave_no_answer": gettext_lazy("its worker went away each time"),
     "not_closed": gettext_lazy("its worker went away each time"),
     "quarantined": gettext_lazy("every line of the answer was held back"),
@@ -154,6 +169,8 @@ def why(version: MemoryVersion) -> str:
     if version.origin == MemoryVersion.Origin.RESTORE:
         if version.trigger.get("reason") == "undo":
             return _("took back a change of v%(number)s") % {"number": version.trigger.get("of")}
+        if version.trigger.get("reason") == "line_restore":
+            return _("brought a line back from the archive")
         old = version.restored_from
         return _("restored from v%(number)s") % {"number": old.number} if old else _("restored")
     return reason_words(version.trigger)
@@ -200,6 +217,17 @@ def duration(seconds: int) -> str:
 def fault_words(fault: str) -> str:
     """Why a generation gave nothing, as far as there are words for it."""
     return str(_FAULTS.get(fault) or fault.replace("_", " "))
+
+
+@register.filter
+def change_text(dropped: str) -> str:
+    """The text of an operation that was not carried out, of ``reason: text``."""
+    return dropped.partition(": ")[2]
+
+
+@register.filter
+def drop_reason(dropped: str) -> str:
+    return str(_DROPS.get(dropped.partition(": ")[0], ""))
 
 
 # Memories and where they are

@@ -1,5 +1,6 @@
 """Who may open what. Every page starts here, from the signed-in user; the rest answers 404."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cached_property
@@ -23,12 +24,15 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.models.channels import ChannelQuerySet
 from memories.models.notes import NoteQuerySet
 from memories.rules.health import Signs, ills
 from memories.rules.slacktime import micros
 from memories.rules.waits import Trouble
 from memories.views import health
-from memories.views.marks import NavChannels, followed, nav_channels
+from memories.views.marks import NavChannels, followed, nav_channels, with_marks
+
+NAV_SHOWN = 100  # channels
 
 
 class UserRequest(HttpRequest):
@@ -83,24 +87,46 @@ class Place:
         lines = QuarantinedLine.objects.waiting().filter(memory__workspace=self.workspace)
         return lines.visible_to(self.reader).count() if lines.exists() else 0
 
-    @cached_property
-    def channels(self) -> list[Channel]:
+    @property
+    def readable_channels(self) -> ChannelQuerySet:
         """The channels the reader may read, live ones first, by name."""
         found = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
-        channels = list(found.order_by("is_archived", "name", "slack_id"))
-        for channel in channels:
+        return found.order_by("is_archived", "name", "slack_id")
+
+    def placed(self, channels: Iterable[Channel]) -> list[Channel]:
+        """These with their workspace, without asking for it again."""
+        found = list(channels)
+        for channel in found:
             channel.workspace = self.workspace
-        return channels
+        return found
+
+    @cached_property
+    def channels(self) -> list[Channel]:
+        """All channels the reader may read, for pages that are about all of them."""
+        return self.placed(self.readable_channels)
+
+    def find_channels(self, slack_ids: Iterable[str]) -> dict[str, Channel]:
+        """Those of these that the reader may read, by Slack id; each id is looked up once."""
+        wanted = {slack_id for slack_id in slack_ids if slack_id}
+        if new := wanted - self._looked_up.keys():
+            rows = self.placed(self.readable_channels.filter(slack_id__in=new))
+            self._looked_up.update(dict.fromkeys(new), **{row.slack_id: row for row in rows})
+        found = ((slack_id, self._looked_up[slack_id]) for slack_id in wanted)
+        return {slack_id: channel for slack_id, channel in found if channel is not None}
+
+    @cached_property
+    def _looked_up(self) -> dict[str, Channel | None]:
+        return {}
 
     @cached_property
     def memories(self) -> list[Memory]:
         """What the reader catches up with, newest first, with how much of it is new to them."""
-        return followed(self.workspace, self.reader)
+        return with_marks(followed(self.workspace, self.reader), self.reader)
 
-    @property
+    @cached_property
     def unseen(self) -> int:
         """How many of these have something new."""
-        return sum(memory.news > 0 for memory in self.memories)
+        return followed(self.workspace, self.reader).unseen(self.reader.user_id).count()
 
     @cached_property
     def trouble(self) -> Trouble | None:
@@ -118,7 +144,7 @@ class Place:
         return health.signs(
             self.workspace,
             self.reader,
-            self.channels,
+            self.readable_channels,
             self.now,
             is_told=self.role in Member.READING,
             has_trouble=self.trouble is not None,
@@ -136,17 +162,23 @@ class Place:
 
     @cached_property
     def nav(self) -> NavChannels:
-        """The channels as the navigation groups them."""
-        return nav_channels(self.channels, self.memories, self.now)
+        """The channels as the navigation groups them: all of them where they are few, else those
+        whose memories changed last."""
+        memories = followed(self.workspace, self.reader).filter(channel__isnull=False)
+        channels = list(self.readable_channels[: NAV_SHOWN + 1])
+        is_whole = len(channels) <= NAV_SHOWN
+        if not is_whole:
+            newest = list(memories.order_by("-current").values_list("pk", "channel")[:NAV_SHOWN])
+            memories = memories.filter(pk__in=[pk for pk, _channel in newest])
+            changed = self.readable_channels.filter(pk__in=[channel for _pk, channel in newest])
+            channels = list(changed) or channels[:NAV_SHOWN]
+        found = with_marks(memories, self.reader)
+        return nav_channels(self.placed(channels), found, self.now, is_whole=is_whole)
 
     def is_in(self, channel: Channel) -> bool:
         """Whether the reader is a member of it in Slack: an operator's opening is no membership."""
         members = Reader(self.reader.user_id, now=self.reader.now)
         return Channel.objects.of_members(members).filter(pk=channel.pk).exists()
-
-    @cached_property
-    def channels_by_id(self) -> dict[str, Channel]:
-        return {channel.slack_id: channel for channel in self.channels}
 
 
 def place_of(request: UserRequest, workspace: Workspace) -> Place:
@@ -166,7 +198,7 @@ def open_workspace(request: UserRequest, slug: str) -> Place:
 
 def open_channel(request: UserRequest, slug: str, slack_id: str) -> tuple[Place, Channel]:
     place = open_workspace(request, slug)
-    channel = place.channels_by_id.get(slack_id)
+    channel = place.find_channels([slack_id]).get(slack_id)
     if channel is None:
         raise Http404
     return place, channel

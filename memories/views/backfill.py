@@ -51,7 +51,10 @@ class OrderForm(forms.Form):
         self.place = place
         field = self.fields["channel"]
         assert isinstance(field, forms.MultipleChoiceField)
-        field.choices = [(channel.slack_id, str(channel)) for channel in place.channels]
+        wanted = data.getlist("channel") if data else []
+        offered = {one.slack_id: one for one in place.nav.channels} | place.find_channels(wanted)
+        self.offered = sorted(offered.values(), key=lambda one: (one.is_archived, one.name))
+        field.choices = [(channel.slack_id, str(channel)) for channel in self.offered]
 
     def clean_since(self) -> int:
         return since_us(self.cleaned_data["since"], self.place.workspace.memory_settings.zone)
@@ -64,7 +67,7 @@ class OrderForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        if not self.place.channels:
+        if self.place.nav.is_empty:
             raise forms.ValidationError(_("There is no channel that you may read."))
         self.now = self.place.workspace.known_until(timezone.now())
         if self.now is None:

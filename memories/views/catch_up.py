@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
+from django.db.models import Q
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -17,11 +18,12 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.models import Channel, Message, Seen
 from memories.pipeline.coverage import BY_ITSELF, Coverage, coverage_of, is_late
 from memories.rules.catch_up import PERIODS, SEEN, Since, read_cursor, read_since, write_cursor
-from memories.rules.health import Ill, ills
+from memories.rules.health import SYNC_LASTS, Ill, ills
 from memories.rules.orders import Unreadable
 from memories.views.access import Place, UserRequest, number_or_none, open_workspace
-from memories.views.marks import followed, key_of
-from memories.views.news import Entry, catalogue, entries_of, fill, looks_of, with_place
+from memories.views.health import failed_words
+from memories.views.marks import followed, key_of, with_marks
+from memories.views.news import Entry, catalogue, entries_of, fill, looks_of, with_places
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import scope_name
 from memories.views.shown import versions_of
@@ -92,16 +94,14 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """``number``: this version, which was on screen, is seen. With ``undo`` it is not: the mark
     before that one holds again."""
     place = open_workspace(request, slug)
-    memory = next((one for one in followed(place.workspace, place.reader) if one.pk == pk), None)
-    if memory is None:
-        raise Http404
+    memory = get_object_or_404(followed(place.workspace, place.reader), pk=pk)
     number = number_or_none(request.POST.get("number", ""))
     if number is None:
         raise Http404
     get_object_or_404(versions_of(memory, place), number=number)
     seen = Seen.objects.of(request.user, memory)
     now = timezone.now()
-    where = scope_name(with_place(memory, place))
+    where = scope_name(*with_places([memory], place))
     if "undo" in request.POST:
         news = (
             _("%(where)s is unseen again.") % {"where": where}
@@ -122,7 +122,8 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 
 def _entry(request: UserRequest, place: Place, pk: int, asked: Asked, news: str) -> HttpResponse:
     """One entry as it is now, with the counts beside it."""
-    memories = [memory for memory in place.memories if memory.pk == pk]
+    same = followed(place.workspace, place.reader).filter(pk=pk)
+    memories = with_marks(same, place.reader)
     entries = entries_of(memories, place, asked.since, folded=pk)
     if not entries:
         raise Http404
@@ -182,18 +183,21 @@ def _from(place: Place, since: Since) -> Any:
 
 
 def _behind(place: Place, now: datetime) -> list[tuple[Channel, Coverage]]:
-    """Chosen channels that are not read up to now, and somebody has to do something about it."""
-    if not place.workspace.connected_at:
+    """Chosen channels that are not read up to now, and somebody has to do something about it. Where
+    the whole sync is late, the page says that instead."""
+    if not place.workspace.connected_at or is_late(place.workspace, now):
         return []
-    read = ((channel, coverage_of(channel, now)) for channel in place.channels)
-    return [(one, how) for one, how in read if one.is_followed and how.code not in BY_ITSELF]
+    late = Q(walked_at__lt=now - SYNC_LASTS)
+    channels = place.placed(place.readable_channels.failing(BY_ITSELF, late))
+    read = ((channel, coverage_of(channel, now)) for channel in channels)
+    return [(one, how) for one, how in read if how.code not in BY_ITSELF]
 
 
 def _health(place: Place, now: datetime) -> dict[str, Any]:
     """Why nothing new may have come of what was read. The rest is said elsewhere on the page."""
     signs = place.signs
     found = [ill for ill in ills(signs, now) if ill in (Ill.WORKER, Ill.JOBS)]
-    return {"ills": found, "worker_at": signs.worker_at, "failed": signs.failed_jobs}
+    return {"ills": found, "worker_at": signs.worker_at, "failed": failed_words(signs.failed_jobs)}
 
 
 def _has_messages(place: Place) -> bool:

@@ -28,11 +28,12 @@ from memories.pipeline.context import build_context
 from memories.pipeline.operate import endpoint_in_use
 from memories.rules.context import (
     AS_ASKED,
+    DEFAULT_BUDGET,
     LEAVABLE,
     Context,
-    LeftOut,
     NoSuchChannel,
     NoThread,
+    UnknownThread,
     find_channel,
     history_limit,
 )
@@ -44,6 +45,7 @@ from memories.views.paths import channel_path, messages_path, thread_path
 
 BAR_WIDTH = 640
 MOST_TOKENS = 10_000_000
+LONGEST_QUESTION = 1000
 BOT = "bot"  # a reader of public channels only
 
 _NAMES: dict[str, str | Promise] = {
@@ -59,6 +61,7 @@ _KINDS: dict[str, str | Promise] = {
     "long_term_memory": gettext_lazy("Long-term memory"),
     "short_term_memory": gettext_lazy("Short-term memory"),
     "thread_memory": gettext_lazy("Thread memory"),
+    "archive": gettext_lazy("Archive"),
     "note": gettext_lazy("Note"),
     "message": gettext_lazy("Messages"),
 }
@@ -91,9 +94,7 @@ class MomentField(forms.CharField):
 class PreviewForm(forms.Form):
     """For whom the context is: a channel's conversation, a thread of it, within a budget, at a moment."""
 
-    channel = forms.CharField(
-        label=gettext_lazy("Channel"), required=False, max_length=200, widget=forms.Select
-    )
+    channel = forms.CharField(label=gettext_lazy("Channel"), required=False, max_length=200)
     thread = forms.CharField(
         label=gettext_lazy("Thread"),
         required=False,
@@ -103,9 +104,15 @@ class PreviewForm(forms.Form):
     budget = forms.IntegerField(
         label=gettext_lazy("Budget"),
         required=False,
-        min_value=1,
+        min_value=0,
         max_value=MOST_TOKENS,
-        help_text=gettext_lazy("Tokens. Empty: as much as there is."),
+        help_text=gettext_lazy("Tokens. Empty: 4,000. 0: all memories, whole."),
+    )
+    query = forms.CharField(
+        label=gettext_lazy("Question"),
+        required=False,
+        max_length=LONGEST_QUESTION,
+        help_text=gettext_lazy("Lines and messages about it come first."),
     )
     at = MomentField(
         label=gettext_lazy("Moment"),
@@ -120,6 +127,7 @@ class PreviewForm(forms.Form):
         help_text=gettext_lazy("Who the bot is: it stands first."),
     )
     notes = forms.BooleanField(label=gettext_lazy("With notes"), required=False)
+    archive = forms.BooleanField(label=gettext_lazy("With the archive"), required=False)
     without = forms.MultipleChoiceField(
         choices=[(part, part) for part in LEAVABLE],
         required=False,
@@ -130,12 +138,10 @@ class PreviewForm(forms.Form):
         super().__init__(data)
         self.place = place
         self.is_local = False  # whether its moment would be another one to another reader
-        widget = self.fields["channel"].widget
-        assert isinstance(widget, forms.Select)
-        widget.choices = [
-            ("", _("none: the whole workspace")),
-            *((channel.slack_id, str(channel)) for channel in place.channels),
-        ]
+        if place.nav.is_whole:
+            none = _("none: the whole workspace")
+            rows = ((channel.slack_id, str(channel)) for channel in place.channels)
+            self.fields["channel"].widget = forms.Select(choices=[("", none), *rows])
         if place.workspace.memory_settings.notes_inject != "manual":
             del self.fields["notes"]
         if place.reads_workspace:  # guests do not read all that is public
@@ -147,7 +153,8 @@ class PreviewForm(forms.Form):
     def clean_channel(self) -> str:
         """Its id. One that is hidden is as unknown as one that is not there."""
         wanted = self.cleaned_data["channel"]
-        names = {key: channel.name for key, channel in self.place.channels_by_id.items()}
+        rows = self.place.readable_channels.named(wanted)
+        names = {channel.slack_id: channel.name for channel in rows}
         try:
             return find_channel(names, wanted) if wanted else ""
         except NoSuchChannel as error:
@@ -181,11 +188,15 @@ class PreviewForm(forms.Form):
                 channel=given["channel"] or None,
                 thread_ts=given["thread"] or None,
                 budget=given["budget"],
+                question=given["query"],
                 persona=given["persona"],
                 with_notes=given.get("notes", False),
+                with_archive=given["archive"],
                 without=[Part(one) for one in given["without"]],
                 now=given["at"] or timezone.now(),
             )
+        except UnknownThread:
+            self.add_error("thread", _("There is no such thread in this channel."))
         except NoThread:
             self.add_error(
                 "thread",
@@ -196,6 +207,12 @@ class PreviewForm(forms.Form):
         return None
 
     @property
+    def tokens(self) -> int:
+        """Tokens that the text may take; 0: as many as there are."""
+        given: int | None = self.cleaned_data["budget"]
+        return DEFAULT_BUDGET if given is None else given
+
+    @property
     def is_bot(self) -> bool:
         return self.cleaned_data.get("as") == BOT
 
@@ -204,9 +221,10 @@ class PreviewForm(forms.Form):
         given = self.cleaned_data
         words = ["manage.py", "context", "--workspace", self.place.workspace.slug]
         words += [] if self.is_bot else ["--as", username]
-        for name in ("channel", "thread", "budget", "persona"):
-            words += [f"--{name}", str(given[name])] if given[name] else []
+        for name in ("channel", "thread", "budget", "query", "persona"):
+            words += [f"--{name}", str(given[name])] if given[name] not in ("", None) else []
         words += ["--notes"] if given.get("notes") else []
+        words += ["--with-archive"] if given["archive"] else []
         words += ["--at", given["at"].isoformat()] if given["at"] else []
         for part in given["without"]:
             words += ["--without", part]
@@ -289,14 +307,15 @@ def download(request: UserRequest, slug: str) -> HttpResponse:
 
 def _shown(request: UserRequest, place: Place, form: PreviewForm, built: Context) -> dict[str, Any]:
     tokens = sizes(built.blocks)
-    budget = form.cleaned_data["budget"]
+    budget = form.tokens
     reserve = _reserve(built.tokens)
-    whole = max(budget or 0, built.tokens + reserve, 1)
+    whole = max(budget, built.tokens + reserve, 1)
     paths = _paths(place, form.cleaned_data["channel"], built)
     leave = {part: _address(request, add=part) for part in LEAVABLE}
     sections = _sections(built.blocks, tokens, built.tokens, whole, leave)
     used = sum(section.width for section in sections)
-    where = place.channels_by_id.get(form.cleaned_data["channel"])
+    wanted = form.cleaned_data["channel"]
+    where = place.find_channels([wanted]).get(wanted)
     slug = place.workspace.slug
     where_path = (
         channel_path(slug, where.slack_id) if where else reverse("workspaces-detail", args=[slug])
@@ -331,13 +350,12 @@ def _left(request: UserRequest, place: Place, form: PreviewForm, built: Context)
         Left(_NAMES[part], "", unwanted.get(part, 0), "", _address(request, take=part))
         for part in form.cleaned_data["without"]
     ]
-    budget = form.cleaned_data["budget"]
-    limit = number_format(budget or 0, force_grouping=True)
+    limit = number_format(form.tokens, force_grouping=True)
     why = _("over the budget of %(n)s tokens") % {"n": limit}
+    over = [one for one in built.left_out if one.reason != AS_ASKED]
+    channels = place.find_channels(one.id for one in over)
     return asked + [
-        Left(_KINDS[one.what], _place_name(place, one), one.count, why)
-        for one in built.left_out
-        if one.reason != AS_ASKED
+        Left(_KINDS[one.what], str(channels.get(one.id, one.id)), one.count, why) for one in over
     ]
 
 
@@ -389,8 +407,11 @@ def _paths(place: Place, own: str, built: Context) -> dict[tuple[Part, str, int 
     found: dict[tuple[Part, str, int | None], str] = {
         (Part.NOTES, "", None): reverse("notes-index", args=[slug])
     }
-    if own:
-        found[Part.CONVERSATION, own, None] = messages_path(slug, own)
+    conversations = [block for block in built.blocks if block.part is Part.CONVERSATION]
+    channels = place.find_channels(block.place for block in conversations)
+    for block in conversations:
+        if block.place in channels:
+            found[Part.CONVERSATION, block.place, None] = messages_path(slug, block.place)
     if own and built.target_thread_ts:
         path = thread_path(slug, own, built.target_thread_ts)
         found[Part.CONVERSATION, built.target_thread_ts, None] = path
@@ -427,16 +448,11 @@ def _paths(place: Place, own: str, built: Context) -> dict[tuple[Part, str, int 
     return found
 
 
-def _place_name(place: Place, one: LeftOut) -> str:
-    channel = place.channels_by_id.get(one.id)
-    return str(channel) if channel else one.id
-
-
 def _withheld(place: Place) -> int:
     """Versions that would be among the newest of what the reader sees, and rest on words which the
     reader may not read, such as those of a channel's days before it was opened. What is not seen at
     all is not counted either."""
-    seen = Q(memory__channel__in=[channel.pk for channel in place.channels])
+    seen = Q(memory__channel__in=place.readable_channels.order_by().values("pk"))
     if place.reads_workspace:
         seen |= Q(memory__scope=MemoryScope.WORKSPACE)
     is_history = Q(memory__scope=MemoryScope.CHANNEL, memory__memory_type=MemoryType.SHORT_TERM)

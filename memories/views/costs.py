@@ -12,13 +12,12 @@ from django.http import HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from memories.models import Call, Cap, Channel, Member
+from memories.models import Call, Cap, Member
 from memories.models.calls import CallQuerySet
 from memories.pipeline.costs import (
     PRIVATE,
     By,
     CapUse,
-    Row,
     Sums,
     by_day_and_model,
     cap_use,
@@ -73,6 +72,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     days = by_day_and_model(calls, first, today)
     models = _models(days)
     month = costs_of(calls, place.reader, today.replace(day=1), today, By.CHANNEL)
+    channels = place.find_channels(row.key for row in month[:TOP_CHANNELS])
     context: dict[str, Any] = {
         "place": place,
         "month": total(month),
@@ -83,7 +83,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "models": models,
         "bars": _bars(days, {row.model: row.series for row in models}, first),
         "days": _by_day(days, models),
-        "top": [(_channel(place, row), row) for row in month[:TOP_CHANNELS]],
+        "top": [(channels.get(row.key), row) for row in month[:TOP_CHANNELS]],
         "private": PRIVATE,
         "width": WIDTH,
         "height": HEIGHT,
@@ -144,7 +144,3 @@ def _bars(days: dict[tuple[date, str], Sums], series: dict[str, int], first: dat
         x, y = (day - first).days * STEP, HEIGHT - filled[day]
         bars.append(Bar(day, model, series[model], one.tokens, x, round(y, 1), round(height, 1)))
     return bars
-
-
-def _channel(place: Place, row: Row) -> Channel | None:
-    return place.channels_by_id.get(row.key)

@@ -11,10 +11,11 @@ from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from memories.models import MemoryVersion, Message, Note
+from memories.models import Line, MemoryVersion, Message, Note
 from memories.models.names import Names
 from memories.pipeline.finding import COUNTED, Found, Group
 from memories.rules.invisible import clean
+from memories.rules.lines import words_of
 from memories.rules.markup import plain
 from memories.rules.search_query import Kind, Query, Sort, as_fields
 from memories.rules.search_snippet import Piece, snippet
@@ -82,7 +83,7 @@ class Filter:
 
 
 def filters_of(query: Query, place: Place) -> list[Filter]:
-    known = place.channels_by_id.get(query.channel)
+    known = place.find_channels([query.channel]).get(query.channel)
     writers = {
         "model": _("written by the model"),
         "person": _("written by a person"),
@@ -145,6 +146,7 @@ def _title(kind: Kind) -> str:
         Kind.NOTES: _("Notes"),
         Kind.MEMORIES: _("Memories"),
         Kind.OLDER: _("Older versions"),
+        Kind.ARCHIVE: _("Archive"),
         Kind.THREADS: _("Threads"),
         Kind.MESSAGES: _("Messages"),
     }[kind]
@@ -165,6 +167,8 @@ def _more(group: Group, query: Query, asked: QueryDict) -> str:
 def _hit(row: Any, query: Query, place: Place, names: Names) -> Hit:
     if isinstance(row, Message):
         return _message(row, query, place, names)
+    if isinstance(row, Line):
+        return _archived(row, query)
     return _note(row, query, place) if isinstance(row, Note) else _version(row, query)
 
 
@@ -193,6 +197,18 @@ def _version(row: MemoryVersion, query: Query) -> Hit:
         is_private=memory.channel is not None and not memory.channel.is_public,
         shape=shape_of(row),
         number=row.number,
+    )
+
+
+def _archived(row: Line, query: Query) -> Hit:
+    memory = row.version.memory
+    return Hit(
+        f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}",
+        f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
+        row.at_us,
+        "",
+        snippet(clean(words_of(row.text)), query.terms),
+        is_private=memory.channel is not None and not memory.channel.is_public,
     )
 
 

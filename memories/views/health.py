@@ -3,19 +3,22 @@
 The worker and the model are for members to know of, not for guests.
 """
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from memories.models import Channel, Generation, Heartbeat, Reader, SlackConnection, Workspace
-from memories.pipeline.coverage import coverage_of
+from memories.models import Generation, Heartbeat, Reader, SlackConnection, Workspace
+from memories.models.channels import ChannelQuerySet
+from memories.models.turns import GenerationQuerySet
 from memories.pipeline.operate import trouble_of
 from memories.rules.health import Signs
 from memories.rules.waits import Trouble
 
 # Why a channel is not read further, where that is nobody's fault and goes on by itself, or is meant.
 EVERYDAY = {"", "walking", "threads", "new", "ratelimited", "not_followed", "forgotten", "late"}
+COUNTED = 100  # jobs, on pages
 
 
 def trouble(workspace: Workspace, now: datetime, *, is_told: bool) -> Trouble | None:
@@ -33,18 +36,17 @@ def stopped(workspace: Workspace, *, is_told: bool) -> SlackConnection | None:
 def signs(
     workspace: Workspace,
     reader: Reader,
-    channels: Iterable[Channel],
+    channels: ChannelQuerySet,
     now: datetime,
     *,
     is_told: bool,
     has_trouble: bool,
     is_stopped: bool,
 ) -> Signs:
-    """Two queries where all is well, three else. Who may read what is asked only where something
+    """Two or three queries where all is well. Who may read what is asked only where something
     failed: that rule is the longest there is, and every page asks for the signs."""
     is_connected = workspace.connected_at is not None
-    read = (coverage_of(channel, now) for channel in channels) if is_connected else ()
-    dead = Generation.objects.of_workspace(workspace).filter(state=Generation.State.DEAD)
+    dead = Generation.objects.listed_in(workspace).filter(state=Generation.State.DEAD)
     return Signs(
         worker_at=Heartbeat.objects.last_beat() if is_told else now,
         worker_lasts=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
@@ -52,6 +54,17 @@ def signs(
         synced_at=workspace.synced_at,
         is_stopped=is_stopped,
         has_trouble=has_trouble,
-        failing_channels=sum(coverage.code not in EVERYDAY for coverage in read),
-        failed_jobs=dead.shown_to(reader).count() if dead.exists() else 0,
+        failing_channels=channels.failing(EVERYDAY).count() if is_connected else 0,
+        failed_jobs=_count(dead, reader) if dead.exists() else 0,
     )
+
+
+def failed_words(failed: int) -> str:
+    if failed > COUNTED:
+        return _("More than %(n)s jobs failed.") % {"n": COUNTED}
+    return ngettext("%(n)s job failed.", "%(n)s jobs failed.", failed) % {"n": failed}
+
+
+def _count(dead: GenerationQuerySet, reader: Reader) -> int:
+    """How many of these the reader is shown, exact up to `COUNTED`."""
+    return dead.shown_to(reader).order_by("-pk").values("pk")[: COUNTED + 1].count()

@@ -12,6 +12,7 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django_htmx.http import HttpResponseClientRedirect
@@ -24,7 +25,7 @@ from memories.pipeline.uploads import NotTaken
 from memories.views.access import UserRequest, must_operate
 from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
 from memories.views.periods import since_field, since_us
-from memoryhub.uploads import LARGEST
+from memoryhub.uploads import LARGEST, make_ticket
 
 EARLIER = 20  # uploads that the page lists
 
@@ -112,7 +113,8 @@ def index(request: UserRequest) -> HttpResponse:
             return HttpResponseClientRedirect(path) if wants_part(request) else redirect(path)
         focus_first_wrong(form)
         status = 422
-    context = {"form": form, "uploads": Upload.objects.all()[:EARLIER]}
+    action = f"{reverse('imports-index')}?{urlencode({'ticket': make_ticket()})}"
+    context = {"form": form, "action": action, "uploads": Upload.objects.all()[:EARLIER]}
     return render_page_or_part(
         request, "imports/index.html", "imports/_upload.html", context, status=status
     )

@@ -2,13 +2,13 @@
 its steps; and a person's word on it."""
 
 import hashlib
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
-from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -22,7 +22,7 @@ from memories.models import Backfill, Channel, Generation, Member, MemoryVersion
 from memories.models.turns import GenerationQuerySet
 from memories.pipeline import operate
 from memories.pipeline.backfill import progress_of
-from memories.pipeline.coverage import Coverage
+from memories.pipeline.coverage import Coverage, coverage_of
 from memories.rules.health import ills
 from memories.rules.slacktime import ts_from_micros
 from memories.views import runs
@@ -33,8 +33,7 @@ from memories.views.access import (
     number_or_none,
     open_workspace,
 )
-from memories.views.coverage import read_from_slack
-from memories.views.health import EVERYDAY
+from memories.views.health import COUNTED, EVERYDAY, failed_words
 from memories.views.pages import (
     POLLING_ENDS,
     banners,
@@ -48,6 +47,7 @@ from memories.views.shown import with_origin
 
 FAILED_SHOWN = 20
 OPEN_SHOWN = 20
+CHANNELS_SHOWN = 50
 RECENT_SHOWN = 25
 INPUTS_SHOWN = 50
 WHILE_ACTIVE, WHILE_IDLE = 3, 60  # seconds between two looks
@@ -153,21 +153,25 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
     now = timezone.now()
     closed = runs.closed_at(now)
     before = number_or_none(request.GET.get("before", ""))
-    counts = _counts(rows)
-    failed_total = counts.get(Generation.State.DEAD, 0)
-    open_total = sum(counts.get(state, 0) for state in runs.OPEN)
+    failed_total = _count(runs.failed(rows))
+    open_total = _count(runs.unsettled(rows))
     # Mostly there are none, and who may read them is the longest rule there is.
     some_failed = runs.failed(rows)[:FAILED_SHOWN] if failed_total else ()
     some_open = runs.going_on(rows)[:OPEN_SHOWN] if open_total else ()
     over = runs.over(rows, before)[: RECENT_SHOWN + 1]
     failed, open_ones, recent = runs.runs_each((some_failed, some_open, over), now, closed)
-    channels = _channels(place, now)
-    failing = [row for row in channels if row[1].code not in EVERYDAY]
+    read = place.readable_channels.followed() if place.workspace.connected_at else None
+    failing = _channels(place, read.failing(EVERYDAY)[:FAILED_SHOWN] if read else (), now)
+    channels = _channels(place, read[:CHANNELS_SHOWN] if read else (), now)
     health = _health(place, now)
     shown = [*failed, *open_ones, *recent]
-    told = [(c.pk, c.walked_at, c.sync_not_before, coverage.code) for c, coverage in channels]
+    told = [
+        (c.pk, c.walked_at, c.sync_not_before, coverage.code)
+        for c, coverage in [*failing, *channels]
+    ]
     backfill = _backfill(place, now)
     above = banners(place)
+    counts = (failed_total, open_total)
     mark = _digest(now, counts, health, told, [one.mark for one in shown], backfill, above)
     is_active = any(one.is_active for one in open_ones) or backfill is not None
     return {
@@ -178,13 +182,16 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
         "failed": failed,
         "failed_total": failed_total,
         "failed_more": failed_total - len(failed),
+        "counted": COUNTED,
         "failing": failing,
         "open": open_ones,
+        "open_total": open_total,
         "open_more": open_total - len(open_ones),
         "recent": recent[:RECENT_SHOWN],
         "older": recent[RECENT_SHOWN - 1].pk if len(recent) > RECENT_SHOWN else None,
         "before": before,
         "channels": channels,
+        "channels_more": read.count() - len(channels) if read else 0,
         "backfill": backfill,
         "is_empty": not shown,
         "live": is_live(request),
@@ -212,17 +219,14 @@ def _focus(context: dict[str, Any], acted: int) -> str:
     return "open" if context["open"] or context["backfill"] else "recent"
 
 
-def _counts(rows: GenerationQuerySet) -> dict[str, int]:
-    """Of what is open or failed, by state."""
-    states = (*runs.OPEN, Generation.State.DEAD)
-    found = rows.filter(state__in=states).order_by().values("state").annotate(n=Count("pk"))
-    return {row["state"]: row["n"] for row in found}
+def _count(rows: GenerationQuerySet) -> int:
+    """How many these are, exact up to `COUNTED`: who may read them is the longest rule there is."""
+    return rows.values("pk")[: COUNTED + 1].count()
 
 
-def _channels(place: Place, now: datetime) -> list[ChannelRow]:
-    """Those that are read from Slack, or should be."""
-    found = ((channel, read_from_slack(place, channel, now)) for channel in place.channels)
-    return [(c, coverage) for c, coverage in found if coverage and coverage.code != "not_followed"]
+def _channels(place: Place, channels: Iterable[Channel], now: datetime) -> list[ChannelRow]:
+    """Channels that are read from Slack, or should be, and how far they are."""
+    return [(channel, coverage_of(channel, now)) for channel in place.placed(channels)]
 
 
 def _health(place: Place, now: datetime) -> dict[str, Any]:
@@ -236,7 +240,7 @@ def _health(place: Place, now: datetime) -> dict[str, Any]:
         "next_at": again_at if again_at and again_at > now else None,
         "worker_at": signs.worker_at if "worker" in found else None,
         "failing": signs.failing_channels,
-        "failed": signs.failed_jobs,
+        "failed": failed_words(signs.failed_jobs),
     }
 
 

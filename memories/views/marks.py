@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from memories.models import Channel, Memory, Reader, Workspace
+from memories.models.memories import MemoryQuerySet
 from memories.rules.catch_up import is_quiet
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryScope, MemoryType
@@ -26,27 +27,38 @@ class NavChannel:
 
 @dataclass
 class NavChannels:
-    """The channels by how much they are to this reader."""
+    """The channels by how much they are to this reader. ``is_whole``: the reader may read no others."""
 
+    is_whole: bool = True
     loud: list[NavChannel] = field(default_factory=list)
     quiet: list[NavChannel] = field(default_factory=list)
     archived: list[NavChannel] = field(default_factory=list)
 
+    @property
+    def channels(self) -> list[Channel]:
+        return [row.channel for row in (*self.loud, *self.quiet, *self.archived)]
 
-def followed(workspace: Workspace, reader: Reader) -> list[Memory]:
-    """What a reader catches up with, newest first: of each channel they may read the long-term
-    memory, or the short-term one as long as there is no other, and the workspace's own. One query,
-    which reads no texts."""
-    found = (
+    @property
+    def is_empty(self) -> bool:
+        return not (self.loud or self.archived)
+
+
+def followed(workspace: Workspace, reader: Reader) -> MemoryQuerySet:
+    """What a reader catches up with: of each channel they may read the long-term memory, or the
+    short-term one as long as there is no other, and the workspace's own."""
+    return (
         Memory.objects.visible_to(reader)
         .filter(workspace=workspace, current__isnull=False)
         .exclude(scope=MemoryScope.THREAD)
         .exclude(scope=MemoryScope.WORKSPACE, memory_type=MemoryType.SHORT_TERM)
         .long_before_short()
-        .with_mark(reader.user_id)
-        .dated()
     )
-    return sorted(found, key=key_of, reverse=True)
+
+
+def with_marks(memories: MemoryQuerySet, reader: Reader) -> list[Memory]:
+    """These with how much of them is new to the reader, newest first. One query, which reads no
+    texts."""
+    return sorted(memories.with_mark(reader.user_id).dated(), key=key_of, reverse=True)
 
 
 def key_of(memory: Memory) -> tuple[int, int]:
@@ -57,11 +69,11 @@ def key_of(memory: Memory) -> tuple[int, int]:
 
 
 def nav_channels(
-    channels: Iterable[Channel], memories: Iterable[Memory], now: datetime
+    channels: Iterable[Channel], memories: Iterable[Memory], now: datetime, *, is_whole: bool
 ) -> NavChannels:
     """No query. Where nothing is loud nothing is folded."""
     by_channel = {memory.channel_id: memory for memory in memories}
-    nav = NavChannels()
+    nav = NavChannels(is_whole)
     for channel in channels:
         memory = by_channel.get(channel.pk)
         new = memory.news if memory else 0

@@ -1,7 +1,6 @@
 """Messages in Slack's shape, and those that a version rests on."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -16,7 +15,7 @@ from memories.models import Channel, MemoryVersion, Message, Person
 from memories.models.messages import MessageQuerySet
 from memories.models.names import Names
 from memories.rules.invisible import marked
-from memories.rules.markup import Token, parse, plain
+from memories.rules.markup import Token, mentions_in, parse, plain
 from memories.rules.permalinks import permalink
 from memories.rules.slacktext import as_text, dicts
 from memories.rules.slacktime import SECOND, from_micros
@@ -27,7 +26,6 @@ from memories.views.shown import show_one, with_origin
 
 AT_ONCE = 50
 CONTINUES_WITHIN_US = 5 * 60 * SECOND  # the same person going on: no second name and face
-_MENTIONED = re.compile(r"<@([A-Z0-9]{2,40})")
 
 
 @dataclass
@@ -225,10 +223,10 @@ def _read(version: MemoryVersion, channel: Channel) -> int:
 
 def names_in(texts: Iterable[str], place: Place) -> Names:
     """The names that these texts mention, as far as the reader may see them."""
-    ids = {slack_id for text in texts for slack_id in _MENTIONED.findall(text)}
-    people = Person.objects.filter(workspace=place.workspace, slack_id__in=ids).names()
-    channels = {slack_id: channel.name for slack_id, channel in place.channels_by_id.items()}
-    return Names(people, channels)
+    people_ids, channel_ids = mentions_in(texts)
+    people = Person.objects.filter(workspace=place.workspace, slack_id__in=people_ids).names()
+    channels = place.find_channels(channel_ids)
+    return Names(people, {slack_id: channel.name for slack_id, channel in channels.items()})
 
 
 def _continues(last: ShownMessage, one: ShownMessage) -> bool:

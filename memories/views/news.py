@@ -14,11 +14,12 @@ from django.db.models.functions import Coalesce
 from django.urls import reverse
 
 from memories.models import Generation, Line, Memory, MemoryVersion, Message, Seen
+from memories.models.generations import REBUILD
 from memories.rules.catch_up import OPEN_FOR, Since, loses_much, news
 from memories.rules.compare import Kind, Row
-from memories.rules.cues import asks
 from memories.rules.invisible import marked
 from memories.rules.lines import words_of
+from memories.rules.salience import asks
 from memories.rules.slacktime import from_micros, to_micros
 from memories.views.access import Place
 from memories.views.paths import card_path
@@ -231,29 +232,34 @@ def _unanswered(place: Place, now: datetime) -> list[Look]:
     open_lines = Counter(
         version for version, text in lines.values_list("version", "text") if asks(words_of(text))
     )
+    asking = with_places((memories[key] for key in memories if open_lines.get(key)), place)
     return [
-        Look("question", card_path(with_place(memory, place)), memory, n)
-        for key, memory in memories.items()
-        if (n := open_lines.get(key))
+        Look("question", card_path(memory), memory, open_lines[memory.current_id or 0])
+        for memory in asking
     ]
 
 
-def with_place(memory: Memory, place: Place) -> Memory:
-    """The memory with the rows that its name is told from, without asking for them again."""
-    memory.workspace = place.workspace
-    memory.channel = next((one for one in place.channels if one.pk == memory.channel_id), None)
-    return memory
+def with_places(memories: Iterable[Memory], place: Place) -> list[Memory]:
+    """The memories with the rows that their names are told from. One query."""
+    found = list(memories)
+    keys = {memory.channel_id for memory in found if memory.channel_id}
+    rows = place.placed(place.readable_channels.filter(pk__in=keys))
+    channels = {channel.pk: channel for channel in rows}
+    for memory in found:
+        memory.workspace = place.workspace
+        memory.channel = channels.get(memory.channel_id or 0)
+    return found
 
 
 def _proposed(place: Place) -> list[Look]:
-    """Shorter texts that wait for a person's word, over the text that stands now."""
+    """Texts that wait for a person's word, over the text that stands now."""
     proposed = Generation.objects.of_workspace(place.workspace).proposed()
     if not proposed.exists():  # mostly so, and who may read them is the longest rule there is
         return []
     not_for_all = Q(read__version__audience__in=("members", "nobody"))
     waiting = (
         proposed.visible_to(place.reader)
-        .filter(base=F("memory__current"))
+        .filter(Q(base=F("memory__current")) | Q(trigger__reason=REBUILD))
         .exclude(not_for_all)
         .with_memory()
         .order_by("memory", "-pk")

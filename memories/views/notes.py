@@ -19,7 +19,8 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
 from memories.forms import is_meant
-from memories.models import Note, NoteVersion, StaleNote, User
+from memories.models import Channel, Note, NoteVersion, StaleNote, User
+from memories.models.notes import check_length
 from memories.rules.compare import Hunk, by_hand, choices_in, compare, hunks, meant, put_together
 from memories.rules.notes import LONGEST_TITLE, title_of, today
 from memories.views.access import (
@@ -72,7 +73,7 @@ class NoteForm(forms.Form):
     content = forms.CharField(
         label=gettext_lazy("Note"), strip=False, widget=forms.Textarea(attrs={"rows": 3})
     )
-    channel = forms.ChoiceField(label=gettext_lazy("Where it holds"), required=False)
+    channel = forms.CharField(label=gettext_lazy("Where it holds"), required=False, max_length=200)
     title = forms.CharField(
         label=gettext_lazy("Title"),
         required=False,
@@ -117,10 +118,11 @@ class NoteForm(forms.Form):
             return
         del self.fields["based_on"], self.fields["revision"]
         channel = self.fields["channel"]
-        assert isinstance(channel, forms.ChoiceField)
         everywhere = [("", _("the whole workspace"))] if place.reads_workspace else []
         channel.required = not everywhere
-        channel.choices = [*everywhere, *((c.slack_id, str(c)) for c in place.channels)]
+        if place.nav.is_whole:
+            rows = ((one.slack_id, str(one)) for one in place.channels)
+            channel.widget = forms.Select(choices=[*everywhere, *rows])
 
     @property
     def at_once(self) -> list[forms.BoundField]:
@@ -135,10 +137,21 @@ class NoteForm(forms.Form):
     def is_open(self) -> bool:
         return any(field.errors for field in self.folded)
 
+    def clean_channel(self) -> Channel | None:
+        """By its id or name. One that is hidden is as unknown as one that is not there."""
+        wanted = self.cleaned_data["channel"]
+        if not wanted:
+            return None
+        channel = self.place.readable_channels.named(wanted).first()
+        if channel is None:
+            raise forms.ValidationError(_("There is no such channel."))
+        return channel
+
     def clean_content(self) -> str:
         content: str = normalize_newlines(self.cleaned_data["content"])
         if not content.strip():
             raise forms.ValidationError(_("A note needs a text."))
+        check_length(content)
         return content
 
     def write(self, author: User) -> Note:
@@ -147,7 +160,7 @@ class NoteForm(forms.Form):
         return Note.objects.write(
             self.place.workspace,
             given["content"],
-            channel=self.place.channels_by_id.get(given["channel"]),
+            channel=given["channel"],
             review_on=given["review_on"],
             author=author,
             **self._words,

@@ -3,14 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseServerError
+from django.conf import settings
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    HttpResponseServerError,
+)
 from django.http.response import HttpResponseBase
 from django.middleware.csrf import get_token
 from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render
 from django.template.loader import get_template
 from django.utils import timezone
-from django.utils.cache import patch_vary_headers
+from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from memories.models import Opening
@@ -26,6 +32,25 @@ def varied(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
     def answer(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         patch_vary_headers(response, ["HX-Request"])
+        return response
+
+    return answer
+
+
+def unstored(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
+    """Middleware: no browser or proxy keeps a page of somebody who is signed in.
+
+    Back after signing out then asks the server. The session cookie decides, so nothing is queried.
+    The answer that takes the cookie away also has the browser drop what it kept before.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if settings.SESSION_COOKIE_NAME in request.COOKIES:
+            patch_cache_control(response, no_store=True, private=True)
+            session = response.cookies.get(settings.SESSION_COOKIE_NAME)
+            if session is not None and session["max-age"] == 0:
+                response["Clear-Site-Data"] = '"cache"'
         return response
 
     return answer
@@ -47,12 +72,12 @@ def wants_part(request: UserRequest) -> bool:
 
 
 def next_of(request: HttpRequest) -> str:
-    """The page that a form came from, as its ``next`` says; "" for an address that is not ours."""
+    """The page that a form came from, as its ``next`` says; "" for anything but a path of ours."""
     target = request.POST.get("next", "")
     is_ours = url_has_allowed_host_and_scheme(
         target, {request.get_host()}, require_https=request.is_secure()
     )
-    return target if is_ours else ""
+    return target if is_ours and target.startswith("/") else ""
 
 
 def back_to(request: HttpRequest, path: str) -> str:
@@ -60,6 +85,12 @@ def back_to(request: HttpRequest, path: str) -> str:
     (``_from_page.html``)."""
     query = {name: value for name in ("q", "page") if (value := request.POST.get(name, ""))}
     return f"{path}?{urlencode(query)}" if query else path
+
+
+def refused(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """400: the request holds something impossible."""
+    context = {"request": request, "csrf_token": get_token(request)}
+    return HttpResponseBadRequest(get_template("400.html").render(context))
 
 
 def broken(request: HttpRequest) -> HttpResponse:

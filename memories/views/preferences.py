@@ -2,6 +2,7 @@
 for who is not signed in."""
 
 from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages as toasts
@@ -48,12 +49,13 @@ def applied(get_response: Answer) -> Answer:
 @login_required
 def edit(request: UserRequest) -> HttpResponse:
     place = only_place(request)
+    context: dict[str, Any] = {"place": place, "unproven": request.user.people.unproven().exists()}
     if request.method != "POST":
-        form = PreferencesForm(user=request.user, theme=request.COOKIES.get("theme", ""))
-        return render_page(request, "preferences/edit.html", {"place": place, "form": form})
+        context["form"] = PreferencesForm(user=request.user, theme=request.COOKIES.get("theme", ""))
+        return render_page(request, "preferences/edit.html", context)
     form = PreferencesForm(request.POST, user=request.user)
     if not form.is_valid():
-        context = {"place": place, "form": form}
+        context["form"] = form
         return render_page(request, "preferences/edit.html", context, status=422)
     form.save()
     # What is said from here on, this answer's own words too, is in the language just chosen.

@@ -1,4 +1,5 @@
-"""A shorter long-term text that waits for a person's word: looked at, accepted or rejected."""
+"""A long-term text that waits for a person's word, shorter or rebuilt: looked at, accepted or
+rejected."""
 
 from contextlib import suppress
 
@@ -6,17 +7,28 @@ from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Generation, Memory, StaleBase
 from memories.pipeline import proposals
 from memories.rules.compare import changes
 from memories.rules.compare import compare as compare_texts
+from memories.rules.drift import Drift, DriftKind
 from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
 from memories.views.pages import render_page
 from memories.views.paths import card_path
 from memories.views.shown import Proposal, proposal_to, show_one
+
+DRIFT_WORDS: dict[DriftKind, str | Promise] = {
+    DriftKind.PINNED: gettext_lazy("Pinned lines"),
+    DriftKind.DATE: gettext_lazy("Dates"),
+    DriftKind.NUMBER: gettext_lazy("Numbers"),
+    DriftKind.NAME: gettext_lazy("Names"),
+    DriftKind.LINK: gettext_lazy("Links"),
+}
 
 
 @login_required
@@ -68,10 +80,18 @@ def _seen(request: UserRequest, memory: Memory) -> Generation | None:
     """The proposal that was on screen, over the text (``based_on``) that was; None when another
     waits by now, or none."""
     generation = proposals.of(memory)
-    if generation is None or generation.base is None:
+    base = proposals.base_of(generation) if generation else None
+    if generation is None or base is None:
         return None
     seen = tuple(number_or_none(request.POST.get(name, "")) for name in ("generation", "based_on"))
-    return generation if seen == (generation.pk, generation.base.number) else None
+    return generation if seen == (generation.pk, base.number) else None
+
+
+def _drift(proposal: Proposal | None) -> list[tuple[str | Promise, Drift]]:
+    """What a rebuild loses and gains, each kind with its name."""
+    if proposal is None or not proposal.generation.is_rebuild:
+        return []
+    return [(DRIFT_WORDS[one.kind], one) for one in proposals.drift(proposal.generation)]
 
 
 def _moved_on(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
@@ -98,6 +118,7 @@ def _page(
             "old": show_one(proposal.base, place) if proposal else None,
             "rows": rows,
             "changes": changes(rows),
+            "drift": _drift(proposal),
             "moved_on": moved_on,
         },
         status=409 if moved_on else 200,

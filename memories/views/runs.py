@@ -21,8 +21,6 @@ from memories.rules.waits import Status, Wait, status_of
 from memories.views.access import Place
 
 State = Generation.State
-OVER = (State.DONE, State.SUPERSEDED, State.REJECTED, State.CANCELLED)
-OPEN = (*Generation.UNFINISHED, State.PROPOSED)
 
 WORDS: dict[Status, str | Promise] = {
     Status.QUEUED: _("queued"),
@@ -134,7 +132,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        return self.generation.state in (*OVER, State.DEAD)
+        return self.generation.state not in Generation.OPEN
 
     @property
     def may_retry(self) -> bool:
@@ -166,7 +164,7 @@ def rows_of(place: Place) -> GenerationQuerySet:
     partly = MemoryVersion.objects.filter(generation=OuterRef("pk"), trigger__left_out__gt=0)
     held = Exists(lines) | Exists(partly)
     return (
-        Generation.objects.of_workspace(place.workspace)
+        Generation.objects.listed_in(place.workspace)
         .shown_to(place.reader)
         .select_related("memory__channel", "memory__workspace", "backfill")
         .annotate(has_errors=Case(When(held, then=Value(True)), default=Value(False)))
@@ -177,6 +175,11 @@ def failed(rows: GenerationQuerySet) -> GenerationQuerySet:
     return rows.filter(state=State.DEAD).order_by("-pk")
 
 
+def unsettled(rows: GenerationQuerySet) -> GenerationQuerySet:
+    """What runs or waits. By their keys: SQLite would read all jobs of each memory for the states."""
+    return rows.filter(pk__in=Generation.objects.filter(state__in=Generation.OPEN).values("pk"))
+
+
 def going_on(rows: GenerationQuerySet) -> GenerationQuerySet:
     """What runs first, then what waits, oldest first."""
     rank = Case(
@@ -184,12 +187,14 @@ def going_on(rows: GenerationQuerySet) -> GenerationQuerySet:
         default=Value(1),
         output_field=IntegerField(),
     )
-    return rows.filter(state__in=OPEN).annotate(rank=rank).order_by("rank", "pk")
+    return unsettled(rows).annotate(rank=rank).order_by("rank", "pk")
 
 
 def over(rows: GenerationQuerySet, before: int | None) -> GenerationQuerySet:
+    """The newest first. What is not over is passed over: by their states all finished jobs would be
+    sorted."""
     older = Q() if before is None else Q(pk__lt=before)
-    return rows.filter(older, state__in=OVER).order_by("-pk")
+    return rows.filter(older).exclude(state__in=(*Generation.OPEN, State.DEAD)).order_by("-pk")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from memories.pipeline.finding import find
 from memories.rules.search_query import parse, with_fields
 from memories.views.access import Place, UserRequest, open_workspace
 from memories.views.found import filters_of, shown_groups, wider
-from memories.views.news import with_place
+from memories.views.marks import followed, with_marks
+from memories.views.news import with_places
 from memories.views.pages import render_page_or_part
 
 RECENT = 5
@@ -27,7 +28,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     fields = {name: value for name in FIELDS if (value := request.GET.get(name, "").strip())}
     query = with_fields(parse(typed), fields)
     below = _key_or_none(request.GET.get("below", ""))
-    found = find(query, place.workspace, place.reader, place.channels, zone=place.zone, below=below)
+    channels = place.placed(place.readable_channels.named(query.channel)) if query.channel else []
+    found = find(query, place.workspace, place.reader, channels, zone=place.zone, below=below)
     filters = filters_of(query, place)
     groups = shown_groups(found, query, place, request.GET)
     return render_page_or_part(
@@ -54,7 +56,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
 def _recent(place: Place) -> list[Memory]:
     """What was remembered last, for who does not know yet what to look for."""
-    return [with_place(memory, place) for memory in place.memories[:RECENT]]
+    newest = followed(place.workspace, place.reader).order_by("-current")[:RECENT]
+    found = Memory.objects.filter(pk__in=list(newest.values_list("pk", flat=True)))
+    return with_places(with_marks(found, place.reader), place)
 
 
 def _key_or_none(given: str) -> int | None:

@@ -1,7 +1,7 @@
 """Versions as people read them: lines with numbered sources, and who wrote what.
 
 However many versions are shown, it takes three queries: for the lines, for their sources, and for
-the versions that they first stood in.
+the versions that they first stood in; one more for the versions that lack some of them.
 """
 
 from collections.abc import Iterable
@@ -18,10 +18,11 @@ from memories.models.versions import MemoryVersionQuerySet
 from memories.pipeline import proposals
 from memories.rules import compare
 from memories.rules.invisible import marked
-from memories.rules.lines import Origin, split_text, words_of
+from memories.rules.lines import Origin, now_and_history, split_text, words_of
 from memories.rules.memory import MemoryType
 from memories.rules.summary import OFFLINE
 from memories.views.access import Place
+from memories.views.marks import followed, with_marks
 from memories.views.paths import messages_path
 from memories.views.texts import in_its_language, with_words
 
@@ -63,6 +64,13 @@ class ShownLine:
     chips: list[Chip] = field(default_factory=list)
     is_unsourced: bool = False
     is_masked: bool = False  # words of it were forgotten
+    kind: str = ""
+    at_us: int = 0
+    # Why the next version lacks it; the number of that version, and where it says what stands instead.
+    fate: str = ""
+    gone_in: int = 0
+    gone_href: str = ""
+    is_replaced: bool = False  # a newer line of its channel says what holds now
 
     @property
     def is_persons(self) -> bool:
@@ -84,8 +92,8 @@ class ShownRow(compare.Row):
 
 @dataclass(frozen=True)
 class Proposal:
-    """A shorter text that waits for a person's word: of the ``of`` lines that stand now ``kept``
-    would stay as they are."""
+    """A text that waits for a person's word, shorter or rebuilt: of the ``of`` lines that stand now
+    ``kept`` would stay as they are."""
 
     generation: Generation
     base: MemoryVersion
@@ -124,12 +132,26 @@ class ShownVersion:
         return sum(chip.state == Message.State.EXPIRED for chip in self.sources)
 
     @property
+    def parts(self) -> list[tuple[str, list[ShownLine]]]:
+        """The lines in the order in which they are read: what holds now, then what happened, each
+        with its title where both are there."""
+        now, history = now_and_history(self.lines, lambda line: (line.kind, line.at_us))
+        if not (now and history):
+            return [("", self.lines)]
+        return [(_("Now"), now), (_("History"), history)]
+
+    @property
     def first_lines(self) -> list[ShownLine]:
-        return self.lines[:2]
+        return [line for _title, lines in self.parts for line in lines][:2]
 
     @property
     def more(self) -> int:
         return max(0, len(self.lines) - 2)
+
+    @cached_property
+    def archived(self) -> int:
+        """How many lines its memory's archive has; counted when a page asks for it."""
+        return self.version.memory.archived_lines().count()
 
     @cached_property
     def proposal(self) -> Proposal | None:
@@ -146,7 +168,7 @@ def with_origin(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
 
 def as_listed(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
     """Versions with what a list tells of each: who, why and when, not its text."""
-    texts = ("content", "put_back", "kept")
+    texts = ("content", "put_back", "kept", "dropped")
     old = (f"restored_from__{name}" for name in (*texts, "trigger"))
     job = (f"generation__{name}" for name in ("reply", "cites", "trigger", "fault_text"))
     listed = versions.select_related("restored_from", "author", "generation")
@@ -159,11 +181,16 @@ def show(versions: Iterable[MemoryVersion], place: Place) -> list[ShownVersion]:
     lines: dict[int, list[Line]] = {}
     for line in Line.objects.filter(version__in=found).order_by("version", "position"):
         lines.setdefault(line.version_id, []).append(line)
-    sources = _sources(found)
-    firsts = _firsts(found, lines, place)
-    slug = place.workspace.slug
-    paths = {channel.pk: messages_path(slug, channel.slack_id) for channel in place.channels}
-    return [_shown(version, lines.get(version.pk, []), sources, paths, firsts) for version in found]
+    all_lines = [line for of_version in lines.values() for line in of_version]
+    facts = _Facts.of(found, all_lines, place)
+    return [_shown(version, lines.get(version.pk, []), facts) for version in found]
+
+
+def show_lines(lines: list[Line], place: Place) -> list[tuple[Line, ShownLine]]:
+    """Lines of any versions of a memory, each with its sources."""
+    facts = _Facts.of([line.version for line in lines], lines, place)
+    numbers: dict[int, int] = {}
+    return [(line, facts.shown(line, line.version, numbers)) for line in lines]
 
 
 def show_one(version: MemoryVersion | None, place: Place) -> ShownVersion | None:
@@ -186,7 +213,7 @@ def proposal_to(version: MemoryVersion) -> Proposal | None:
     if version.memory.memory_type != MemoryType.LONG_TERM:
         return None
     generation = proposals.of(version.memory)
-    if generation is None or generation.base_id != version.pk:
+    if generation is None or proposals.base_of(generation) != version:
         return None
     text = "\n".join(line.text for line in proposals.lines(generation))
     return Proposal(generation, version, text)
@@ -250,11 +277,14 @@ def aftermath_of(found: MemoryVersionQuerySet, place: Place) -> Aftermath | None
 def last_seen_of(memory: Memory | None, place: Place) -> MemoryVersion | None:
     """The version that this reader marked last, or the newest before it that they may still read;
     None where nothing is newer, or nothing was marked."""
-    followed = next((one for one in place.memories if memory and one.pk == memory.pk), None)
-    if followed is None or not (followed.news and followed.seen):
+    if memory is None:
         return None
-    readable = versions_of(followed, place).saying_something()
-    return readable.filter(number__lte=followed.seen).newest_first().first()
+    same = followed(place.workspace, place.reader).filter(pk=memory.pk)
+    for found in with_marks(same, place.reader):
+        if found.news and found.seen:
+            readable = versions_of(found, place).saying_something()
+            return readable.filter(number__lte=found.seen).newest_first().first()
+    return None
 
 
 def card_of(memory: Memory, place: Place) -> dict[str, Any]:
@@ -282,7 +312,7 @@ def who_wrote(version: MemoryVersion) -> str:
     if shape == "restore":
         return with_words(_("Restored by %(name)s"), name=name) if name else _("Restored")
     model = model_of(version)
-    words = _("offline extract") if model == OFFLINE else model or _("model")
+    words = _("highlights") if model == OFFLINE else model or _("model")
     return _("Provisional") + _(", ") + words if shape == "provisional" else words
 
 
@@ -304,7 +334,70 @@ class _Source:
     state: str
 
 
-def _sources(versions: list[MemoryVersion]) -> dict[int, list[_Source]]:
+@dataclass(frozen=True)
+class _Facts:
+    """What lines are shown with: their sources by key, paths of channels that the reader may open,
+    pages of the versions they first stood in, and the versions that lack them."""
+
+    sources: dict[int, list[_Source]]
+    paths: dict[int, str]
+    firsts: dict[tuple[int, int], str]
+    followers: dict[int, tuple[int, int]]  # by the key of a version: key and number
+
+    @classmethod
+    def of(cls, versions: list[MemoryVersion], lines: list[Line], place: Place) -> "_Facts":
+        sources = _sources(lines)
+        said_in = {source.channel for of_line in sources.values() for source in of_line}
+        channels = place.readable_channels.filter(pk__in=said_in) if said_in else ()
+        slug = place.workspace.slug
+        return cls(
+            sources,
+            {channel.pk: messages_path(slug, channel.slack_id) for channel in channels},
+            _firsts(versions, lines, place),
+            _followers({line.version_id for line in lines if line.fate}, place),
+        )
+
+    def shown(self, line: Line, version: MemoryVersion, numbers: dict[int, int]) -> ShownLine:
+        """``numbers`` are those of the messages that were shown before it."""
+        one = ShownLine(
+            text=marked(words_of(line.text)),
+            position=line.position,
+            indented=line.text.startswith(("  ", "\t")),
+            origin=line.origin,
+            is_pinned=line.pinned,
+            since=line.since,
+            since_href=self.firsts.get((version.memory_id, line.since), ""),
+            is_masked=line.masked,
+            kind=line.kind,
+            at_us=line.at_us,
+            is_replaced=line.fate == Line.Fate.SUPERSEDED,
+        )
+        if line.fate and version.pk in self.followers:
+            pk, one.gone_in = self.followers[version.pk]
+            anchor = "" if line.successor is None else f"#line-{line.successor}"
+            one.fate, one.gone_href = line.fate, reverse("versions-detail", args=[pk]) + anchor
+        for source in sorted(self.sources.get(line.pk, ()), key=lambda s: s.micros):
+            number = numbers.setdefault(source.message, len(numbers) + 1)
+            path = self.paths.get(source.channel)
+            state = source.state if path else ""
+            href = f"{path}?around={source.ts}&v={version.pk}#msg-{source.ts}"
+            one.chips.append(
+                Chip(
+                    number,
+                    source.message,
+                    source.ts,
+                    source.micros,
+                    source.author,
+                    href if path and state not in Message.GONE else "",
+                    state,
+                )
+            )
+        one.is_unsourced = not (one.chips or one.is_persons or one.is_masked)
+        return one
+
+
+def _sources(lines: list[Line]) -> dict[int, list[_Source]]:
+    versions = {line.version_id for line in lines}
     through = Line.sources.through.objects.filter(line__version__in=versions).order_by("pk")
     rows = through.values_list(
         "line_id",
@@ -324,16 +417,28 @@ def _sources(versions: list[MemoryVersion]) -> dict[int, list[_Source]]:
     return sources
 
 
+def _followers(versions: set[int], place: Place) -> dict[int, tuple[int, int]]:
+    """Of versions with lines that left the text: key and number of the version that lacks these, as
+    far as this reader may read it."""
+    if not versions:
+        return {}
+    found = MemoryVersion.objects.visible_to(place.reader).filter(
+        base__in=versions, origin=Origin.MODEL
+    )
+    rows = found.order_by("-number").values_list("base", "pk", "number")
+    return {base: (pk, number) for base, pk, number in rows if base}
+
+
 def _firsts(
-    versions: list[MemoryVersion], lines: dict[int, list[Line]], place: Place
+    versions: list[MemoryVersion], lines: list[Line], place: Place
 ) -> dict[tuple[int, int], str]:
     """By memory and number, the pages of the versions that older lines first stood in, as far as
     this reader may read them."""
+    of = {version.pk: version for version in versions}
     since = {
-        (version.memory_id, line.since)
-        for version in versions
-        for line in lines.get(version.pk, ())
-        if line.since != version.number
+        (of[line.version_id].memory_id, line.since)
+        for line in lines
+        if line.since != of[line.version_id].number
     }
     rows = MemoryVersion.objects.visible_to(place.reader).filter(
         memory__in={memory for memory, _ in since}, number__in={number for _, number in since}
@@ -345,13 +450,7 @@ def _firsts(
     }
 
 
-def _shown(
-    version: MemoryVersion,
-    lines: list[Line],
-    sources: dict[int, list[_Source]],
-    paths: dict[int, str],
-    firsts: dict[tuple[int, int], str],
-) -> ShownVersion:
+def _shown(version: MemoryVersion, lines: list[Line], facts: _Facts) -> ShownVersion:
     shown = ShownVersion(
         version,
         shape=shape_of(version),
@@ -360,33 +459,5 @@ def _shown(
         is_offline=model_of(version) == OFFLINE,
     )
     numbers: dict[int, int] = {}
-    for line in lines:
-        one = ShownLine(
-            text=marked(words_of(line.text)),
-            position=line.position,
-            indented=line.text.startswith(("  ", "\t")),
-            origin=line.origin,
-            is_pinned=line.pinned,
-            since=line.since,
-            since_href=firsts.get((version.memory_id, line.since), ""),
-            is_masked=line.masked,
-        )
-        for source in sorted(sources.get(line.pk, ()), key=lambda s: s.micros):
-            number = numbers.setdefault(source.message, len(numbers) + 1)
-            path = paths.get(source.channel)
-            state = source.state if path else ""
-            href = f"{path}?around={source.ts}&v={version.pk}#msg-{source.ts}"
-            one.chips.append(
-                Chip(
-                    number,
-                    source.message,
-                    source.ts,
-                    source.micros,
-                    source.author,
-                    href if path and state not in Message.GONE else "",
-                    state,
-                )
-            )
-        one.is_unsourced = not (one.chips or one.is_persons or one.is_masked)
-        shown.lines.append(one)
+    shown.lines = [facts.shown(line, version, numbers) for line in lines]
     return shown

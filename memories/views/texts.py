@@ -15,8 +15,6 @@ _JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f]")
 _CODE = re.compile(r"`([^`\n]+)`")
 _BOLD = re.compile(r"(?<![\w*])(\*\*?)(?=[^\s*])([^*]+)(?<=\S)\1(?![\w*])")
 _STYLES = {"*": mark_safe("strong"), "_": mark_safe("em"), "~": mark_safe("s")}
-# As message lines are written for summarisers: "2026-11-20 14:05 mika: ".
-_SAID = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d [^:\n]{1,60}: ")
 
 
 def text_lang(text: str) -> str:
@@ -38,15 +36,13 @@ def with_words(sentence: str, **words: str) -> SafeString:
 
 
 def line_text(text: str) -> SafeString:
-    """A memory's line: who said it when is set apart where it begins so, and `code`."""
-    said = _SAID.match(text)
-    begin = format_html('<span class="said">{}</span> ', said[0].strip()) if said else ""
-    parts = _CODE.split(text[said.end() :] if said else text)
+    """A memory's line, with `code` and *bold* words."""
+    parts = _CODE.split(text)
     html = (
         format_html("<code>{}</code>", part) if i % 2 else _emphasised(part)
         for i, part in enumerate(parts)
     )
-    return mark_safe(begin + "".join(html))  # noqa: S308  # every part is escaped
+    return mark_safe("".join(html))  # noqa: S308  # every part is escaped
 
 
 def _emphasised(text: str) -> SafeString:
@@ -96,7 +92,7 @@ def _bare(token: markup.Token, place: Place) -> SafeString:
         return format_html(
             '<a href="{}" rel="noopener noreferrer nofollow">{}</a>', token.ref, token.text
         )
-    if kind is markup.Kind.CHANNEL and (channel := place.channels_by_id.get(token.ref)):
+    if kind is markup.Kind.CHANNEL and (channel := place.find_channels([token.ref]).get(token.ref)):
         path = paths.channel_path(place.workspace.slug, channel.slack_id)
         return format_html('<a class="mention" href="{}">{}</a>', path, token.text)
     if kind in (markup.Kind.PERSON, markup.Kind.CHANNEL, markup.Kind.SPECIAL):

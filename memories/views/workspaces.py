@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from django.contrib.auth.decorators import login_required
+from django.core.paginator import Page, Paginator
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -19,6 +20,7 @@ from memories.views.scopes import notes_of, texts_of
 from memories.views.shown import with_origin
 
 ACTIVITY_SHOWN = 12
+CHANNELS_AT_ONCE = 50
 BAR_WIDTH = 120
 
 
@@ -49,8 +51,13 @@ def index(request: UserRequest) -> HttpResponse:
 
 @login_required
 def detail(request: UserRequest, slug: str) -> HttpResponse:
+    """``?q=`` searches the channels, and ``&page=`` goes on."""
     place = open_workspace(request, slug)
     now = timezone.now()
+    query = request.GET.get("q", "").strip()
+    found = place.readable_channels.filter(name__icontains=query.removeprefix("#"))
+    page: Page[Channel] = Paginator(found, CHANNELS_AT_ONCE).get_page(request.GET.get("page"))
+    channels = place.placed(page)
     memories = {
         memory.memory_type: memory
         for memory in Memory.objects.visible_to(place.reader).filter(
@@ -75,7 +82,9 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
         {
             "place": place,
             **texts_of(place, long_term, short_term),
-            "rows": _rows(place.channels, channels_waiting(place, place.channels, to_micros(now))),
+            "query": query,
+            "page": page,
+            "rows": _rows(channels, channels_waiting(place, channels, to_micros(now))),
             "bar_width": BAR_WIDTH,
             "included": _included(place),
             "cost": this_month(calls.filter(workspace=place.workspace), now),

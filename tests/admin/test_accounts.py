@@ -39,6 +39,7 @@ def filled(client: Client, user: User) -> dict[str, Any]:
     return data | {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
 
 
+@pytest.mark.slow
 def test_the_last_operator_stays(client: Client, boss: User) -> None:
     data = filled(client, boss)
     for right in ("is_superuser", "is_active"):

@@ -22,6 +22,7 @@ from memories.models import (
     Call,
     Cap,
     Channel,
+    ChannelMember,
     Endpoint,
     Generation,
     Heartbeat,
@@ -44,11 +45,13 @@ from tests.factories import (
     PersonFactory,
     UserFactory,
     WorkspaceFactory,
+    make_generation,
     make_reply,
     make_segment,
     make_version,
     make_workspace_memory,
 )
+from tests.leaks.probes import ADMIN
 
 pytestmark = pytest.mark.django_db
 
@@ -71,18 +74,16 @@ def fill(channel, word):
             memory=memory, text=f"- {word} old", sources=[root], segment=segment, put_back=[word]
         )
         memory.revise(f"- {word} new", by=None, based_on=1)
-        generation = Generation.objects.create(
+        generation = make_generation(
             memory=memory,
+            inputs=[first],
             segment=segment,
             base=first,
-            as_of_us=0,
-            input_key=f"{memory.pk}",
             state="dead",
             fault="timeout",
             fault_text=f"{word} fault",
             reply={"text": f"{word} {REPLY}"},
         )
-        generation.take_inputs([first])
         Call.objects.create(
             generation=generation,
             fence=1,
@@ -147,15 +148,8 @@ def operator(workspace):
     return UserFactory(is_staff=True, is_superuser=True)
 
 
-def operator_who_left(workspace):
-    user = insider(workspace, is_superuser=True)
-    user.people.update(is_deleted=True)
-    return user
-
-
 def staff_with_all_rights(workspace):
-    user = UserFactory(is_staff=True)
-    user.user_permissions.set(Permission.objects.all())
+    user = staff_from_elsewhere(workspace)
     MemberFactory(workspace=workspace, user=user, role="admin")
     return user
 
@@ -166,20 +160,26 @@ def staff_from_elsewhere(workspace):
     return user
 
 
-OUTSIDERS = [operator, operator_who_left, staff_with_all_rights, staff_from_elsewhere]
+def page_of(model, page, *args):
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
 
 
-def addresses(row_pages):
-    """The admin's pages for every private row and one public one, and all lists of choices."""
+def lists_and_rows():
+    """The lists, plain and searched, and the page of every private row and one public one."""
+    for model in admin.site._registry:
+        listed = page_of(model, "changelist")
+        yield from (listed, f"{listed}?q={TYPED}")
+        yield from (page_of(model, "change", pk) for pk in keys_of(model))
+
+
+def further_pages():
+    """What else the admin shows of the same rows: forms, histories, and lists of choices."""
     yield reverse("admin:index")
     for model in admin.site._registry:
-        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
-        listed = reverse(f"{name}_changelist")
-        yield from (listed, f"{listed}?q={TYPED}", f"{listed}?q={TYPED_ID}", f"{listed}?e=1")
-        yield reverse(f"{name}_add")
+        listed = page_of(model, "changelist")
+        yield from (f"{listed}?q={TYPED_ID}", f"{listed}?e=1", page_of(model, "add"))
         for pk in keys_of(model):
-            for page in row_pages:
-                yield reverse(f"{name}_{page}", args=[pk])
+            yield from (page_of(model, page, pk) for page in ("history", "delete"))
         for field in model._meta.get_fields():
             if field.is_relation and field.concrete and field.related_model in admin.site._registry:
                 yield (
@@ -214,71 +214,96 @@ def hidden_filters():
         yield f"{reverse(f'admin:memories_{name}_changelist')}?{query}"
 
 
-def deletions():
-    """The confirmation of "delete selected" for every row of every list."""
-    for model in admin.site._registry:
-        name = f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist"
-        keys = list(model._base_manager.values_list("pk", flat=True))
-        yield reverse(name), {"action": "delete_selected", "_selected_action": keys}
-
-
-def crawl(client):
-    """``(address, page)`` of the whole admin, with all that the filters of its lists lead to."""
-    lists = {}
-    for address, page in every_page(client):
-        if "?" not in address:
-            lists[address] = page
-        yield address, page
-    for address, page in lists.items():
-        for link in sorted({unescape(found) for found in re.findall(r'href="(\?[^"]+)"', page)}):
-            if not link.startswith(("?o=", "?_facets")):
-                response = client.get(address + link)
-                assert response.status_code == 200, address + link
-                yield address + link, response.content.decode()
-
-
-def every_page(client, row_pages=("change", "history", "delete")):
-    for address in (*addresses(row_pages), *hidden_filters()):
+def pages(client, *addresses):
+    """``(address, page)`` of these addresses."""
+    for address in addresses:
         response = client.get(address, follow=True)
         assert response.status_code in (200, 403, 404), address
         yield address, response.content.decode()
-    for address, data in deletions():
-        yield f"{address}?{data}", client.post(address, data, follow=True).content.decode()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("who", OUTSIDERS)
-def test_without_membership_no_private_text_anywhere(client, team, who):
-    client.force_login(who(team))
+def filtered(client, listed):
+    """The list as each of the filters that it offers narrows it."""
+    page = client.get(listed).content.decode()
+    for link in sorted({unescape(link) for link in re.findall(r'href="(\?[^"]+)"', page)}):
+        if not link.startswith(("?o=", "?_facets")):
+            response = client.get(listed + link)
+            assert response.status_code == 200, listed + link
+            yield listed + link, response.content.decode()
+
+
+def deletions(client):
+    """The confirmation of "delete selected" for every row of every list."""
+    for model in admin.site._registry:
+        listed = page_of(model, "changelist")
+        keys = list(model._base_manager.values_list("pk", flat=True))
+        data = {"action": "delete_selected", "_selected_action": keys}
+        yield f"{listed} {data}", client.post(listed, data, follow=True).content.decode()
+
+
+def all_pages(client):
+    yield from pages(client, *lists_and_rows(), *further_pages(), *hidden_filters())
+
+
+def all_actions_and_filters(client):
+    """The confirmations of deletions, and the lists as their own filters narrow them."""
+    yield from deletions(client)
+    for model in admin.site._registry:
+        yield from filtered(client, page_of(model, "changelist"))
+
+
+def check_nothing_private(shown):
+    """No page holds a word of the private channel; whether one holds what is public."""
     reads_public = False
-    pages = crawl(client) if who is operator else every_page(client, ("change",))
-    for address, page in pages:
+    for address, page in shown:
         for word in (CANARY, PRIVATE_ID, REPLY):
             assert word not in page, address
         assert ">None<" not in page, address
         reads_public |= "open text" in page
-    assert reads_public is (who is not staff_from_elsewhere)
+    return reads_public
 
 
-@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [all_pages, all_actions_and_filters])
+def test_an_operator_reads_no_private_text_anywhere(client, team, part):
+    client.force_login(operator(team))
+    assert check_nothing_private(part(client))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("who", "reads_public"), [(staff_with_all_rights, True), (staff_from_elsewhere, False)]
+)
+def test_staff_with_djangos_rights_reads_what_its_memberships_open(client, team, who, reads_public):
+    client.force_login(who(team))
+    assert check_nothing_private(pages(client, *lists_and_rows())) is reads_public
+
+
+@pytest.mark.nightly("every address of the admin once more, as staff")
+def test_staff_with_djangos_rights_reads_no_private_text_anywhere(client, team):
+    client.force_login(staff_with_all_rights(team))
+    check_nothing_private(all_pages(client))
+    check_nothing_private(deletions(client))
+
+
+@pytest.mark.slow
 def test_an_operator_who_is_in_the_channel_reads_it(client, team):
     client.force_login(insider(team, is_superuser=True))
     found = set()
-    for address, page in every_page(client, ("change",)):
+    for address, page in pages(client, *lists_and_rows(), *further_pages()):
         assert REPLY not in page, address
         check_content_policy(address, page)
         if CANARY in page:
             found.add(address)
-    for name in ("channel", "channelmember", "message", "segment", "memory", "memoryversion"):
-        assert reverse(f"admin:memories_{name}_changelist") in found
-    assert f"{reverse('admin:memories_message_changelist')}?q={TYPED}" in found
+    for model in (Channel, ChannelMember, Message, Segment, Memory, MemoryVersion):
+        assert page_of(model, "changelist") in found
+    assert f"{page_of(Message, 'changelist')}?q={TYPED}" in found
     assert any("autocomplete" in address and "field_name=channel&" in address for address in found)
     for model in (Channel, Message, Segment, Memory, MemoryVersion, Generation, Note):
         rows = model.objects.visible_to(Reader.public())
         hidden = model.objects.exclude(pk__in=rows).values_list("pk", flat=True)
         assert hidden
-        for pk in hidden:
-            assert reverse(f"admin:memories_{model._meta.model_name}_change", args=[pk]) in found
+        assert {page_of(model, "change", pk) for pk in hidden} <= found
 
 
 def check_content_policy(address, page):
@@ -288,30 +313,8 @@ def check_content_policy(address, page):
     assert not re.search(r"<style\b|\sstyle=|\son[a-z]+=", page), address
 
 
-def test_every_model_has_its_page(client, team):
-    client.force_login(operator(team))
-    names = {model._meta.model_name for model in admin.site._registry}
-    assert names >= {
-        "workspace",
-        "member",
-        "person",
-        "channel",
-        "channelmember",
-        "message",
-        "segment",
-        "memory",
-        "memoryversion",
-        "generation",
-        "note",
-        "heartbeat",
-        "user",
-        "price",
-        "cap",
-        "call",
-        "endpoint",
-        "backfill",
-        "auditevent",
-    }
+def test_every_model_has_its_page():
+    assert {model._meta.label_lower for model in admin.site._registry} == ADMIN
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label == "memories":
             assert model_admin.search_fields, model
@@ -325,12 +328,10 @@ def test_the_name_that_slack_puts_beside_an_id_is_not_shown(client, team):
     client.force_login(operator(team))
     for row in (room, message):
         for page in ("changelist", "change"):
-            name = f"admin:memories_{row._meta.model_name}_{page}"
-            address = reverse(name, args=[row.pk] if page == "change" else [])
-            told = unescape(client.get(address).content.decode())
-            assert CANARY not in told
-            is_told = page == "change" or row is message
-            assert (f"<#{PRIVATE_ID}>" in told) is is_told
+            address = page_of(type(row), page, *([row.pk] if page == "change" else []))
+            text = unescape(client.get(address).content.decode())
+            assert CANARY not in text
+            assert (f"<#{PRIVATE_ID}>" in text) is (page == "change" or row is message)
 
 
 def test_calls_for_a_private_channel_are_an_operators_to_count(client, team):
@@ -365,7 +366,10 @@ def test_the_admins_log_names_no_text(client, team):
     note = {"workspace": team.pk, "channel": private.pk, "content": CANARY, "kind": ""}
     client.post(reverse("admin:memories_note_add"), note)
     added = Note.objects.get(content=CANARY)
-    client.post(reverse("admin:memories_note_change", args=[added.pk]), note | {"kind": "pattern"})
+    client.post(
+        reverse("admin:memories_note_change", args=[added.pk]),
+        note | {"kind": "pattern", "based_on": "1.0"},
+    )
     client.post(reverse("admin:memories_note_delete", args=[added.pk]), {"post": "yes"})
     client.post(reverse("admin:memories_channel_change", args=[private.pk]), {})
     entries = LogEntry.objects.all()
@@ -378,69 +382,67 @@ def test_the_admins_log_names_no_text(client, team):
     assert CANARY not in client.get(reverse("admin:index")).content.decode()
 
 
+GUESSES = [
+    "generation/?reply__text__startswith=canary",
+    "generation/?fault_text__startswith=canary",
+    "generation/?cites__contains=1",
+    "generation/?memory__scope_id__startswith=G",
+    "generation/?memory__channel__name__startswith=canary",
+    "generation/?base__content__contains=canary",
+    "generation/?inputs=1",
+    "person/?channels=2",
+    "person/?memberships__channel=2",
+    "person/?messages__text__contains=canary",
+    "workspace/?channels__name__startswith=canary",
+    "workspace/?notes=2",
+    "workspace/?caps__tokens=2",
+    "call/?generation__reply__text__startswith=canary",
+    "call/?generation__memory__scope_id__startswith=G",
+    "backfill/?channels=2",
+    "backfill/?quote__of__startswith=canary",
+    "cap/?workspace__channels__name__startswith=canary",
+    "user/?people__channels=2",
+]
+
+
+@pytest.mark.slow
+def test_nobody_finds_out_by_guessing(client, team):
+    client.force_login(operator(team))
+    answers = {guess: client.get(f"/admin/memories/{guess}").status_code for guess in GUESSES}
+    assert answers == dict.fromkeys(GUESSES, 400)
+
+
 READ_ONLY = ["message", "segment", "memoryversion", "generation", "channelmember", "heartbeat"]
 READ_ONLY += ["call", "endpoint", "backfill", "auditevent"]
 KEPT = ["channel", "memory", "person"]
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "generation/?reply__text__startswith=canary",
-        "generation/?fault_text__startswith=canary",
-        "generation/?cites__contains=1",
-        "generation/?memory__scope_id__startswith=G",
-        "generation/?memory__channel__name__startswith=canary",
-        "generation/?base__content__contains=canary",
-        "generation/?inputs=1",
-        "person/?channels=2",
-        "person/?memberships__channel=2",
-        "person/?messages__text__contains=canary",
-        "workspace/?channels__name__startswith=canary",
-        "workspace/?notes=2",
-        "workspace/?caps__tokens=2",
-        "call/?generation__reply__text__startswith=canary",
-        "call/?generation__memory__scope_id__startswith=G",
-        "backfill/?channels=2",
-        "backfill/?quote__of__startswith=canary",
-        "cap/?workspace__channels__name__startswith=canary",
-        "user/?people__channels=2",
-    ],
-)
-def test_nobody_finds_out_by_guessing(client, team, query):
-    client.force_login(operator(team))
-    assert client.get(f"/admin/memories/{query}").status_code == 400
-
-
-@pytest.mark.parametrize("name", READ_ONLY + KEPT)
-def test_history_is_not_added_or_deleted_here(client, team, name):
+@pytest.mark.slow
+def test_history_is_not_added_or_deleted_here(client, team):
     user = insider(team, is_superuser=True)
     client.force_login(user)
-    model = next(m for m in admin.site._registry if m._meta.model_name == name)
     # Rows that nothing hangs on: those would not go for the sake of what does.
     PersonFactory(workspace=team)
     Memory.objects.of_channel(ChannelFactory(workspace=team), MemoryType.LONG_TERM)
     ChannelFactory(workspace=team)
-    before = list(model._base_manager.order_by("pk").values())
-    pk = before[-1]["id"]
-    change = reverse(f"admin:memories_{name}_change", args=[pk])
-    assert client.get(reverse(f"admin:memories_{name}_add")).status_code == 403
-    assert client.post(reverse(f"admin:memories_{name}_add"), {}).status_code == 403
-    delete = reverse(f"admin:memories_{name}_delete", args=[pk])
-    assert client.post(delete, {"post": "yes"}).status_code == 403
-    client.post(
-        reverse(f"admin:memories_{name}_changelist"),
-        {"action": "delete_selected", "_selected_action": [pk], "post": "yes"},
-    )
-    if name in READ_ONLY:
-        assert client.post(change, {"text": "x", "content": "x"}).status_code == 403
-    assert list(model._base_manager.order_by("pk").values()) == before
-
-
-def test_a_workspace_is_not_deleted_here(client, team):
-    client.force_login(operator(team))
-    address = reverse("admin:memories_workspace_delete", args=[team.pk])
-    assert client.post(address, {"post": "yes"}).status_code == 403
+    models = {model._meta.model_name: model for model in admin.site._registry}
+    for name in READ_ONLY + KEPT:
+        model = models[name]
+        before = list(model._base_manager.order_by("pk").values())
+        pk = before[-1]["id"]
+        add, delete = page_of(model, "add"), page_of(model, "delete", pk)
+        assert client.get(add).status_code == 403, name
+        assert client.post(add, {}).status_code == 403, name
+        assert client.post(delete, {"post": "yes"}).status_code == 403, name
+        client.post(
+            page_of(model, "changelist"),
+            {"action": "delete_selected", "_selected_action": [pk], "post": "yes"},
+        )
+        if name in READ_ONLY:
+            data = {"text": "x", "content": "x"}
+            assert client.post(page_of(model, "change", pk), data).status_code == 403, name
+        assert list(model._base_manager.order_by("pk").values()) == before, name
+    assert client.post(page_of(Workspace, "delete", team.pk), {"post": "yes"}).status_code == 403
     assert Workspace.objects.get() == team
 
 
@@ -461,13 +463,11 @@ def queries_of(client, address):
     return len(queries)
 
 
+@pytest.mark.slow
 def test_no_list_asks_more_for_more_rows(client, team):
     client.force_login(insider(team, is_superuser=True))
-    lists = [
-        reverse(f"admin:memories_{model._meta.model_name}_changelist")
-        for model in admin.site._registry
-        if model._meta.app_label == "memories"
-    ]
+    models = [model for model in admin.site._registry if model._meta.app_label == "memories"]
+    lists = [page_of(model, "changelist") for model in models]
     for address in lists:
         client.get(address)  # content types and such are read once
     before = {address: queries_of(client, address) for address in lists}

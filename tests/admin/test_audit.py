@@ -32,6 +32,7 @@ def recorded() -> Iterator[str]:
                         yield f"{verbs}{name.value}"
 
 
+@pytest.mark.slow
 def test_every_action_has_its_words() -> None:
     found = set(recorded())
     assert {"login", "channel_opt_out", "backfill_start", "admin_change"} <= found

@@ -68,6 +68,7 @@ class TestSettings:
             "thread_memories": False,
         }
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("key", "value"),
         [
@@ -88,6 +89,7 @@ class TestSettings:
         workspace = Workspace.objects.get()
         assert (workspace.name != "Crew", workspace.settings) == (True, {"message_threshold": 20})
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("before", "after"), [(0, 30), (60, 30)])
     def test_what_would_remove_messages_is_left_to_the_pages(
         self, client, workspace, address, before, after
@@ -135,7 +137,8 @@ def test_a_user_is_linked_to_a_person(client, operator):
         {"app_label": "memories", "model_name": "person", "field_name": "user", "term": "chi"},
     ).json()
     assert [choice["text"] for choice in choices["results"]] == ["chie"]
-    assert client.post(address, {"user": user.pk, "name": "other"}).status_code == 302
+    given = {"user": user.pk, "reason": "new here", "name": "other"}
+    assert client.post(address, given).status_code == 302
     before = person.name
     person.refresh_from_db()
     assert (person.user, person.name) == (user, before)
@@ -234,6 +237,23 @@ class TestNotes:
         note.refresh_from_db()
         assert (note.title, note.tags) == ("Named", ["a", "b"])
         assert note.content.splitlines() == ["new", "lines"]
+
+    def test_a_wording_that_was_not_seen_is_never_overwritten(self, client, workspace):
+        note = NoteFactory(workspace=workspace, content="old")
+        address = reverse("admin:memories_note_change", args=[note.pk])
+        data = filled(client.get(address)) | {"content": "mine"}
+        note.rewrite("theirs")
+        response = client.post(address, data)
+        assert response.status_code == 409
+        page = response.content.decode()
+        assert "Nothing was saved" in page
+        assert "theirs" in page
+        assert "mine" in page
+        note.refresh_from_db()
+        assert note.content == "theirs"
+        assert client.post(address, filled(response)).status_code == 302
+        note.refresh_from_db()
+        assert (note.content, note.number) == ("mine", 3)
 
     def test_a_channel_of_another_workspace_is_refused(self, client, workspace):
         data = {"workspace": workspace.pk, "channel": ChannelFactory().pk, "content": "x"}

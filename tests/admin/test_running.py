@@ -210,6 +210,7 @@ class TestJobs:
         assert self.states() == ["waiting"]
         assert [event[:2] for event in told()] == [("boss", "job_cancel"), ("boss", "job_retry")]
 
+    @pytest.mark.slow
     def test_proposals_are_judged_by_those_who_read_them(self, client, operator):
         person = PersonFactory()
         private = ChannelFactory(workspace=person.workspace, kind="private", members=[person])
@@ -221,8 +222,7 @@ class TestJobs:
         for action in ("accept", "reject"):
             act(client, "generation", action, made)
         assert self.states() == ["proposed"]
-        person.user = operator
-        person.save()
+        person.link(operator, "slack")
         assert act(client, "generation", "reject", made) == ["1 proposal was rejected."]
         assert self.states() == ["rejected"]
 
@@ -338,7 +338,7 @@ class TestRecord:
         answer = client.post(page("user", user), data)
         assert answer.status_code == 302
         assert [(e[1], e[3], e[4]) for e in told()] == [
-            ("person_link", "U1", {"account": "mika"}),
+            ("person_link", "U1", {"account": "mika", "how": "operator"}),
             ("account", "mika", {"is_staff": True}),
             ("admin_change", f"user {user.pk}", {"fields": ["Staff status"]}),
         ]

@@ -1,7 +1,8 @@
 """Chromium against a live server, with a team that has talked for two weeks."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 from pytest_django import DjangoDbBlocker
 from pytest_django.live_server_helper import LiveServer
+from pytest_playwright.pytest_playwright import CreateContextCallback
 
 from memories.models import User
 from tests import chromium
@@ -22,7 +24,8 @@ from tests.factories import ChannelFactory, PersonFactory, UserFactory, Workspac
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 # A bound for a broken test: how fast a busy machine is says nothing about the pages.
-expect.set_options(timeout=20_000)
+TIMEOUT = 60_000  # milliseconds
+expect.set_options(timeout=TIMEOUT)
 
 # What Chromium says of answers that are meant: a conflict, a form to be corrected, a refusal.
 MEANT = ("status of 409", "status of 422", "status of 403", "status of 404")
@@ -82,26 +85,47 @@ def team(states: States, live_server: LiveServer) -> Team:
 
 
 @pytest.fixture
-def plain(browser: Browser, browser_context_args: dict[str, Any]) -> Iterator[BrowserContext]:
+def new_context(
+    browser: Browser, browser_context_args: dict[str, Any]
+) -> Iterator[Callable[..., BrowserContext]]:
+    """Opens contexts; the given options replace those of `browser_context_args`."""
+    with ExitStack() as contexts:
+
+        def open_context(**options: Any) -> BrowserContext:
+            context = browser.new_context(**{**browser_context_args, **options})
+            contexts.callback(context.close)
+            context.set_default_timeout(TIMEOUT)
+            return context
+
+        yield open_context
+
+
+@pytest.fixture
+def plain(new_context: CreateContextCallback) -> BrowserContext:
     """A browser with JavaScript switched off."""
-    context = browser.new_context(**{**browser_context_args, "java_script_enabled": False})
-    yield context
-    context.close()
+    return new_context(java_script_enabled=False)
 
 
 @pytest.fixture
 def complaints(page: Page) -> Iterator[list[str]]:
-    """What the browser's console holds against the pages: errors and violations of the policy."""
-    said: list[str] = []
+    """What the browser's console holds against the page; the test fails if there is anything."""
+    messages = listen_to_console(page)
+    yield messages
+    assert messages == []
+
+
+def listen_to_console(page: Page) -> list[str]:
+    """The list to which errors, warnings and violations of the policy will be added."""
+    messages: list[str] = []
 
     def listen(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and not any(m in message.text for m in MEANT):
-            said.append(message.text)
+        is_meant = any(status in message.text for status in MEANT)
+        if message.type in ("error", "warning") and not is_meant:
+            messages.append(f"{page.url}: {message.text}")
 
     page.on("console", listen)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    yield said
-    assert said == []
+    page.on("pageerror", lambda error: messages.append(f"{page.url}: {error}"))
+    return messages
 
 
 def enter(context: BrowserContext, url: str, user: User) -> None:

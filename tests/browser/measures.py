@@ -1,10 +1,18 @@
-"""What a page on the screen measures: whether it fits, keeps still, and can be hit."""
+"""What a page on the screen measures: whether axe finds faults, and whether the page fits, keeps
+still, and can be hit."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from itertools import product
 
-from playwright.sync_api import CDPSession, Page
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import CDPSession, Page, expect
 
+from tests.browser.looks import THEMES, WIDTHS
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+AT_WORK = ".htmx-request, .htmx-swapping, .htmx-settling, .htmx-added"
 SHIFT = 0.02
 FINE, COARSE = 24, 44  # CSS px
 
@@ -14,6 +22,49 @@ new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) if (!entry.hadRecentInput) shifted += entry.value;
 }).observe({type: "layout-shift", buffered: true});
 """
+
+
+RUN_AXE = """async (options) => (await axe.run(options)).violations.flatMap(
+    (violation) => violation.nodes.map(
+        (node) => `${violation.id}: ${node.target} ${node.failureSummary}`))"""
+AXE_OPTIONS = {
+    "runOnly": {"type": "tag", "values": RULES},
+    "resultTypes": ["violations"],
+    "preload": False,  # axe would load style sheets of its own, which the policy refuses
+}
+
+
+def axe_faults(page: Page) -> list[str]:
+    """What axe finds, as soon as no swap and no animation is under way."""
+    expect(page.locator(AT_WORK)).to_have_count(0)
+    page.evaluate("Promise.all(document.getAnimations().map((one) => one.finished))")
+    if page.evaluate("typeof axe") == "undefined":
+        page.evaluate(axe_script())
+    faults: list[str] = page.evaluate(RUN_AXE, AXE_OPTIONS)
+    return faults
+
+
+@cache
+def axe_script() -> str:
+    return str(Axe().axe_script)
+
+
+def look_at(page: Page) -> list[str]:
+    """The faults of the page in its present look."""
+    return axe_faults(page) + sideways(page)
+
+
+def axe_in_all_looks(page: Page) -> list[str]:
+    """What axe finds in each width and theme."""
+    faults = []
+    size = page.viewport_size
+    assert size is not None
+    for width, theme in product(WIDTHS, THEMES):
+        page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        page.emulate_media(color_scheme=theme)
+        faults += [f"{width}, {theme}: {fault}" for fault in axe_faults(page)]
+    page.set_viewport_size(size)
+    return faults
 
 
 def shifts(page: Page) -> list[str]:

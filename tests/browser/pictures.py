@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.conf import settings
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
+from pytest_playwright.pytest_playwright import CreateContextCallback
 
 from memories.models import SlackConnection, User, Workspace
 from tests.browser.conftest import sign_in
+from tests.browser.looks import LOOKS
+from tests.browser.measures import AT_WORK
+from tests.browser.page_states import states
 from tests.browser.story import Story
-from tests.browser.test_pages import AT_WORK, LOOKS, states
 from tests.factories import PASSWORD, MemberFactory, WorkspaceFactory
 from tests.secondfactors import give_factor
 
@@ -22,16 +24,12 @@ PICTURES = Path(settings.BASE_DIR) / "var" / "screenshots"
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("look", LOOKS)
-def test_pictures(
-    browser: Browser, browser_context_args: dict[str, Any], story: Story, look: str
-) -> None:
+def test_pictures(new_context: CreateContextCallback, story: Story, look: str) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
-    context = browser.new_context(**{**browser_context_args, **LOOKS[look]})
-    page = context.new_page()
+    page = new_context(**LOOKS[look]).new_page()
     for name in seen(page, story):
         expect(page.locator(AT_WORK)).to_have_count(0)
         page.screenshot(path=PICTURES / f"{name}-{look}.png", full_page=True)
-    context.close()
 
 
 def seen(page: Page, story: Story) -> Iterator[str]:

@@ -43,6 +43,13 @@ class States:
         self.empty.backup(_here())
 
 
+def data_version() -> int:
+    """A number of SQLite that changes when another connection writes."""
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA data_version")
+        return int(cursor.fetchone()[0])
+
+
 def _here() -> sqlite3.Connection:
     connection.ensure_connection()
     here: sqlite3.Connection = connection.connection

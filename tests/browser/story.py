@@ -106,6 +106,10 @@ class Story:
         text = f"{line}\n{current.content}"
         self.memory.revise(text, by=self.user, based_on=current.number)
 
+    def texts(self) -> list[str]:
+        """The text of each version of the long-term memory, oldest first."""
+        return list(self.memory.versions.order_by("number").values_list("content", flat=True))
+
     def version(self, number: int) -> int:
         """The key of that version of the long-term memory."""
         return self.memory.versions.values_list("pk", flat=True).get(number=number)
@@ -149,6 +153,7 @@ class Story:
             "note-edit": f"/w/kazoe/notes/{note}/edit/",
             "note": f"/w/kazoe/notes/{note}/?v=1",
             "notes-trash": "/w/kazoe/notes/trash/",
+            "api-keys": "/w/kazoe/keys/",
             "note-purge": f"/w/kazoe/notes/{binned}/purge/",
             "settings": "/w/kazoe/settings/",
             "people": "/w/kazoe/people/",
@@ -159,6 +164,7 @@ class Story:
             "search-none": "/w/kazoe/search/?q=nowhere&in=notes",
             "preferences": "/settings/",
             "factors": "/factors/",
+            "password": "/password/",
             "jobs": "/w/kazoe/jobs/",
             "job": f"/w/kazoe/jobs/{Generation.objects.proposed().get().pk}/",
             "cost": "/w/kazoe/jobs/cost/",

@@ -1,32 +1,34 @@
 """The admin as an operator meets it: accessible in both themes and languages, and within the strict policy."""
 
-from typing import Any
-
 import pytest
-from playwright.sync_api import Browser
+from pytest_playwright.pytest_playwright import CreateContextCallback
 
 from memories.models import User
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import listen_to_console, sign_in
+from tests.browser.looks import LOOKS
+from tests.browser.measures import look_at
 from tests.browser.story import Story
-from tests.browser.test_pages import LOOKS, errors_of, look_at
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+OTHER_LOOKS = [
+    pytest.param(look, marks=pytest.mark.nightly("every look")) for look in ("dark", "ja")
+]
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("look", ["light", "dark", "ja"])
-def test_the_admin(
-    browser: Browser, browser_context_args: dict[str, Any], story: Story, look: str
+@pytest.mark.parametrize("look", ["light", *OTHER_LOOKS])
+def test_the_pages_of_an_operator(
+    new_context: CreateContextCallback, story: Story, look: str
 ) -> None:
+    """The admin, the setup and the second factor."""
     User.objects.filter(pk=story.user.pk).update(is_staff=True, is_superuser=True)
-    context = browser.new_context(**{**browser_context_args, **LOOKS[look]})
-    page = context.new_page()
-    said = errors_of(page)
+    page = new_context(**LOOKS[look]).new_page()
+    messages = listen_to_console(page)
     sign_in(page, story)
     faults = {}
-    for name, path in story.admin_pages().items():
+    more = {path: path for path in ("/setup/", "/setup/import/", "/factors/")}
+    for name, path in {**story.admin_pages(), **more}.items():
         page.goto(story.at(path))
         faults[name] = look_at(page)
-    context.close()
     assert {name: found for name, found in faults.items() if found} == {}
-    assert said == []
+    assert messages == []

@@ -1,4 +1,4 @@
-"""The banner as people meet it; its button works. (test_pages.py looks at how it looks.)"""
+"""The banner as people meet it; its button works. (test_journey.py looks at how it looks.)"""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -7,7 +7,10 @@ from memories.models import Endpoint
 from tests.browser.conftest import sign_in
 from tests.browser.story import Story
 
-pytestmark = pytest.mark.browser
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.nightly("the state is in test_journey.py, the answer in tests/views"),
+]
 
 
 def test_banner(page: Page, story: Story) -> None:

@@ -5,17 +5,16 @@ from urllib.parse import urlencode
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
 from playwright.sync_api import Page
 
 from tests.browser.conftest import enter, sign_in
+from tests.browser.states import data_version
 from tests.browser.story import Story
-from tests.browser.test_pages import ALL
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("a long walk")]
 
 
-def test_24_the_preview_is_the_context(page: Page, story: Story) -> None:
+def test_the_preview_is_the_context(page: Page, story: Story) -> None:
     """Byte for byte what the command prints for the same reader; the sections' tokens are its sum."""
     sign_in(page, story)
     asked = {"channel": "C0LAUNCH", "budget": "4000", "at": "2031-01-05T09:00:00Z"}
@@ -34,22 +33,18 @@ def test_24_the_preview_is_the_context(page: Page, story: Story) -> None:
     assert sum(int(number.replace(",", "")) for number in numbers) == int(total.replace(",", ""))
 
 
-@pytest.mark.timeout(1200 if ALL else 180)
-def test_24_looking_changes_nothing(page: Page, story: Story) -> None:
-    """Over all pages, whole and as parts, again and again (with AXE=all a hundred times each):
-    nobody wrote to the database."""
+PARTS, TIMES = 4, 50  # for several processes to share; of each page
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_looking_changes_nothing(page: Page, story: Story, part: int) -> None:
+    """All pages, whole and as parts, again and again: nobody writes to the database."""
     enter(page.context, story.url, story.user)
     ask = page.context.request
-    before = written()
-    for path in story.pages().values():
-        for headers in ({}, {"HX-Request": "true"}) * (50 if ALL else 2):
+    before = data_version()
+    for path in list(story.pages().values())[part::PARTS]:
+        for headers in ({}, {"HX-Request": "true"}) * TIMES:
             answer = ask.get(story.at(path.partition("#")[0]), headers=headers)
             assert answer.status in (200, 204, 286, 404), path
-    assert written() == before
-
-
-def written() -> int:
-    """SQLite's own word of changes by others."""
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA data_version")
-        return int(cursor.fetchone()[0])
+    assert data_version() == before

@@ -1,20 +1,18 @@
 """A security key in Chromium, which plays one itself: added, and asked for at the next login. And
 how the pages of second factors look."""
 
-from typing import Any
-
 import pytest
 from allauth.mfa.models import Authenticator
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
+from pytest_playwright.pytest_playwright import CreateContextCallback
 
 from memories.models import User
 from tests.browser.conftest import enter
-from tests.browser.measures import too_narrow, too_small
+from tests.browser.measures import axe_in_all_looks, too_narrow, too_small
 from tests.browser.states import States
 from tests.browser.story import Story
 from tests.browser.test_japanese import left_in_english, names
-from tests.browser.test_pages import in_all_looks, open_page
 from tests.factories import PASSWORD, UserFactory
 from tests.secondfactors import give_factor
 
@@ -83,17 +81,17 @@ PAGES = (
 )
 
 
-def test_15_18_19_27_the_pages_of_second_factors(
-    browser: Browser, browser_context_args: dict[str, Any], story: Story
-) -> None:
+@pytest.mark.nightly("every look")
+@pytest.mark.timeout(600)
+def test_the_pages_of_second_factors(new_context: CreateContextCallback, story: Story) -> None:
     """As all other pages: in Japanese, in each theme and width; also who they are asked again, a
     code that is wrong, and the second half of a login."""
-    page = open_page(browser, browser_context_args, "ja", 1280)
+    page = new_context(locale="ja").new_page()
     enter(page.context, story.url, story.user)
     known, faults = names(story), {}
 
     def look(name: str) -> None:
-        found = [*left_in_english(page, known), *in_all_looks(page)]
+        found = [*left_in_english(page, known), *axe_in_all_looks(page)]
         faults[name] = found + too_narrow(page) + too_small(page)
 
     page.goto(story.at("/factors/totp/activate/"))
@@ -117,5 +115,4 @@ def test_15_18_19_27_the_pages_of_second_factors(
     page.click("form.stack button")
     page.wait_for_url(story.at("/factors/authenticate/"))
     look("second half")
-    page.context.close()
     assert {name: found for name, found in faults.items() if found} == {}

@@ -30,8 +30,8 @@ from memories.pipeline.backfill import carry_out
 from memories.pipeline.estimate import quote_backfill
 from memories.rules.slacktime import to_micros
 from tests.browser.conftest import enter, sign_in
+from tests.browser.page_states import running
 from tests.browser.story import LINES, Story, fail_a_job
-from tests.browser.test_pages import running
 from tests.factories import ChannelFactory, all_is_well
 from tests.llm.endpoint import Endpoint
 from tests.pipeline.metered import Metered
@@ -59,13 +59,14 @@ class Mortal:
         }
 
     def start(self) -> None:
-        words = ["-m", "gunicorn", "memoryhub.wsgi", "--bind", f"127.0.0.1:{self.port}"]
-        self.process = subprocess.Popen(
-            [sys.executable, *words, "--threads", "4", "--log-level", "critical"],
-            cwd=ROOT,
-            env=self.environment,
-            start_new_session=True,
-        )
+        with socket.create_server(("127.0.0.1", self.port)) as listener:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "memoryhub.web", str(listener.fileno())],
+                cwd=ROOT,
+                env=self.environment,
+                pass_fds=(listener.fileno(),),
+                start_new_session=True,
+            )
         wait_until(self.answers, f"an answer at {self.url}")
 
     def answers(self) -> bool:
@@ -91,7 +92,8 @@ def mortal(story: Story, tmp_path: Path) -> Iterator[Mortal]:
     server.kill()
 
 
-def test_23_a_server_killed_while_it_saves_takes_no_text_away(
+@pytest.mark.nightly("kills a server of its own")
+def test_a_server_killed_while_it_saves_takes_no_text_away(
     page: Page, story: Story, mortal: Mortal
 ) -> None:
     first = story.now
@@ -114,7 +116,8 @@ def test_23_a_server_killed_while_it_saves_takes_no_text_away(
     assert story.now == first + 1
 
 
-def test_23_a_server_killed_while_it_searches(page: Page, story: Story, mortal: Mortal) -> None:
+@pytest.mark.nightly("kills a server of its own")
+def test_a_server_killed_while_it_searches(page: Page, story: Story, mortal: Mortal) -> None:
     enter(page.context, story.url, story.user)
     page.goto(story.at("/w/kazoe/search/?q=freeze"))
     field, hits = page.get_by_role("searchbox"), page.locator(".hit")
@@ -136,7 +139,7 @@ def test_23_a_server_killed_while_it_searches(page: Page, story: Story, mortal: 
     expect(band).to_have_count(0)
 
 
-def test_23_signed_out_meanwhile_the_page_stays(page: Page, story: Story) -> None:
+def test_signed_out_meanwhile_the_page_stays(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.channel)
     page.context.clear_cookies()
@@ -146,6 +149,24 @@ def test_23_signed_out_meanwhile_the_page_stays(page: Page, story: Story) -> Non
     expect(page.locator("#id_password")).to_have_count(0)
 
 
+def test_a_save_that_failed_is_tried_again(page: Page, story: Story) -> None:
+    first = story.now
+    sign_in(page, story)
+    page.goto(story.channel)
+    page.click("#memory >> text=Edit")
+    page.locator("#text").press_sequentially("- Typed and not lost.\n")
+    page.route("**/edit/", lambda route: route.abort())
+    page.click(f"text=Save over v{first}")
+    band = page.locator("#failed")
+    expect(band).to_contain_text("what you typed is kept")
+    expect(page.locator("#memory")).not_to_have_attribute("aria-busy", "true")
+    page.unroute("**/edit/")
+    band.locator("text=Try again").click()
+    expect(page.locator("#memory .lines")).to_contain_text("Typed and not lost.")
+    expect(band).to_have_count(0)
+    assert story.now == first + 1
+
+
 @pytest.fixture
 def model(settings: Settings, httpserver: HTTPServer) -> Endpoint:
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "of-no-price", "sk-test"
@@ -153,7 +174,8 @@ def model(settings: Settings, httpserver: HTTPServer) -> Endpoint:
     return Endpoint(httpserver)
 
 
-def test_25_progress_and_cost_are_honest(page: Page, story: Story, model: Endpoint) -> None:
+@pytest.mark.nightly("a long walk")
+def test_progress_and_cost_are_honest(page: Page, story: Story, model: Endpoint) -> None:
     """What it costs stands there before it begins; a model without a price is never said to cost
     nothing; no time is promised before any was measured; who is out of credit is told so."""
     sign_in(page, story)
@@ -185,8 +207,9 @@ RUNS, HELD = 10, 8
 STILL = re.compile(r"<dt>still about</dt><dd>([\d.]+) – ([\d.]+) min</dd>")
 
 
+@pytest.mark.nightly("carries out ten backfills")
 @pytest.mark.timeout(600)
-def test_25_it_takes_as_long_as_was_said(
+def test_it_takes_as_long_as_was_said(
     story: Story,
     settings: Settings,
     httpserver: HTTPServer,
@@ -240,9 +263,8 @@ def ordered(story: Story, name: str) -> Backfill:
     )
 
 
-def test_25_a_model_out_of_credit_stops_and_says_so(
-    page: Page, story: Story, model: Endpoint
-) -> None:
+@pytest.mark.nightly("no script of ours takes part")
+def test_a_model_out_of_credit_stops_and_says_so(page: Page, story: Story, model: Endpoint) -> None:
     model.refuses(429, {"code": "insufficient_quota"})
     call_command("run_pass", verbosity=0)
     sign_in(page, story)
@@ -258,7 +280,8 @@ def row_of(page: Page, job: Generation) -> Locator:
     return page.locator(f"#row-{job.pk}")
 
 
-def test_26_running_beats_an_old_error(page: Page, story: Story) -> None:
+@pytest.mark.nightly("no script of ours takes part")
+def test_running_beats_an_old_error(page: Page, story: Story) -> None:
     all_is_well()
     job = fail_a_job(story.memory)
     sign_in(page, story)
@@ -275,7 +298,8 @@ def test_26_running_beats_an_old_error(page: Page, story: Story) -> None:
     expect(page.locator("#failed-title")).to_have_count(0)
 
 
-def test_26_what_waits_says_until_when(page: Page, story: Story) -> None:
+@pytest.mark.nightly("no script of ours takes part")
+def test_what_waits_says_until_when(page: Page, story: Story) -> None:
     all_is_well()
     running(story)
     job = Generation.objects.get(input_key="waiting")
@@ -286,6 +310,7 @@ def test_26_what_waits_says_until_when(page: Page, story: Story) -> None:
     )
 
 
+@pytest.mark.nightly("no script of ours takes part")
 @pytest.mark.parametrize(
     ("break_it", "words"),
     [
@@ -297,7 +322,7 @@ def test_26_what_waits_says_until_when(page: Page, story: Story) -> None:
     ],
     ids=["worker", "sync"],
 )
-def test_26_what_is_down_is_said(
+def test_what_is_down_is_said(
     page: Page, story: Story, break_it: Callable[..., object], words: str
 ) -> None:
     all_is_well()

@@ -1,17 +1,17 @@
 """In Japanese all of it is: pages, states, what is told, and the pages of errors."""
 
 import re
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
+from pytest_playwright.pytest_playwright import CreateContextCallback
 
 from memories.models import Channel, Person, Workspace
 from tests.browser.conftest import enter
+from tests.browser.page_states import states
 from tests.browser.story import Story
-from tests.browser.test_pages import open_page, states
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("every look"), pytest.mark.timeout(600)]
 
 # What a page says in its own language: texts, titles and labels, but no words of people.
 SAID = """() => {
@@ -44,10 +44,8 @@ NAMES = {
 IN_JAPANESE = re.compile(r"年|月|日|前|たった今|\d{1,2}:\d\d")
 
 
-def test_27_japanese_is_complete(
-    browser: Browser, browser_context_args: dict[str, Any], story: Story
-) -> None:
-    page = open_page(browser, browser_context_args, "ja", 1280)
+def test_japanese_is_complete(new_context: CreateContextCallback, story: Story) -> None:
+    page = new_context(locale="ja").new_page()
     page.goto(story.at("/login/"))
     words = {"login": left_in_english(page, set())}
     enter(page.context, story.url, story.user)
@@ -61,7 +59,6 @@ def test_27_japanese_is_complete(
     for name, path in broken(story).items():
         page.goto(story.at(path))
         words[name] = left_in_english(page, known)
-    page.context.close()
     assert {name: found for name, found in words.items() if found} == {}
 
 

@@ -94,8 +94,9 @@ ACTIONS = {
 }
 
 
+@pytest.mark.nightly("in the large team")
 @pytest.mark.parametrize("name", ACTIONS)
-def test_11_and_12_focus_and_status_after_a_swap(page: Page, team: Team, name: str) -> None:
+def test_focus_and_status_after_a_swap(page: Page, team: Team, name: str) -> None:
     """The keyboard is in what came, never nowhere; the news lands where a status was before."""
     action = ACTIONS[name]
     fail_a_job(team.memory)  # for the one that retries it
@@ -111,7 +112,7 @@ def test_11_and_12_focus_and_status_after_a_swap(page: Page, team: Team, name: s
     expect(page.locator(f"{action.region}:focus, {action.region} :focus")).to_have_count(1)
 
 
-def test_11_older_messages_come_above_and_focus_goes_with_them(
+def test_older_messages_come_above_and_focus_goes_with_them(
     page: Page, story: Story, complaints: list[str]
 ) -> None:
     sign_in(page, story)
@@ -129,7 +130,8 @@ def test_11_older_messages_come_above_and_focus_goes_with_them(
     assert len(days) == len(set(days))
 
 
-def test_13_keyboard_only(page: Page, story: Story) -> None:
+@pytest.mark.nightly("a long walk")
+def test_keyboard_only(page: Page, story: Story) -> None:
     """Each task by Tab, Enter, Space and Esc; wherever the keyboard is can be seen, and is not
     covered; no place holds it. Importing is test_setup.py's."""
     job = fail_a_job(story.memory)
@@ -187,7 +189,8 @@ def test_13_keyboard_only(page: Page, story: Story) -> None:
     assert job.state == Generation.State.WAITING
 
 
-def test_13_the_menu_of_a_narrow_page(page: Page, story: Story) -> None:
+@pytest.mark.nightly("every look")
+def test_the_menu_of_a_narrow_page(page: Page, story: Story) -> None:
     page.set_viewport_size({"width": 320, "height": 640})
     sign_in(page, story)
     to(page, page.locator(".topbar button"), "Enter")
@@ -230,7 +233,7 @@ def to(page: Page, target: Locator, key: str = "", *, back: bool = False) -> Non
         page.keyboard.press(key)
 
 
-def test_14_nothing_is_asked_while_a_japanese_word_is_composed(page: Page, story: Story) -> None:
+def test_nothing_is_asked_while_a_japanese_word_is_composed(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/notes/"))
     asked: list[str] = []

@@ -7,10 +7,10 @@ from playwright.sync_api import Page, expect
 
 from memories.models import Seen
 from tests.browser.conftest import sign_in
+from tests.browser.measures import look_at
 from tests.browser.story import Story
-from tests.browser.test_pages import look_at
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("each key by itself")]
 
 PRESS = """(init) => document.activeElement.dispatchEvent(
     new KeyboardEvent("keydown", { bubbles: true, cancelable: true, ...init }))"""
@@ -108,28 +108,42 @@ def test_the_list_of_keys(page: Page, story: Story, complaints: list[str]) -> No
     expect(page.locator("#keys")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    "also", [{"ctrlKey": True}, {"metaKey": True}, {"altKey": True}, {"isComposing": True}], ids=str
-)
-def test_14_with_others_they_are_not_ours(page: Page, story: Story, also: dict[str, bool]) -> None:
+def test_with_a_modifier_they_are_not_ours(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.channel)
-    page.evaluate(PRESS, {"key": "e", **also})
-    page.evaluate(PRESS, {"key": "?", **also})
-    page.wait_for_load_state("networkidle")
-    assert page.locator("#text").count() == 0 and page.locator("#keys").is_hidden()
+    requests = requests_of(page)
+    for modifier in ("ctrlKey", "metaKey", "altKey", "isComposing"):
+        for key in ("e", "?"):
+            page.evaluate(PRESS, {"key": key, modifier: True})
+        assert page.locator("#keys").is_hidden()
     page.evaluate(PRESS, {"key": "e"})
     expect(page.locator("#text")).to_be_focused()
+    assert requests == [story.at(f"/m/{story.memory.pk}/edit/")]
 
 
-def test_14_switched_off_they_do_nothing(page: Page, story: Story, complaints: list[str]) -> None:
+def test_switched_off_they_do_nothing(page: Page, story: Story, complaints: list[str]) -> None:
     sign_in(page, story)
     page.goto(story.at("/settings/"))
     page.uncheck("#id_shortcuts")
     page.click("form.settings button.primary")
+    expect(page.locator("#toast")).not_to_be_empty()
     page.goto(story.channel)
+    requests = requests_of(page)
     for key in "e?j/gh":
         page.keyboard.press(key)
-    page.wait_for_load_state("networkidle")
-    assert page.url == story.channel and page.locator("#text, #keys").count() == 0
+    assert page.locator("#text, #keys").count() == 0
     assert page.evaluate("document.activeElement === document.body")
+    page.click("nav >> text=Notes")
+    page.wait_for_url("**/notes/")
+    assert requests == [page.url]
+
+
+def requests_of(page: Page) -> list[str]:
+    """The list to which the addresses of pages and of their parts will be added."""
+    addresses: list[str] = []
+    kinds = ("document", "xhr", "fetch")
+    page.on(
+        "request",
+        lambda request: addresses.append(request.url) if request.resource_type in kinds else None,
+    )
+    return addresses

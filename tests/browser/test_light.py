@@ -16,11 +16,11 @@ from playwright.sync_api import Page, expect
 from memories.models import Generation
 from tests.browser.conftest import enter
 from tests.browser.measures import SHIFT, WATCH
+from tests.browser.page_states import backfilling, running
 from tests.browser.story import Story
 from tests.browser.team import Team
-from tests.browser.test_pages import backfilling, running
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("in the large team; counts and measures")]
 
 REQUESTS, BYTES = 6, 100_000
 
@@ -30,7 +30,7 @@ REQUESTS, BYTES = 6, 100_000
     [lambda team: team.at("/w/kazoe/catch-up/"), lambda team: team.channel],
     ids=["catch-up", "channel"],
 )
-def test_20_a_cold_load_is_light(page: Page, team: Team, path: Callable[[Team], str]) -> None:
+def test_a_cold_load_is_light(page: Page, team: Team, path: Callable[[Team], str]) -> None:
     """As it comes over the wire; a static file as it is served outside of tests: compressed."""
     enter(page.context, team.url, team.user)
     asked: list[str] = []
@@ -66,7 +66,7 @@ SLOWEST = {
 
 
 @pytest.mark.parametrize("name", SLOWEST)
-def test_21_a_page_asks_little_of_the_database(team: Team, client: Client, name: str) -> None:
+def test_a_page_asks_little_of_the_database(team: Team, client: Client, name: str) -> None:
     """How long it takes beside a bare page is measured by `make bench` (docs/measured.md)."""
     path, *bounds = SLOWEST[name]
     client.force_login(team.user)
@@ -83,7 +83,7 @@ def far(team: Team) -> str:
     return f"/diff/{first}..{last}/"
 
 
-def test_22_the_foot_of_the_navigation_stays_where_it_is(page: Page, story: Story) -> None:
+def test_the_foot_of_the_navigation_stays_where_it_is(page: Page, story: Story) -> None:
     """At the foot of the window. At that of the page it would move down as the page comes in."""
     enter(page.context, story.url, story.user)
     page.set_viewport_size({"width": 1280, "height": 1100})
@@ -95,7 +95,7 @@ def test_22_the_foot_of_the_navigation_stays_where_it_is(page: Page, story: Stor
         expect(page.locator(".nav-foot")).to_be_in_viewport(ratio=1)
 
 
-def test_22_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
+def test_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
     """The jobs page asks every few seconds while one runs; who reads and types there is left alone."""
     running(story)
     enter(page.context, story.url, story.user)
@@ -121,7 +121,7 @@ def test_22_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
     expect(page.locator(f"#run-{job.pk}")).to_be_focused()
 
 
-def test_22_the_keyboard_stays_where_it_is_when_a_part_comes_anew(page: Page, story: Story) -> None:
+def test_the_keyboard_stays_where_it_is_when_a_part_comes_anew(page: Page, story: Story) -> None:
     """On links of what asks by itself: of a backfill that runs, and of a job whose state changes."""
     backfill = backfilling(story)
     running(story)

@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import enter, sign_in
+from tests.browser.looks import THEMES
 from tests.browser.story import Story, fail_a_job
-from tests.browser.test_pages import THEMES
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("every look")]
 
 TEXT, GRAPHICS = 4.5, 3.0
 GROUNDS = ("bg", "surface", "inset", "nav")
@@ -65,7 +65,7 @@ const ground = (one) => {
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_16_contrast_of_every_pair_of_colours(page: Page, story: Story, theme: str) -> None:
+def test_contrast_of_every_pair_of_colours(page: Page, story: Story, theme: str) -> None:
     page.emulate_media(color_scheme=theme)
     page.goto(story.at("/login/"))
     measured = page.evaluate(
@@ -85,9 +85,7 @@ CONTROL = "main a, main button, nav a, nav button, summary"
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_16_contrast_under_the_pointer_and_switched_off(
-    page: Page, story: Story, theme: str
-) -> None:
+def test_contrast_under_the_pointer_and_switched_off(page: Page, story: Story, theme: str) -> None:
     """One control of each kind on the busiest pages, hovered; buttons also disabled."""
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     sign_in(page, story)
@@ -125,7 +123,7 @@ def contrast(control: Any) -> float:
     return found
 
 
-def test_17_not_by_colour_alone(page: Page, story: Story) -> None:
+def test_not_by_colour_alone(page: Page, story: Story) -> None:
     """Author, change, source, state and chart have a shape or a word, too."""
     sign_in(page, story)
     pages = story.pages()
@@ -161,7 +159,7 @@ def test_17_not_by_colour_alone(page: Page, story: Story) -> None:
     assert bars and page.locator("tbody .key").count() == bars
 
 
-def test_18_texts_side_by_side_where_there_is_room(page: Page, story: Story) -> None:
+def test_texts_side_by_side_where_there_is_room(page: Page, story: Story) -> None:
     """Else one text; the changes in words lead to the one that is there."""
     sign_in(page, story)
     page.goto(story.at(story.pages()["compare-split"]))
@@ -175,33 +173,14 @@ def test_18_texts_side_by_side_where_there_is_room(page: Page, story: Story) -> 
         expect(page.locator(f"{shown} :target")).to_be_in_viewport()
 
 
-def test_29_theme_and_language_stick(page: Page, plain: BrowserContext, story: Story) -> None:
-    """At once, after a reload, in a new tab and without JavaScript; the server's own page has the
-    theme, so no other one flashes up first."""
-    sign_in(page, story)
-    page.evaluate("window.stayed = true")
-    page.click("nav >> text=Dark")
-    root = page.locator("html")
-    expect(root).to_have_attribute("data-theme", "dark")
-    assert page.evaluate("window.stayed") is True
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 26)"
-    page.click("nav >> text=日本語")
-    expect(root).to_have_attribute("lang", "ja")
-    page.reload()
-    tab = page.context.new_page()
-    answer = tab.goto(story.channel)
-    assert answer is not None
-    assert answer.text().split("<head>")[0].count('data-theme="dark"') == 1
-    for one in (root, tab.locator("html")):
-        expect(one).to_have_attribute("data-theme", "dark")
-        expect(one).to_have_attribute("lang", "ja")
-
+def test_theme_and_language_stick_without_javascript(plain: BrowserContext, story: Story) -> None:
+    """With JavaScript: test_journey.py."""
     page = plain.new_page()
     enter(plain, story.url, story.user)
     page.goto(story.channel)
-    for words in ("English", "Light"):
+    for words in ("Dark", "日本語"):
         page.click(f"nav >> text={words}")
     for _ in range(2):
-        expect(page.locator("html")).to_have_attribute("data-theme", "light")
-        expect(page.locator("html")).to_have_attribute("lang", "en")
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        expect(page.locator("html")).to_have_attribute("lang", "ja")
         page.reload()

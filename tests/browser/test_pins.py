@@ -10,10 +10,10 @@ from memories.models import Generation
 from memories.pipeline import proposals
 from memories.rules.summary import Reply
 from tests.browser.conftest import sign_in
+from tests.browser.measures import look_at
 from tests.browser.story import Story
-from tests.browser.test_pages import look_at
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("no script of ours takes part")]
 
 
 def test_a_line_is_pinned_and_the_keyboard_stays_where_it_was(

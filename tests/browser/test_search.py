@@ -9,9 +9,9 @@ from playwright.sync_api import Page, expect
 from memories.models import Message
 from memories.pipeline import search
 from tests.browser.conftest import sign_in
+from tests.browser.measures import look_at
 from tests.browser.story import Story
 from tests.browser.team import OTHER_WORD, PROSE, WORD, Team
-from tests.browser.test_pages import look_at
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +24,8 @@ def found_by(story: Story) -> Message:
     return message
 
 
-def test_08_back_restores_the_search(page: Page, team: Team, complaints: list[str]) -> None:
+@pytest.mark.nightly("in the large team")
+def test_back_restores_the_search(page: Page, team: Team, complaints: list[str]) -> None:
     """The same address, field, filter and hits, and the same place on the page."""
     sign_in(page, team)
     page.goto(team.at("/w/kazoe/search/"))
@@ -51,7 +52,8 @@ def test_08_back_restores_the_search(page: Page, team: Team, complaints: list[st
     page.wait_for_function("at => Math.abs(scrollY - at) <= 50", arg=scrolled)
 
 
-def test_09_typing_adds_no_history_entries(page: Page, story: Story) -> None:
+@pytest.mark.nightly("no script of ours takes part")
+def test_typing_adds_no_history_entries(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.channel)
     page.goto(story.at("/w/kazoe/search/"))
@@ -78,7 +80,8 @@ for (const name of ["pushState", "replaceState"]) {
 """
 
 
-def test_10_every_address_that_is_pushed_is_a_page(page: Page, story: Story) -> None:
+@pytest.mark.nightly("a long walk")
+def test_every_address_that_is_pushed_is_a_page(page: Page, story: Story) -> None:
     """What the pages put into the address bar, opened in another tab: a whole page, never a part."""
     kept: list[str] = []
     page.expose_function("kept", lambda url: kept.append(url))  # noqa: PLW0108  a Python function
@@ -126,7 +129,8 @@ def test_10_every_address_that_is_pushed_is_a_page(page: Page, story: Story) -> 
         expect(tab.locator("#nav")).to_be_visible()
 
 
-def test_28_a_japanese_word_is_compared_and_found(page: Page, team: Team) -> None:
+@pytest.mark.nightly("in the large team")
+def test_a_japanese_word_is_compared_and_found(page: Page, team: Team) -> None:
     """One word of two hundred unspaced characters: at most 12 are marked. Two characters find the
     message and the memory that hold them in their midst."""
     assert len(PROSE) >= 200 and " " not in PROSE
@@ -161,6 +165,7 @@ def test_hits_come_while_typing(page: Page, story: Story, complaints: list[str])
     expect(page.locator(f'[id="msg-{message.ts}"]')).to_be_visible()
 
 
+@pytest.mark.nightly("every look")
 def test_it_fits_on_a_telephone(page: Page, story: Story) -> None:
     page.set_viewport_size({"width": 320, "height": 640})
     page.emulate_media(color_scheme="dark")

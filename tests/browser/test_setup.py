@@ -2,24 +2,25 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from pytest_django.live_server_helper import LiveServer
+from pytest_playwright.pytest_playwright import CreateContextCallback
 
 from memories.jobs import import_upload
 from memories.models import Message, Upload
 from tests.browser.conftest import enter, sign_in
+from tests.browser.looks import LOOKS
+from tests.browser.measures import look_at
 from tests.browser.states import States
 from tests.browser.story import Story
 from tests.browser.test_japanese import left_in_english, names
 from tests.browser.test_keyboard import to
-from tests.browser.test_pages import LOOKS, look_at, open_page
 from tests.factories import UserFactory
 from tests.slackexports import channel, export_files, said, write_zip
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("a long walk")]
 
 FILES = export_files(
     {
@@ -31,11 +32,11 @@ FILES = export_files(
 )
 
 
-def test_30_a_first_run_leads_to_the_demo(
+def test_a_first_run_leads_to_the_demo(
     page: Page, states: States, live_server: LiveServer, complaints: list[str]
 ) -> None:
     """From an empty database in two interactions. (The button says about how long it takes, which
-    is the machine's; of the empty pages test_pages.py tells.)"""
+    is the machine's; test_pages.py covers the empty pages.)"""
     operator = UserFactory(is_staff=True, is_superuser=True)
     enter(page.context, live_server.url, operator)
     page.goto(live_server.url)
@@ -80,11 +81,8 @@ def test_an_export_from_file_to_catch_up(
     assert Message.objects.filter(channel__workspace__slug="ours").count() == 31
 
 
-def test_07_an_import_without_javascript(
-    browser: Browser, browser_context_args: dict[str, Any], operator: Story, export: Path
-) -> None:
-    context = browser.new_context(**browser_context_args, java_script_enabled=False)
-    page = context.new_page()
+def test_an_import_without_javascript(plain: BrowserContext, operator: Story, export: Path) -> None:
+    page = plain.new_page()
     sign_in(page, operator)
     upload_ = upload(page, operator, export, "ours")
     import_upload(upload_.pk)
@@ -93,10 +91,9 @@ def test_07_an_import_without_javascript(
     import_upload(upload_.pk)
     page.goto(operator.at(f"/setup/import/{upload_.pk}/"))
     expect(page.get_by_role("heading", name="Imported, and something was left out")).to_be_visible()
-    context.close()
 
 
-def test_13_an_import_by_keyboard_alone(page: Page, operator: Story, export: Path) -> None:
+def test_an_import_by_keyboard_alone(page: Page, operator: Story, export: Path) -> None:
     sign_in(page, operator)
     page.goto(operator.at("/setup/"))
     to(page, page.locator("section[aria-labelledby=import-title] a.button"), "Enter")
@@ -126,36 +123,29 @@ def test_13_an_import_by_keyboard_alone(page: Page, operator: Story, export: Pat
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("look", LOOKS)
 def test_pages_of_operators(
-    browser: Browser,
-    browser_context_args: dict[str, Any],
-    operator: Story,
-    export: Path,
-    look: str,
+    new_context: CreateContextCallback, operator: Story, export: Path, look: str
 ) -> None:
     """axe finds nothing in both themes, and nothing scrolls sideways."""
-    context = browser.new_context(**{**browser_context_args, **LOOKS[look]})
-    page = context.new_page()
+    page = new_context(**LOOKS[look]).new_page()
     sign_in(page, operator)
     upload_some(page, operator, export)
     faults = {}
     for name, path in operator.operators_pages().items():
         page.goto(operator.at(path))
         faults[name] = look_at(page)
-    context.close()
     assert {name: found for name, found in faults.items() if found} == {}
 
 
-def test_27_the_first_steps_are_japanese_too(
-    browser: Browser, browser_context_args: dict[str, Any], operator: Story, export: Path
+def test_the_first_steps_are_japanese_too(
+    new_context: CreateContextCallback, operator: Story, export: Path
 ) -> None:
-    page = open_page(browser, browser_context_args, "ja", 1280)
+    page = new_context(locale="ja").new_page()
     sign_in(page, operator)
     upload_some(page, operator, export)
     known, words = {*names(operator), "general", "salaries", "our", "GB", "KB"}, {}
     for name, path in operator.operators_pages().items():
         page.goto(operator.at(path))
         words[name] = left_in_english(page, known)
-    page.context.close()
     assert len(words) > 5
     assert {name: found for name, found in words.items() if found} == {}
 

@@ -2,20 +2,21 @@
 without JavaScript."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from pytest_django import Settings
+from pytest_playwright.pytest_playwright import CreateContextCallback
 
 from memories.models import Channel, Member, SlackConnection
 from tests.browser.conftest import sign_in
+from tests.browser.looks import LOOKS
+from tests.browser.measures import look_at
 from tests.browser.story import Story
-from tests.browser.test_pages import LOOKS, look_at
 from tests.factories import ChannelFactory
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("a long walk")]
 
 
 @pytest.fixture
@@ -63,25 +64,18 @@ def test_tested_found_and_chosen_in_place(page: Page, team: Story, complaints: l
 
 
 @pytest.mark.parametrize("look", ["light", "narrow"])
-def test_it_looks_right(
-    browser: Browser, browser_context_args: dict[str, Any], team: Story, look: str
-) -> None:
-    context = browser.new_context(**{**browser_context_args, **LOOKS[look]})
-    page = context.new_page()
+def test_it_looks_right(new_context: CreateContextCallback, team: Story, look: str) -> None:
+    page = new_context(**LOOKS[look]).new_page()
     sign_in(page, team)
     page.goto(at(team))
     assert look_at(page) == []
     page.locator("#connection button").first.click()
     expect(page.locator("#connection .band.warn")).to_have_count(1)
     assert look_at(page) == []
-    context.close()
 
 
-def test_without_javascript(
-    browser: Browser, browser_context_args: dict[str, Any], team: Story
-) -> None:
-    context = browser.new_context(**browser_context_args, java_script_enabled=False)
-    page = context.new_page()
+def test_without_javascript(plain: BrowserContext, team: Story) -> None:
+    page = plain.new_page()
     sign_in(page, team)
     page.goto(at(team))
     page.get_by_role("button", name="Test").click()
@@ -93,4 +87,3 @@ def test_without_javascript(
     page.get_by_role("button", name="Save the choice").click()
     expect(page.get_by_label("team-70")).to_be_checked()
     assert [c.slack_id for c in Channel.objects.filter(is_followed=True)] == ["CX70"]
-    context.close()

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Response, Route, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from memories.models import Generation, Note, Seen
 from tests.browser.conftest import enter, sign_in
@@ -13,33 +13,16 @@ from tests.browser.team import Team
 pytestmark = pytest.mark.browser
 
 
-def test_01_edit_a_memory(page: Page, story: Story, complaints: list[str]) -> None:
-    """Three interactions, and no page is loaded."""
-    first = story.now
-    sign_in(page, story)
-    page.goto(story.channel)
-    loads: list[Response] = []
-    page.on(
-        "response",
-        lambda answer: loads.append(answer) if answer.request.is_navigation_request() else None,
-    )
-    page.click("#memory >> text=Edit")
-    page.locator("#text").press_sequentially("- Nao tests on Tuesday.\n")
-    page.click("#memory >> text=Save over")
-    expect(page.locator("#memory .lines")).to_contain_text("Nao tests on Tuesday.")
-    expect(page.locator("#rail li").first).to_contain_text(f"v{first + 1}")
-    assert loads == []
-    assert story.now == first + 1
-
-
-def test_02_from_a_statement_to_its_message(page: Page, story: Story) -> None:
+@pytest.mark.nightly("no script of ours takes part")
+def test_from_a_statement_to_its_message(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.channel)
     follow_a_line(page)
 
 
+@pytest.mark.nightly("test_journey.py opens the list")
 @pytest.mark.parametrize("scripts", [True, False], ids=["js", "nojs"])
-def test_02_from_the_list_of_sources_to_a_message(
+def test_from_the_list_of_sources_to_a_message(
     page: Page, plain: BrowserContext, story: Story, scripts: bool
 ) -> None:
     """On a button, in the card and with the keyboard in it; without scripts on a page of its own."""
@@ -67,7 +50,8 @@ def follow_a_line(page: Page) -> None:
     assert marked != unmarked
 
 
-def test_03_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
+@pytest.mark.nightly("in the large team")
+def test_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
     """Every changed channel with what came and from where; what went is one step away."""
     changed = {str(key) for key in Seen.objects.values_list("memory", flat=True)}
     assert len(changed) > 50
@@ -95,8 +79,9 @@ def test_03_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
     expect(removed.locator("del").first).to_be_visible()
 
 
+@pytest.mark.nightly("in the large team")
 @pytest.mark.parametrize("where", ["entry", "scope page"])
-def test_04_compare_with_what_i_last_saw(page: Page, team: Team, where: str) -> None:
+def test_compare_with_what_i_last_saw(page: Page, team: Team, where: str) -> None:
     """One interaction, and it is held against the version that was seen last."""
     seen = Seen.objects.get(user=team.user, memory=team.prose)
     sign_in(page, team)
@@ -110,33 +95,33 @@ def test_04_compare_with_what_i_last_saw(page: Page, team: Team, where: str) -> 
     expect(page.locator("h1")).to_have_text(f"v{seen.number} to v{team.prose.head}")
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["js", "nojs"])
-def test_05_restore_an_old_version_and_undo_it(
-    page: Page, plain: BrowserContext, story: Story, scripts: bool
+@pytest.mark.nightly("no JavaScript")
+def test_restore_an_old_version_and_undo_it_without_javascript(
+    plain: BrowserContext, story: Story
 ) -> None:
-    """Two interactions, two more versions, and every text that was there still is."""
-    page = page if scripts else plain.new_page()
-    first, before = story.now, texts(story)
+    """Two interactions, two more versions, and every text that was there still is. With JavaScript:
+    test_journey.py."""
+    page = plain.new_page()
+    first, before = story.now, story.texts()
     sign_in(page, story)
     page.goto(story.at(f"/v/{story.version(2)}/"))
     page.click("text=Restore v2")
     expect(page.locator("h1")).to_contain_text(f"v{first + 1} of {first + 1}")
-    news = page.locator("#toast")
-    expect(news).to_contain_text(f"Version 2 is current again, as version {first + 1}.")
-    news.locator("text=Undo").click()
+    toast = page.locator("#toast")
+    expect(toast).to_contain_text(f"Version 2 is current again, as version {first + 1}.")
+    toast.locator("text=Undo").click()
     expect(page.locator("h1")).to_contain_text(f"v{first + 2} of {first + 2}")
-    after = texts(story)
-    assert len(after) == len(before) + 2
-    assert after[: len(before)] == before
-    assert after[-2:] == [before[1], before[-1]]
+    assert story.texts() == [*before, before[1], before[-1]]
 
 
-def texts(story: Story) -> list[str]:
-    return list(story.memory.versions.order_by("number").values_list("content", flat=True))
-
-
-@pytest.mark.parametrize("scripts", [True, False], ids=["js", "nojs"])
-def test_06_a_conflict_keeps_my_text(
+@pytest.mark.parametrize(
+    "scripts",
+    [
+        pytest.param(True, id="js"),
+        pytest.param(False, id="nojs", marks=pytest.mark.nightly("no JavaScript")),
+    ],
+)
+def test_a_conflict_keeps_my_text(
     page: Page, plain: BrowserContext, story: Story, scripts: bool
 ) -> None:
     page = page if scripts else plain.new_page()
@@ -166,8 +151,9 @@ def test_06_a_conflict_keeps_my_text(
     assert story.now == first + 2
 
 
+@pytest.mark.nightly("no script of ours takes part")
 @pytest.mark.parametrize("scripts", [True, False], ids=["js", "nojs"])
-def test_06_the_choices_of_a_notes_conflict_count(
+def test_the_choices_of_a_notes_conflict_count(
     page: Page, plain: BrowserContext, story: Story, scripts: bool
 ) -> None:
     """Saved by Enter in a field, without putting them together."""
@@ -189,7 +175,8 @@ def test_06_the_choices_of_a_notes_conflict_count(
 READ = "catch-up workspace messages thread version sources compare edit context notes jobs cost".split()
 
 
-def test_07_everything_works_without_javascript(plain: BrowserContext, story: Story) -> None:
+@pytest.mark.nightly("no JavaScript")
+def test_everything_works_without_javascript(plain: BrowserContext, story: Story) -> None:
     """Conflict and restore are above. Importing is test_setup.py's."""
     page = plain.new_page()
     enter(plain, story.url, story.user)
@@ -303,6 +290,7 @@ def test_typing_on_while_a_note_is_added_loses_nothing(page: Page, story: Story)
     expect(text).to_have_value("")  # nothing was typed since
 
 
+@pytest.mark.nightly("no script of ours takes part")
 def test_the_count_of_the_trash_follows(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/notes/"))

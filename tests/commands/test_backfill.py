@@ -73,6 +73,7 @@ def test_an_estimate_only_tells(run, channel, model):
     assert model.asked == [] and not Backfill.objects.exists()
 
 
+@pytest.mark.slow
 def test_it_tells_then_works(run, channel, model):
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     told = run("--yes")
@@ -81,10 +82,11 @@ def test_it_tells_then_works(run, channel, model):
     assert Backfill.objects.get().state == "done"
     total = Backfill.objects.get().quote["total"]
     assert total["tokens"]["low"] < model.tokens < total["tokens"]["high"]
-    assert total["calls"]["low"] == len(model.asked) == 8
-    assert "By the newest 8 calls" in run("--estimate")
+    assert total["calls"]["low"] == len(model.asked) == 9
+    assert "By the newest 9 calls" in run("--estimate")
 
 
+@pytest.mark.slow
 def test_offline_costs_nothing_and_nothing_is_asked(run, channel):
     told = run()
     assert "costs nothing" in told and "is done" in told
@@ -95,6 +97,7 @@ def test_where_nobody_can_be_asked_it_wants_a_word(run, channel, model):
     assert not Backfill.objects.exists()
 
 
+@pytest.mark.slow
 def test_the_cap_stops_it(run, channel, model):
     half = json.loads(run("--estimate", "--json"))["quote"]["total"]["tokens"]["middle"] // 2
     told = run("--cap", str(half), status=2)
@@ -150,6 +153,7 @@ def test_a_part_of_it(run, channel, model):
     assert len(json.loads(run("--estimate", "--json"))["quote"]["channels"]) == 2
 
 
+@pytest.mark.slow
 def test_private_channels_are_for_their_readers(run, channel, model):
     secret = ChannelFactory(workspace=channel.workspace, name="salaries", kind="private")
     assert "salaries" not in run("--estimate")
@@ -189,6 +193,7 @@ def test_a_workspace_that_was_never_read_to_the_end(run, channel):
     assert "never read to the end" in run("--estimate", status=1)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_stopped_with_ctrl_c_the_worker_goes_on(channel, model, process_environment):
     """A real process, stopped while the model thinks."""

@@ -75,6 +75,7 @@ def test_a_folder_that_is_not_there(path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_check_and_a_restore_in_words(run: Run, path: Path) -> None:
     NoteFactory(content="kept")
     run("backup", path)

@@ -1,12 +1,14 @@
 """`manage.py context` (S2, rule 10)."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from memories.models import Workspace
+from memories.pipeline.search import catch_up
 from memories.rules.memory import MemoryType
 from tests.factories import (
     ChannelFactory,
@@ -16,6 +18,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
     make_channel_memory,
+    make_segment,
     make_thread_memory,
     make_workspace_memory,
 )
@@ -60,7 +63,7 @@ def run(capsys):
 def test_the_text(workspace, run):
     text = run("--channel", "general", "--persona", "You are Momo.")
     assert text.startswith("You are Momo.\n\n# Memories\n")
-    for words in ("Always write a test", "- the team ships", "- open plan", "- open talk 2"):
+    for words in ("Always write a test", ") the team ships", ") open plan", "- open talk 2"):
         assert words in text
     assert text.rstrip().endswith(": hello")
     assert "hidden" not in text
@@ -74,7 +77,7 @@ def test_the_parts_as_json(workspace, run):
         *("persona", "workspace_long_term_memory", "workspace_short_term_memory"),
         "workspace_includes",
         *("channel_memories", "thread_memories", "conversation_history", "target_thread_ts"),
-        *("notes", "tokens", "left_out", "text"),
+        *("notes", "earlier_messages", "tokens", "left_out", "text"),
     }
     assert found["channel_memories"] == {
         "C1": {
@@ -95,23 +98,49 @@ def test_the_parts_as_json(workspace, run):
 
 def test_as_a_member_of_the_private_channel(workspace, run):
     text = run("--as", "insider", "--channel", "#secret")
-    assert "- hidden plan" in text
+    assert ") hidden plan" in text
 
 
 def test_a_budget_and_what_it_left_out(workspace, capsys):
-    call_command("context", "--channel", "general", "--budget", "5", "--format", "json")
+    asked = ("context", "--channel", "general", "--budget", "5", "--persona", "Momo, a calm helper")
+    call_command(*asked, "--format", "json")
     found = json.loads(capsys.readouterr().out)
-    assert found["left_out"][-1] == {
-        "what": "message",
-        "id": "C1",
-        "count": 1,
-        "reason": "over the budget of 5 tokens",
-    }
-    assert found["channel_memories"]["C1"]["long_term_memory"] == "- open plan"
-    call_command("context", "--channel", "general", "--budget", "5")
-    said = capsys.readouterr().err
-    assert "left out: message C1, 1" in said
-    assert "over the budget" in said
+    assert found["text"] == found["persona"] == "Momo, a calm helper"
+    assert found["channel_memories"]["C1"]["long_term_memory"] is None
+    assert {"what": "message", "id": "C1", "count": 1, "reason": "over the budget of 5 tokens"} in (
+        found["left_out"]
+    )
+    call_command(*asked)
+    assert "left out: message C1, 1" in capsys.readouterr().err
+
+
+def test_no_budget_and_the_default_one(workspace, run):
+    """Without a budget the keys are whole, and the text has the default one; 0 is none at all."""
+    long = "\n".join(f"- fact {n} of the migration to server {n * n}" for n in range(600))
+    channel = workspace.channels.get(slack_id="C1")
+    make_channel_memory(channel=channel, memory_type=MemoryType.SHORT_TERM, texts=[long])
+    found = json.loads(run("--channel", "C1", "--format", "json"))
+    assert found["channel_memories"]["C1"]["short_term_memory"] == long
+    assert found["tokens"] <= 4000 < 600 * 8
+    assert run("--channel", "C1") == f"{found['text']}\n"
+    assert long in run("--channel", "C1", "--budget", "0")
+
+
+def test_a_question_comes_first(workspace, run):
+    channel = workspace.channels.get(slack_id="C1")
+    for n in range(1, 60):
+        text = f"the printer of room {n} was sold for {n * 7} euro"
+        said = MessageFactory(channel=channel, at=timezone.now() - timedelta(days=n), text=text)
+        make_segment(messages=[said])
+    catch_up()
+    asked = ("--channel", "C1", "--budget", "150")
+    assert "room 57" not in run(*asked)
+    text = run(*asked, "--query", "For how much was the printer of room 57 sold?")
+    assert "399 euro" in text
+    assert "## #general, earlier" in text
+    hidden = ("--budget", "150", "--query", "hidden plan")
+    assert "hidden" not in run(*hidden)
+    assert ") hidden plan" in run(*hidden, "--as", "insider")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +150,8 @@ def test_a_budget_and_what_it_left_out(workspace, capsys):
         (("--channel", "nowhere"), "There is no channel 'nowhere'"),
         (("--thread", "1767603600.000100"), "found in its channel"),
         (("--channel", "C1", "--thread", "soon"), "Not the ts of a thread"),
-        (("--budget", "0"), "at least 1"),
+        (("--channel", "C1", "--thread", "1767603600.000100"), "There is no thread"),
+        (("--budget", "-1"), "0 or more"),
         (("--as", "nobody"), "no active user"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

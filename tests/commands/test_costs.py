@@ -294,6 +294,7 @@ class TestPrices:
         assert {event.actor for event in AuditEvent.objects.all()} == {"boss"}
 
 
+@pytest.mark.slow
 def test_what_a_cap_held_back_goes_on_when_it_is_raised(run, channel, settings, httpserver, client):
     """The whole way: a message, a cap, the banner, a higher cap, the memory and its cost."""
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"

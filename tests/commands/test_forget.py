@@ -13,6 +13,7 @@ from django.utils import timezone
 from memories.models import AuditEvent, Channel, Generation, Memory, Message, Note, Person
 from memories.pipeline.roster import store_people
 from memories.pipeline.store import store_messages
+from memories.rules.names import safe_name
 from memories.rules.outcomes import Result, Thing
 from tests.factories import (
     MONDAY,
@@ -158,6 +159,15 @@ class TestAPerson:
         store_messages(channel, [raw], NOW)
         assert Message.objects.get(author=others[1]).text == "so <@UGONE>"
 
+    @pytest.mark.parametrize("name", ["Quil\u200blon: Vane", f"Quillon {'Vane' * 40}"])
+    def test_the_name_as_lines_write_it(self, channel, name):
+        PersonFactory(workspace=channel.workspace, slack_id="UGONE", name=name)
+        text = f"- 2026-01-05 09:00 {safe_name(name)}: the gate ships"
+        memory = make_channel_memory(channel=channel, texts=[text])
+        run("--person", "UGONE")
+        content = memory.versions.get().content
+        assert "Quillon" not in content and "the gate ships" in content
+
     def test_what_a_login_with_slack_told(self, channel):
         channel.workspace.join_team("T1")
         user = UserFactory(email="q@example.org", first_name="Quillon", last_name="Vane")
@@ -292,6 +302,7 @@ def test_while_an_import_runs_it_waits_for_another_day(channel):
         run("--channel", channel.slack_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["message", "person", "channel"])
 def test_from_the_admin_behind_a_question(client, channel, kind):
     message = MessageFactory(channel=channel, text=SECRET)

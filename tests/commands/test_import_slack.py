@@ -151,6 +151,36 @@ def test_a_private_channel_is_not_called_by_its_name(tmp_path: Path) -> None:
     assert "salaries" not in out.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("files", "arguments", "domain"),
+    [
+        (["acme", "acme", "other"], (), "acme"),
+        (["acme"], ("--slack-domain", "https://Team.slack.com/"), "team"),
+        ([], (), ""),
+    ],
+    ids=["most addresses", "said", "unknown"],
+)
+def test_the_teams_domain(
+    files: list[str], arguments: tuple[str, ...], domain: str, tmp_path: Path
+) -> None:
+    messages = [
+        said(n, "see") | {"files": [{"permalink": f"https://{name}.slack.com/files/U1/F{n}"}]}
+        for n, name in enumerate(files)
+    ] or [said(0, "nothing")]
+    path = write_zip(tmp_path / "export.zip", export_files({"general/2023-11-14": messages}))
+    words = told(path, *arguments)
+    assert Workspace.objects.get().domain == domain
+    assert ("--slack-domain" in words) is not bool(domain)
+    told(path, "--slack-domain", "later")
+    assert Workspace.objects.get().domain == (domain or "later")
+
+
+@pytest.mark.parametrize("wrong", ["", "acme.example", "a b", "https://"])
+def test_a_wrong_domain(wrong: str, export: Path) -> None:
+    with pytest.raises(CommandError, match="not a Slack domain"):
+        told(export, "--slack-domain", wrong)
+
+
 @pytest.mark.parametrize("wrong", ["some", "-1", "0", "1.5", ""])
 def test_a_wrong_backfill(wrong: str, export: Path) -> None:
     with pytest.raises(CommandError, match="neither none, all nor a number of days"):

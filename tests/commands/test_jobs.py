@@ -275,7 +275,7 @@ class TestProposals:
             "proposed",
             MemoryType.LONG_TERM,
             base=base,
-            reply=reply("- only this [4]"),
+            reply=reply("- L1, L2, L3 [4]\n+ Ben ships the beta [4]"),
             cites=[[message.pk]] * 4,
         )
         made.take_inputs([added])
@@ -284,7 +284,7 @@ class TestProposals:
     def test_accepted_it_is_the_next_version(self, run, proposed):
         assert run("accept", str(proposed.pk)) == "Version 2 was made of it.\n"
         memory = Memory.objects.get(pk=proposed.memory_id)
-        assert memory.current.content == "- only this"
+        assert memory.current.content == "- Ben ships the beta"
         assert state_of(proposed) == "done"
         with pytest.raises(CommandError, match="waits for nobody's word"):
             run("accept", str(proposed.pk))

@@ -13,18 +13,21 @@ from django.utils import timezone
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
+from memories.management import arguments
 from memories.models import (
     Backfill,
     Call,
     Cap,
     Generation,
     Heartbeat,
+    Line,
     Memory,
     Price,
     Workspace,
 )
 from memories.models import Endpoint as ModelEndpoint
 from memories.rules.memory import MemoryType
+from memories.rules.probe import Findings
 from memories.rules.summary import Reply
 from tests.documentation import COMMANDS, code, parsers, rows, sections
 from tests.factories import (
@@ -35,6 +38,7 @@ from tests.factories import (
     make_channel_memory,
     make_segment,
     make_thread_memory,
+    make_version,
     make_workspace_memory,
 )
 from tests.llm.endpoint import Endpoint
@@ -49,7 +53,7 @@ TALLIES = ("people", "channels", "messages", "files")
 OPEN = {
     *(f"{thing}.reasons" for thing in TALLIES),
     *("calls", "closed", "made", "skipped", "channel_memories", "thread_memories"),
-    *("settings", "changed", "counts", "trigger", "health.states"),
+    *("settings", "changed", "counts", "trigger", "health.states", "rebuilds[].drift"),
 }
 TYPES = {
     **{bool: "true or false", int: "number", float: "number", str: "text"},
@@ -140,6 +144,7 @@ def test_slack_test(run: Run, settings: Settings) -> None:
     promised("slack_test", none, good, missing, wrong)
 
 
+@pytest.mark.slow
 def test_run_pass(
     run: Run, workspace: Workspace, settings: Settings, httpserver: HTTPServer
 ) -> None:
@@ -203,7 +208,9 @@ def test_context(run: Run, workspace: Workspace) -> None:
     words = ("context", "--channel", "C1", "--format", "json")
     whole = run(*words, "--thread", ts)
     workspace.change_settings({"workspace_short_term": False})
-    promised("context", whole, run(*words, "--budget", "5"))
+    Line.objects.filter(version__memory__memory_type="long_term").update(fate=Line.Fate.ARCHIVED)
+    archived = run(*words, "--with-archive")
+    promised("context", whole, archived, run(*words, "--budget", "5"))
 
 
 def test_memory(
@@ -353,6 +360,7 @@ def test_backup(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     promised("backup", run("backup", str(tmp_path / "b.zip"), "--json"))
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_restore(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     path = str(tmp_path / "b.zip")
@@ -399,6 +407,31 @@ def test_a_refusal_leaves_stdout_empty(words: list[str], capfd: pytest.CaptureFi
         call_command(*words)
     assert refused.value.returncode == 1
     assert capfd.readouterr().out == ""
+
+
+def test_probe_model() -> None:
+    findings = Findings(
+        cites=True,
+        writes_operations=False,
+        keeps_language=True,
+        reasons=False,
+        context_tokens=4_000,
+        tokens_per_second=12.5,
+    )
+    told = arguments.document({"model": "tiny", **findings.as_json()})
+    promised("probe_model", json.loads(told))
+
+
+def test_rebuild(run: Run, workspace: Workspace) -> None:
+    """A proposal, and a text that comes out the same."""
+    general = workspace.channels.get()
+    message = MessageFactory(channel=general, at=timezone.now() - timedelta(hours=9))
+    segment = make_segment(messages=[message], outcome="remembered")
+    short = Memory.objects.of_channel(general, MemoryType.SHORT_TERM)
+    text = "- The launch on 26 November costs 900 dollars."
+    make_version(memory=short, text=text, sources=[message], segment=segment)
+    short.versions.update(merged=True)
+    promised("rebuild", run("rebuild", "--memory", "general", "workspace", "--json"))
 
 
 def test_every_command_that_speaks_json_is_here() -> None:

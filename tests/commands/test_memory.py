@@ -53,7 +53,9 @@ def context(capsys):
     return run
 
 
-class TestS4:
+class TestAddSearchDelete:
+    """The cases of S4's test design."""
+
     def test_add(self, memory, folder):
         """Memoryを追加"""
         memory("add", "Always use try-catch", "-t", "pattern", "--tags", "error-handling")
@@ -127,6 +129,11 @@ def test_search_in_content_and_tags(memory, as_json, query, found):
     assert bool(as_json("search", query)) is found
 
 
+def test_an_empty_list_is_said(memory, as_json):
+    assert memory("list") == memory("search", "nothing") == "There are no such notes.\n"
+    assert as_json("list") == []
+
+
 def test_the_table_stays_in_line_with_wide_letters(memory):
     memory("add", "記憶は残る", "--tags", "記憶")
     memory("add", "plain\x1b[31m words", "--tags", "a")
@@ -178,7 +185,7 @@ class TestDisabled:
 
     @pytest.mark.parametrize("words", [("list",), ("search", "kept")])
     def test_nothing_is_answered(self, memory, as_json, words):
-        assert memory(*words) == ""
+        assert memory(*words) == "Notes are switched off in this workspace.\n"
         assert as_json(*words) == []
 
     @pytest.mark.parametrize("action", ["add", "delete", "delete unknown", "export", "import"])
@@ -246,6 +253,7 @@ class TestFiles:
             "unchanged": 1,
             "duplicate": 0,
             "kept": 0,
+            "deleted": 0,
             "conflict": 0,
             "conflicts": [],
         }
@@ -278,6 +286,7 @@ class TestFiles:
             memory("link", "tree")
         assert error.value.returncode == 1
 
+    @pytest.mark.slow
     def test_a_large_file_is_told_of(self, folder, capsys, monkeypatch):
         NoteFactory(content="x" * notes_file.LARGE)
         for action in ("export", "import"):

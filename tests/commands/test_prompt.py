@@ -24,10 +24,11 @@ def run(*arguments: str) -> str:
 )
 def test_a_prompt_is_printed(scope: str, kind: str, block: str, language: str) -> None:
     printed = run("--scope", scope, "--type", kind, "--language", language)
-    version, system, user = printed.rstrip("\n").split("\n\n")
+    version, system, data, request = printed.rstrip("\n").split("\n\n")
     assert version.startswith(f"{scope}-{kind.removesuffix('_term')}-{language}-")
-    assert "[3, 7]" in system
-    assert block in user
+    assert "\n" not in system
+    assert block in data
+    assert "<<" not in request
 
 
 def test_json_is_one_document() -> None:
@@ -38,8 +39,8 @@ def test_json_is_one_document() -> None:
 
 def test_the_list_names_every_prompt() -> None:
     rows = json.loads(run("--list", "--json"))["prompts"]
-    assert len({row["version"] for row in rows}) == len(rows) == 15
-    assert len(run("--list").splitlines()) == 15
+    assert len({row["version"] for row in rows}) == len(rows) == 30
+    assert len(run("--list").splitlines()) == 30
 
 
 def test_a_thread_has_no_long_term_prompt() -> None:

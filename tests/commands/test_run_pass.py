@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from memories.models import Workspace
 from memories.rules.slacktime import to_micros
@@ -47,7 +48,10 @@ def test_json_is_one_document_with_the_whole_report(channel):
         "workspace": "team",
         "now": "2026-01-05T12:00:00+00:00",
         "closed": {"idle": 1},
-        "made": {"channel short_term": 1, "channel long_term": 1, "workspace long_term": 1},
+        "made": {
+            **{"channel short_term": 1, "channel long_term": 1},
+            **{"workspace short_term": 1, "workspace long_term": 1},
+        },
         "skipped": {},
         "waiting": [],
         "errors": [],
@@ -77,6 +81,15 @@ def test_a_moment_that_is_none_is_refused(channel, now):
         run(now=now)
 
 
+def test_a_moment_in_the_future_needs_force(channel):
+    later = (timezone.now() + timedelta(hours=3)).isoformat()
+    with pytest.raises(CommandError, match="future.*--force"):
+        run(now=later)
+    assert not channel.segments.exists()
+    run(now=later, force=True)
+    assert channel.segments.exists()
+
+
 def test_the_only_workspace_is_taken_several_are_named(channel):
     WorkspaceFactory(slug="other")
     with pytest.raises(CommandError, match="other, team"):
@@ -99,6 +112,7 @@ def test_a_connected_workspace_is_known_up_to_its_last_sync(channel):
         run()
 
 
+@pytest.mark.slow
 def test_an_empty_database_is_told_to_migrate(tmp_path):
     done = subprocess.run(
         [sys.executable, str(ROOT / "manage.py"), "run_pass"],

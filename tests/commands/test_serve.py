@@ -1,4 +1,4 @@
-"""`manage.py serve` with its real children: gunicorn and a qcluster."""
+"""`manage.py serve` with its real children: web processes and a qcluster."""
 
 import contextlib
 import os
@@ -12,7 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from django.core.management import CommandError, call_command
 
+from memories.management.commands.serve import listen
 from tests.processes import alive_in_sessions, descendants, sessions_of, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
@@ -47,7 +49,7 @@ class Served:
         wait_until(self.answers, f"an answer at {self.url}; see {self.log}")
         wait_until(lambda: len(self.cluster()) >= 6, "a whole qcluster")
         self.sessions = sessions_of(descendants(self.process.pid))
-        assert len(self.sessions) == 3  # web, worker, watcher
+        assert len(self.sessions) == 4  # two of web, worker, watcher
 
     def answers(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
@@ -81,19 +83,28 @@ def served(
         wait_until(lambda: not alive_in_sessions(running.sessions), "nothing left")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.nightly("the demo ends by it, too")),
+    ],
+)
 def test_a_signal_stops_everything(served: Served, number: signal.Signals) -> None:
     served.process.send_signal(number)
     assert served.process.wait(timeout=60) == 0, served.log.read_text()
     wait_until(lambda: not alive_in_sessions(served.sessions), "nothing left")
 
 
+@pytest.mark.slow
 def test_killing_serve_leaves_nothing(served: Served) -> None:
     served.process.kill()
     served.process.wait()
     wait_until(lambda: not alive_in_sessions(served.sessions), "nothing left")
 
 
+@pytest.mark.slow
 def test_a_killed_qcluster_is_replaced_without_orphans(served: Served) -> None:
     old = served.cluster()[0].pid
     os.kill(old, signal.SIGKILL)
@@ -102,6 +113,7 @@ def test_a_killed_qcluster_is_replaced_without_orphans(served: Served) -> None:
     assert served.answers()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--try-port"]], ids=["serve", "try"])
 def test_a_taken_port_is_said_before_anything_starts(
     process_environment: dict[str, str], options: list[str]
@@ -122,6 +134,18 @@ def test_a_taken_port_is_said_before_anything_starts(
     assert not done.stdout
 
 
+@pytest.mark.parametrize("port", ["99999", "-1", "http", "65536"])
+def test_a_port_that_is_none_is_said(port: str) -> None:
+    with pytest.raises(CommandError, match="not a port: a number from 0 to 65535"):
+        call_command("serve", "--try-port", f"--port={port}")
+
+
+def test_a_port_of_the_environment_that_is_none_is_said() -> None:
+    with pytest.raises(CommandError, match="not a port: a number from 0 to 65535"):
+        listen("127.0.0.1", 99_999)
+
+
+@pytest.mark.slow
 def test_an_empty_database_is_said(process_environment: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "serve", "--port", str(free_port())],

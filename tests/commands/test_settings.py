@@ -66,11 +66,11 @@ def test_one_wrong_and_nothing_is_set(run, bad):
 
 def test_as_json(run):
     WorkspaceFactory(slug="ours")
-    found = json.loads(run("workspace_short_term=yes", "--workspace", "ours", "--json"))
+    found = json.loads(run("workspace_short_term=no", "--workspace", "ours", "--json"))
     assert found == {
         "workspace": "ours",
-        "settings": {**asdict(MemorySettings()), "workspace_short_term": True},
-        "changed": {"workspace_short_term": {"before": False, "after": True}},
+        "settings": {**asdict(MemorySettings()), "workspace_short_term": False},
+        "changed": {"workspace_short_term": {"before": True, "after": False}},
     }
 
 

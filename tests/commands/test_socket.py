@@ -80,6 +80,7 @@ def queued() -> list[tuple[str, tuple[int, ...]]]:
     return [(task.task["func"], task.task["args"]) for task in OrmQ.objects.all()]
 
 
+@pytest.mark.slow
 def test_events_are_stored_before_they_are_acknowledged(
     fake: FakeSocket, listening: Listening, team: Workspace
 ) -> None:
@@ -101,6 +102,7 @@ def test_events_are_stored_before_they_are_acknowledged(
     assert APP_TOKEN not in listening.said()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it(fake: FakeSocket, listening: Listening) -> None:
     listening.process.send_signal(signal.SIGINT)
     assert listening.process.wait(timeout=30) == 0, listening.said()
@@ -112,6 +114,7 @@ def test_without_a_token() -> None:
         call_command("socket")
 
 
+@pytest.mark.slow
 def test_a_token_that_slack_refuses(fake: FakeSocket, settings: Any) -> None:
     settings.SLACK_APP_TOKEN, settings.SLACK_BASE_URL = "xapp-wrong", fake.slack.url
     with pytest.raises(CommandError, match="invalid_auth"):

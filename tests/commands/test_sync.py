@@ -81,7 +81,7 @@ def test_a_private_name_is_told_to_those_who_may_see_it(slack: FakeSlack) -> Non
     names = {one["channel_id"]: one["channel_name"] for one in json.loads(report)["by_channel"]}
     assert names == {"C1": "general", "C3": ""}
     user = UserFactory(username="ann")
-    Person.objects.filter(slack_id="U1").update(user=user)
+    Person.objects.filter(slack_id="U1").update(user=user, linked_by="slack")
     assert "#merger: " in run("--as", "ann")
 
 
@@ -120,6 +120,7 @@ def test_one_channel_and_one_workspace(slack: FakeSlack) -> None:
     assert sorted(one["channel_name"] for one in report["by_channel"]) == ["general", "random"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "status", "says"),
     [

@@ -20,10 +20,13 @@ from tests.llm.endpoint import PATH
 from tests.processes import alive_in_sessions, wait_until
 from tests.workers import RunningWorker
 
-pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.postgres("workers take tasks under row locks"),
+]
 
 HEARTBEAT = 2.0
-SLACKNESS = 5.0  # seconds that a busy machine may need to look, to kill and to tell
 
 Start = Callable[..., RunningWorker]
 
@@ -48,8 +51,10 @@ def beats_after(moment: datetime) -> int:
     return Heartbeat.objects.filter(at__gt=moment).count()
 
 
-def test_a_hung_cluster_is_back_within_two_heartbeats(start: Start) -> None:
-    """Idle workers that are killed keep the queue's lock. The other cluster's answers do not hide it."""
+@pytest.mark.slow
+def test_a_hung_cluster_is_replaced(start: Start) -> None:
+    """Idle workers that are killed keep the queue's lock. The other cluster's answers do not hide it.
+    How soon it is replaced is judged by tests/hard/bar_redis.py, alone on the machine."""
     hung, well = start(), start()
     for worker in (hung, well):
         worker.wait_until_it_is_up()
@@ -58,7 +63,7 @@ def test_a_hung_cluster_is_back_within_two_heartbeats(start: Start) -> None:
     wait_until(lambda: len(hung.idle()) == 2, "both idle")
     for process in hung.idle():
         process.kill()
-    wait_until(lambda: not psutil.pid_exists(old), "killed", 2 * HEARTBEAT + SLACKNESS)
+    wait_until(lambda: not psutil.pid_exists(old), "killed")
     wait_until(lambda: not alive_in_sessions({old}), "its old group gone")
     hung.wait_until_it_is_up()
     restarted = timezone.now()
@@ -67,6 +72,7 @@ def test_a_hung_cluster_is_back_within_two_heartbeats(start: Start) -> None:
     assert well.leader() == others
 
 
+@pytest.mark.slow
 def test_a_cluster_without_a_head_is_replaced(start: Start) -> None:
     """Without its sentinel, then without its main process: the others would work on unwatched."""
     worker = start()
@@ -78,6 +84,7 @@ def test_a_cluster_without_a_head_is_replaced(start: Start) -> None:
     worker.wait_until_it_is_up()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_worker_takes_its_children_along(start: Start, number: signal.Signals) -> None:
     worker = start()
@@ -88,6 +95,7 @@ def test_a_worker_takes_its_children_along(start: Start, number: signal.Signals)
     wait_until(worker.is_gone, "nothing left")
 
 
+@pytest.mark.slow
 def test_a_long_task_is_no_hang(start: Start, httpserver: HTTPServer) -> None:
     """The only worker waits for a slow model, so nobody answers; but it says that it lives."""
     asked, released = threading.Event(), threading.Event()
@@ -122,6 +130,7 @@ def test_a_long_task_is_no_hang(start: Start, httpserver: HTTPServer) -> None:
         released.set()
 
 
+@pytest.mark.slow
 def test_an_empty_database_is_said(process_environment: dict[str, str], tmp_path: Path) -> None:
     empty = {"DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3"}
     worker = RunningWorker(process_environment | empty, tmp_path / "log")

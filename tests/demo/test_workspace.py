@@ -224,6 +224,7 @@ def test_ts_is_unique_with_six_decimals(export: Export) -> None:
         assert all(re.fullmatch(r"\d{10}\.\d{6}", ts) for ts in stamps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("now", NOWS)
 def test_whatever_the_hour_nothing_is_in_the_future_and_some_windows_are_open(
     tmp_path: Path, now: datetime
@@ -240,6 +241,7 @@ def test_whatever_the_hour_nothing_is_in_the_future_and_some_windows_are_open(
     assert 3 <= len(open_now) < len(made.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("now", NOWS)
 def test_busy_channels_have_many_windows(tmp_path: Path, now: datetime) -> None:
     made = exported(tmp_path, now)
@@ -248,6 +250,7 @@ def test_busy_channels_have_many_windows(tmp_path: Path, now: datetime) -> None:
         assert windows(made.rows[name], SILENCE) >= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("now", NOWS)
 def test_day_files_hold_their_own_day_in_order(tmp_path: Path, now: datetime) -> None:
     build_export(tmp_path, now)
@@ -271,6 +274,7 @@ def test_the_same_now_gives_the_same_bytes(tmp_path: Path) -> None:
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_a_week_later_every_ts_is_a_week_later(tmp_path: Path) -> None:
     now = datetime(2026, 11, 18, 3, 0, tzinfo=UTC)
     first, second = exported(tmp_path / "a", now), exported(tmp_path / "b", now + timedelta(days=7))

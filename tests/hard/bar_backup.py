@@ -19,7 +19,8 @@ from typing import Any
 from tests.databases import ROOT, connect, environment, fresh_database, manage
 
 NAME = "8 backup"
-FULL, SMALL = 100, 2
+SMALL_DATABASES = ()
+FULL, SMALL = 100, 1
 WRITERS = 2
 CHANNELS = 6
 GROWTH = 5  # versions that are acknowledged between two backups, at least
@@ -45,24 +46,23 @@ UNSOUND = {
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
     """Back up N times under load and restore each into an empty database; the figures."""
-    server = database_url
-    on_sqlite = not server.startswith("postgres")
+    on_sqlite = not database_url.startswith("postgres")
     n = (FULL // 5 if on_sqlite else FULL) if full else SMALL
     faults: list[str] = []
     passed = meanwhile = checked = 0
-    with (
-        tempfile.TemporaryDirectory(dir=work) as name,
-        fresh_database(server) as live,
-    ):
+    with tempfile.TemporaryDirectory(dir=work) as name:
         folder = Path(name)
-        with _writers(live, folder, seed) as ledgers:
+        _make_memories()
+        with _writers(database_url, folder, seed) as ledgers:
             for i in range(n):
                 path = folder / f"{i}.zip"
                 _wait_for(ledgers, len(_acknowledged(ledgers)) + GROWTH)
                 before = _acknowledged(ledgers)
-                made = manage(live, folder, "backup", str(path))
+                made = manage(database_url, folder, "backup", str(path))
                 meanwhile += len(_acknowledged(ledgers)) - len(before)
-                wrong = [made.stderr] if made.returncode else _wrong(server, folder, path, before)
+                wrong = (
+                    [made.stderr] if made.returncode else _wrong(database_url, folder, path, before)
+                )
                 faults += [f"backup {i}: {each}" for each in wrong]
                 passed += not wrong
                 checked += len(before)
@@ -79,9 +79,9 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
     }
 
 
-def _wrong(server: str, folder: Path, path: Path, before: set[Entry]) -> list[str]:
+def _wrong(beside: str, folder: Path, path: Path, before: set[Entry]) -> list[str]:
     """Restore into an empty database and look; what is wrong."""
-    with fresh_database(server) as url:
+    with fresh_database(beside) as url:
         done = manage(url, folder, "restore", str(path))
         if done.returncode:
             return [done.stderr]
@@ -117,12 +117,11 @@ def _writers(url: str, folder: Path, seed: int) -> Iterator[list[Path]]:
     ledgers = [folder / f"ledger-{i}" for i in range(WRITERS)]
     me = [sys.executable, "-m", "tests.hard.bar_backup"]
     given: dict[str, Any] = {"cwd": ROOT, "env": environment(url, folder)}
-    _must(subprocess.run([*me, "prepare"], capture_output=True, text=True, **given))
     writers = []
     try:
         for i, ledger in enumerate(ledgers):
             ledger.touch()
-            command = [*me, "write", str(ledger), str(seed * 100 + i)]
+            command = [*me, str(ledger), str(seed * 100 + i)]
             writers.append(subprocess.Popen(command, stdin=subprocess.PIPE, **given))
         yield ledgers
         if dead := [writer.pid for writer in writers if writer.poll() is not None]:
@@ -153,29 +152,22 @@ def _wait_for(ledgers: list[Path], count: int) -> None:
         time.sleep(0.02)
 
 
-def _must(done: subprocess.CompletedProcess[str]) -> None:
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# -- in processes of their own
-
-
-def _prepare() -> None:
-    from django.core.management import call_command
-
+def _make_memories() -> None:
+    """What the writers add versions to."""
     from memories.models import Channel, Memory, Workspace
     from memories.rules.memory import MemoryType
 
-    call_command("migrate", verbosity=0)
     workspace = Workspace.objects.create(slug="team", name="Team")
     for i in range(CHANNELS):
         channel = Channel.objects.create(workspace=workspace, slack_id=f"C{i}", name=f"c{i}")
         Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+
+
+# -- a writer, in a process of its own: `python -m tests.hard.bar_backup LEDGER SEED`
 
 
 def _write(ledger: Path, seed: int) -> None:
@@ -206,18 +198,8 @@ def _write(ledger: Path, seed: int) -> None:
             time.sleep(BREATH)
 
 
-def main(*words: str) -> int:
-    if words:
-        import django
-
-        django.setup()
-        if words[0] == "prepare":
-            _prepare()
-        else:
-            _write(Path(words[1]), int(words[2]))
-        return 0
-    raise SystemExit("python -m tests.hard backup")
-
-
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    import django
+
+    django.setup()
+    _write(Path(sys.argv[1]), int(sys.argv[2]))

@@ -12,6 +12,7 @@ import json
 import os
 import random
 import select
+import socket
 import subprocess
 import sys
 import time
@@ -24,8 +25,11 @@ from tests.hard.model_client import ROOT, FakeModel, fake_model
 NAME = "6 edits"
 SMALL_DATABASES = ("postgresql",)
 ENVIRONMENT = {"MEMORYHUB_LLM_TIMEOUT": "30", "MEMORYHUB_LEASE": "60", "MEMORYHUB_BACK_OFF": "0.1"}
-ROUNDS = {True: 2000, False: 40}  # full, small; a fifth of the full number on SQLite
-EPOCH = 20  # rounds until the lines of people are cleared away: a text has its limits
+ROUNDS = {True: 2000, False: 16}  # full, small; a fifth of the full number on SQLite
+EPOCH = {
+    True: 20,
+    False: 8,
+}  # rounds until the lines of people are cleared away: a text has its limits
 PEOPLE = ("aya", "ben")
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 
@@ -48,7 +52,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         ]
         for position in world["pinned"]:
             _expect("302", people[0].say(f"pin {world['version']} {position}"))
-        errors = _rounds(rounds, seed, world, people, job, model)
+        errors = _rounds(rounds, EPOCH[full], seed, world, people, job, model)
         figures = json.loads(job.say("figures"))
     rows = [json.loads(line) for ledger in ledgers for line in ledger.read_text().splitlines()]
     return _judged(rounds, world, rows, figures, errors)
@@ -56,6 +60,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
 
 def _rounds(
     rounds: int,
+    epoch: int,
     seed: int,
     world: dict[str, Any],
     people: "list[Told]",
@@ -82,9 +87,9 @@ def _rounds(
                 errors.append(f"round {number}: {answer}")
         if failed := json.loads(job.hear()):
             errors.append(f"round {number}: {failed}")
-        if number % EPOCH == 0 and number < rounds:
+        if number % epoch == 0 and number < rounds:
             lines = json.dumps([world["lines"][i] for i in world["pinned"]])
-            _expect("302", people[number // EPOCH % 2].say(f"clear {lines}"))
+            _expect("302", people[number // epoch % 2].say(f"clear {lines}"))
     return errors
 
 
@@ -116,7 +121,7 @@ def _judged(
     ends = [i for i, lines in enumerate(history) if i >= world["number"] and lines == pinned]
     lost = [token for token in accepted if not _stayed(f"- {token}", history, ends)]
     not_saved = 2 * rounds - len(accepted)
-    raced = bool(refused and figures["superseded"] and figures["put_back"])
+    raced = bool(refused and figures["superseded"] and figures["refused_changes"])
     in_a_row = figures.pop("numbers") == list(range(1, len(history) + 1))
     passed = not (lost or hidden or unpinned or not_saved or errors) and raced and in_a_row
     return {
@@ -201,35 +206,40 @@ def _web(work: Path, seed: int) -> Iterator[str]:
 
     from memories.models import Channel, ChannelMember, Member, Person, User, Workspace
     from memoryhub.static import collect_static_when_changed
+    from memoryhub.web import PROCESSES
     from tests.hard.person import PASSWORD
-    from tests.processes import wait_until
 
     secret, team, channel = make_password(PASSWORD), Workspace.objects.get(), Channel.objects.get()
     for name in PEOPLE:
         user = User.objects.create(username=name, password=secret)
         Member.objects.create(workspace=team, user=user, role="editor")
-        person = Person.objects.create(workspace=team, slack_id=name, name=name, user=user)
+        person = Person.objects.create(workspace=team, slack_id=name, name=name)
+        person.link(user, "slack")
         ChannelMember.objects.create(channel=channel, person=person)
     Channel.objects.update(members_known_at=timezone.now())
     collect_static_when_changed()
-    log = work / "web.log"
-    command = [sys.executable, "-m", "gunicorn", "--config", "python:memoryhub.web"]
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*command, "--bind", "127.0.0.1:0"], cwd=ROOT, stdout=output, stderr=output,
-            env=os.environ | {"MEMORYHUB_LOG_LEVEL": "INFO"},
-        )  # fmt: skip
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=128) as listener,
+        (work / "web.log").open("w") as output,
+    ):
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "memoryhub.web", str(listener.fileno())],
+                cwd=ROOT,
+                stdout=output,
+                stderr=output,
+                pass_fds=(listener.fileno(),),
+            )
+            for _ in range(PROCESSES)
+        ]
     try:
-        wait_until(lambda: _address(log) or process.poll() is not None, f"a server, see {log}")
-        yield _address(log)
+        yield address
     finally:
-        process.terminate()
-        process.wait()
-
-
-def _address(log: Path) -> str:
-    _, found, rest = log.read_text().partition("Listening at: ")
-    return rest.split()[0] if found and "Booting worker" in rest else ""
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
 
 
 # -- the job, in a process of its own: `python -m tests.hard.bar_edits job MODEL_URL SEED`
@@ -285,7 +295,9 @@ class _Job:
         from memories.pipeline.passes import run_pass
 
         self.world.feed(self.channel)
-        return run_pass(Workspace.objects.get(), timezone.now()).errors
+        errors = run_pass(Workspace.objects.get(), timezone.now()).errors
+        # Of an answer that only changes lines of people nothing is left: it is asked again.
+        return [error for error in errors if not error.endswith(": no_operation")]
 
     def figures(self) -> dict[str, Any]:
         from memories.models import Generation, MemoryVersion
@@ -300,6 +312,12 @@ class _Job:
             "proposed": sum(state == Generation.State.PROPOSED for state in states),
             "kept": sum(len(version.kept) for version in versions),
             "put_back": sum(len(version.put_back) for version in versions),
+            # What the model wanted to do to lines of people.
+            "refused_changes": sum(
+                change.startswith("kept_line: ")
+                for version in versions
+                for change in version.dropped
+            ),
         }
 
 

@@ -46,7 +46,7 @@ from tests.hard.attacks import Attack, attacks
 from tests.hard.obedient_model import Obedient, obedient_model
 
 NAME = "17 injection"
-SMALL_DATABASES = ("sqlite",)
+SMALL_DATABASES = ()
 ENVIRONMENT = {"MEMORYHUB_LLM_TIMEOUT": "30", "MEMORYHUB_LEASE": "120"}
 
 COUNT = {True: 500, False: 20}
@@ -128,7 +128,11 @@ class Room:
         closed = _channel(workspace, "closed", Channel.Kind.PRIVATE)
         insider = User.objects.create(username=f"insider{number}")
         person = Person.objects.create(
-            workspace=workspace, slack_id=f"UIN{number}", name="insider", user=insider
+            workspace=workspace,
+            slack_id=f"UIN{number}",
+            name="insider",
+            user=insider,
+            linked_by="slack",
         )
         ChannelMember.objects.create(channel=closed, person=person)
         closed.members_were_known(timezone.now())

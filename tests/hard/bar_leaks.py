@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 NAME = "14 leaks"
-SMALL_DATABASES = ("postgresql",)
-SMALL = (160, 12)  # probes at first, and after each change by chance; at full size all, and:
-FULL_AFTER = 400
+SMALL_DATABASES = ()
+SMALL = (120, 30)  # probes by chance at first, and after the last change; at full size all, and:
+FULL_AFTER = 400  # after each change
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
@@ -27,6 +27,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
     from tests.leaks.world import WORD, World
 
     settings.SLACK_BOT_TOKEN = ""  # nothing is asked of anybody outside
+    forms = _forms() if full else None  # at small size `tests/test_leaks.py` posts them
     with transaction.atomic():
         world = World(seed).build()
     world.bring(work)
@@ -36,7 +37,9 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         prompts, leaks = _prompts(world)
         for change in World.CHANGES:
             matrix.ask(matrix.lost_by(change), change)
-            matrix.ask(matrix.chosen(FULL_AFTER if full else SMALL[1]), change)
+            # To list all probes takes longer than to ask a few of them.
+            if full or change == World.CHANGES[-1]:
+                matrix.ask(matrix.chosen(FULL_AFTER if full else SMALL[1]), change)
     leaks += matrix.leaks
     kept = {found[0] for found in WORD.finditer(records())}
     counts, probed = matrix.counts, matrix.counts["probes"]
@@ -50,12 +53,27 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         "words_in_records": len(kept),
         "leaks": len(leaks),
         "first_leaks": leaks[:5],
+        "forms": str(forms or ""),
         "pass": not (leaks or heard.words or kept)
+        and (forms is None or forms.is_clean)
         and probed >= (5000 if full else 100)
         and counts["seen"] > probed / 100
         and counts["lost"] >= (1000 if full else 1)
         and prompts >= 10,
     }
+
+
+def _forms() -> Any:
+    """Post every form as every attacker, in a world of its own, and undo it all."""
+    from django.db import transaction
+
+    from tests.leaks.attack import attack
+    from tests.leaks.attacked import ATTACKERS, AttackedTeam
+
+    with transaction.atomic():
+        report = attack(AttackedTeam().build(), ATTACKERS, is_full=True)
+        transaction.set_rollback(True)
+    return report
 
 
 @dataclass
@@ -147,7 +165,7 @@ def _prompts(world: Any) -> tuple[int, list[str]]:
     with HTTPServer(host="127.0.0.1", port=0) as server:
         model = Model(server)
         summariser = configured(
-            api_key="none", base_url=server.url_for("/v1"), model="fake", timeout=20.0
+            api_key="none", base_url=server.url_for("/v1"), model="fake", timeout=60.0
         )
         settings.MEMORYHUB_LLM_CONCURRENCY = 1
         now = world.now

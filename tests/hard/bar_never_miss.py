@@ -34,7 +34,7 @@ from tests.slack.fake_limits import INTERNAL_APP, SLOW_PAGE, SLOW_PLAN, busiest_
 from tests.slack.fake_slack import TOKEN, FakeSlack, VirtualClock, Whims
 
 NAME = "12 never miss"
-SMALL_DATABASES = ("sqlite",)
+SMALL_DATABASES = ()
 
 DAY = 86_400.0  # seconds
 PAGE = 999

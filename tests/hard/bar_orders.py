@@ -37,10 +37,10 @@ from tests.hard.orders import END, Evenings, Key, Order, Step
 from tests.slack.fake_slack import TEAM_ID, TOKEN
 
 NAME = "11 orders"
-SMALL_DATABASES = ("sqlite",)
+SMALL_DATABASES = ()
 
-ORDERS = {True: 1000, False: 20}
-LIVES = {True: 20, False: 4}  # histories, each in its share of the orders
+ORDERS = {True: 1000, False: 8}
+LIVES = {True: 20, False: 2}  # histories, each in its share of the orders
 PASSES = {True: 20, False: 7}  # every so many orders have passes of the summariser in between
 
 

@@ -1,7 +1,7 @@
 """Bar 3: poison among good jobs: these do not wait for it, and it ends as a dead letter.
 
-The same amount of good work is done twice by the same trees, first alone, then with poison among it.
-A poisonous segment stands in a channel of its own, for in one channel a later text waits for an
+At full size the same amount of good work is done twice by the same trees, first alone, then with
+poison among it, and the seconds are compared. A small run does the second part alone. A poisonous segment stands in a channel of its own, for in one channel a later text waits for an
 earlier one by rule. Half of the poison kills its worker at each claim, half is never answered well.
 """
 
@@ -25,7 +25,8 @@ from tests.hard.trees import Trees, trees
 from tests.processes import wait_until
 
 NAME = "3 poison"
-SMALL_DATABASES = ("sqlite",)
+SMALL_DATABASES = ()
+IS_TIMED = True
 
 CLAIMS = 5
 MOST = 1.5  # times the seconds without poison
@@ -41,26 +42,35 @@ class Round:
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
-    good, poison = (1000, 20) if full else (20, 2)
-    if database_url.startswith("sqlite"):
-        good, poison = (200, 4) if full else (10, 2)
+    good, poison = (1000, 20) if full else (10, 2)
+    if full and database_url.startswith("sqlite"):
+        good, poison = 200, 4
     chance = random.Random(seed)
     with fake_model(work, seed=seed, latency=(0.1, 0.3)) as model:
         made = world.World()
         orders = work / "orders"
         variables = world.environment(model, orders, MEMORYHUB_LLM_CONCURRENCY="2")
         with trees(work, variables) as running:
-            running.start("worker")
-            running.start("worker")
-            wait_until(lambda: len(workers(running)) >= 4, "two clusters", PATIENCE)
+            clusters = 2 if full else 1
+            for _ in range(clusters):
+                running.start("worker")
+            wait_until(lambda: len(workers(running)) >= 2 * clusters, "all workers", PATIENCE)
             stage = Stage(made, model, running, orders, chance)
-            stage.play("warm", 20, 0)  # the first pass of each worker loads what it needs
-            clean = stage.play("clean", good, 0)
+            clean = None
+            if full:
+                stage.play("warm", 20, 0)  # the first pass of each worker loads what it needs
+                clean = stage.play("clean", good, 0)
             mixed = stage.play("mixed", good, poison)
             wait_until(with_offers(world.is_at_rest, made.channels), "the end", PATIENCE)
             left = running.stop()
-        found = figures(made, model, clean, mixed)
-        in_time = not full or found["ratio"] <= MOST
+        found = figures(made, model, mixed)
+        in_time = True
+        if clean:
+            found |= {
+                "clean_seconds": round(clean.seconds, 2),
+                "ratio": round(mixed.seconds / clean.seconds, 2),
+            }
+            in_time = found["ratio"] <= MOST
         return found | {"pass": found["pass"] and in_time and not left, "left_alive": left}
 
 
@@ -106,7 +116,7 @@ class Stage:
         return Round(time.monotonic() - began, healthy, killers, failures)
 
 
-def figures(made: world.World, model: FakeModel, clean: Round, mixed: Round) -> dict[str, Any]:
+def figures(made: world.World, model: FakeModel, mixed: Round) -> dict[str, Any]:
     poison = Generation.objects.filter(pk__in=[*mixed.killers, *mixed.failures])
     claims = [generation.claims.count() for generation in poison]
     dead = poison.filter(state=Generation.State.DEAD).exclude(fault="").exclude(fault_text="")
@@ -116,9 +126,7 @@ def figures(made: world.World, model: FakeModel, clean: Round, mixed: Round) -> 
     return {
         "n": len(mixed.good) * 5,
         "poison": len(claims),
-        "clean_seconds": round(clean.seconds, 2),
         "mixed_seconds": round(mixed.seconds, 2),
-        "ratio": round(mixed.seconds / clean.seconds, 2),
         "claims": sorted(claims),
         "dead": dead.count(),
         "reasons": dict(Counter(dead.values_list("fault", flat=True))),

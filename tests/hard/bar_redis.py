@@ -1,5 +1,5 @@
-"""Bar 9: with Redis as its broker it passes bars 1 and 3 as with the database, and a cluster that
-hangs is started anew within two heartbeats."""
+"""Bar 9: with Redis as its broker it passes bar 3 as with the database, and a cluster that hangs is
+started anew within two heartbeats. Bar 18 is bar 1 with Redis."""
 
 import contextlib
 import os
@@ -23,7 +23,8 @@ from tests.hard.trees import Trees, kill, trees
 from tests.processes import wait_until
 
 NAME = "9 redis"
-SMALL_DATABASES = ("postgresql",)
+SMALL_DATABASES = ()
+IS_TIMED = True
 
 WORKERS = 2  # as the frame has it
 HEARTBEAT = 2.0  # seconds
@@ -33,32 +34,38 @@ MOST_STRIKES = 20
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
-    """Both bars in processes of their own, on this database emptied between them."""
+    """A small run leaves out the poison, which does not depend on the broker."""
     if shutil.which("redis-server") is None:
         return {"n": 0, "not_run": "no redis-server in PATH"}
     with redis(work) as url:
         broker = {"MEMORYHUB_BROKER": url}
-        found = {}
-        for stem in ("bar_kill", "bar_poison"):
-            place = work / stem
-            place.mkdir()
-            found[stem] = run_apart(
-                stem, database_url, place, full=full, seed=seed, environment=broker, var=work.parent
-            )
+        poison: dict[str, Any] = {"n": 0, "pass": True}
+        if full:
+            poison = run_with(broker, "bar_poison", database_url, work, full=full, seed=seed)
             call_command("flush", interactive=False, verbosity=0)
         hangs = {
             how: hang(work, how, variables) for how, variables in (("frozen", {}), ("deaf", broker))
         }
     return {
-        "n": sum(figures.get("n", 0) for figures in found.values()),
-        "kill": found["bar_kill"],
-        "poison": found["bar_poison"],
+        "n": poison.get("n", 0),
+        "poison": poison,
         "hangs": hangs,
-        "pass": all(figures["pass"] for figures in found.values())
+        "pass": poison["pass"]
         and all(
             not hung["left_alive"] and (not full or hung["in_time"]) for hung in hangs.values()
         ),
     }
+
+
+def run_with(
+    broker: Mapping[str, str], stem: str, database_url: str, work: Path, *, full: bool, seed: int
+) -> dict[str, Any]:
+    """Another bar with this broker, in a process of its own."""
+    place = work / stem
+    place.mkdir()
+    return run_apart(
+        stem, database_url, place, full=full, seed=seed, environment=dict(broker), var_of=work
+    )
 
 
 @contextlib.contextmanager

@@ -26,7 +26,8 @@ MARK = re.compile(r"\ban\d{6}x ?")
 BAD_REF = " [ref: 99999, x]"  # stays in the text, for it may be words of somebody
 _BEGIN = re.compile(r"<<(messages|existing memory|added|reference)\b.*>>\Z")
 _KEY = re.compile(r"^<<end (\w+)>>$", re.MULTILINE)
-_REF = re.compile(r"(\d+) (.*)\Z")
+# Lines that operations may name begin with an L; the simple form of the prompt has no numbers.
+_REF = re.compile(r"(?:(L?)(\d+) )?(.*)\Z")
 _SAID = re.compile(r"(?:↳\w+ )?\[\d{4}-\d\d-\d\d \d\d:\d\d\] .*?: ")
 _WIDE = re.compile("[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]")
 PERSON = "✎ "
@@ -67,6 +68,8 @@ class Line:
     ref: int
     text: str  # without time and name
     existing: bool = False
+    message: bool = False
+    stays: bool = False  # the answer says what changes in it, and not what it says
 
 
 def lines_of(prompt: str) -> list[Line]:
@@ -79,8 +82,12 @@ def lines_of(prompt: str) -> list[Line]:
         elif not block and (begin := _BEGIN.match(row)):
             block = begin[1]
         elif block and block != "reference" and (numbered := _REF.match(row)):
-            text = _SAID.sub("", numbered[2], count=1) if block == "messages" else numbered[2]
-            lines.append(Line(int(numbered[1]), text, existing=block == "existing memory"))
+            letter, number, text = numbered.groups()
+            text = _SAID.sub("", text, count=1) if block == "messages" else text
+            ref = int(number or len(lines) + 1)
+            is_old, is_said = block == "existing memory", block == "messages"
+            stays = is_old and letter == "L"
+            lines.append(Line(ref, text, existing=is_old, message=is_said, stays=stays))
     return lines
 
 
@@ -93,7 +100,10 @@ def digest_of(prompt: str) -> str:
 
 def good_answer(lines: list[Line], mark: str, most: int) -> str:
     """A bullet for each line (for several neighbours, when there are many) with all its words, as
-    many as the limit allows; lines of people come back word for word."""
+    many as the limit allows; lines of people come back word for word. Where operations are asked
+    for, each is an addition."""
+    sign = "+" if any(line.stays for line in lines) else "-"
+    lines = [line for line in lines if not line.stays]
     groups: list[list[Line]] = []
     for line in lines:
         full = not groups or len(groups[-1]) >= TOGETHER or len(lines) <= LONG
@@ -112,9 +122,11 @@ def good_answer(lines: list[Line], mark: str, most: int) -> str:
     for group in groups:
         by_person = group[0].text.startswith(PERSON)
         text = group[0].text.removeprefix(PERSON) if by_person else _said(group, chance)
+        if group[0].message:
+            text = f"noted {text}"  # what only copies messages is asked for again
         if not by_person and mark:
             text, mark = f"{mark} {text}", ""
-        bullet = f"- {text} [{', '.join(str(line.ref) for line in group)}]"
+        bullet = f"{sign} {text} [{', '.join(str(line.ref) for line in group)}]"
         room -= tokens(bullet) + 1
         if room < 0 and bullets:
             break
@@ -208,7 +220,7 @@ class State:
         return ""
 
 
-def spoil(kind: str, good: str, system: str, prompt: str, most: int) -> tuple[str, str]:
+def spoil(kind: str, good: str, system: str, lines: list[Line], most: int) -> tuple[str, str]:
     """The text and the finish reason of an answer with this fault."""
     if kind == "empty":
         return " \n", "stop"
@@ -230,7 +242,8 @@ def spoil(kind: str, good: str, system: str, prompt: str, most: int) -> tuple[st
     if kind == "too_long":
         return "\n".join(f"- and so it went on and on, part {i} [1]" for i in range(most)), "stop"
     if kind == "shrink":
-        return "- ok [1]", "stop"
+        removed = [f"- L{line.ref} [{lines[-1].ref}]" for line in lines if line.stays]
+        return "\n".join(removed[1:]) or "- ok [1]", "stop"
     return good, "stop"
 
 
@@ -276,7 +289,7 @@ class Handler(BaseHTTPRequestHandler):
                 fault = ""  # so little is in no language that could be told
             state.by_fault[fault or "ok"] = state.by_fault.get(fault or "ok", 0) + 1
             good = good_answer(lines, f"an{n:06d}x", most)
-            text, finish = spoil(fault, good, system, prompt, most)
+            text, finish = spoil(fault, good, system, lines, most)
             used_in = math.ceil((tokens(system) + tokens(prompt)) * state.token_ratio)
             # Never more than it was allowed, as an endpoint counts: its tokens are not ours.
             used_out = min(math.ceil(tokens(text) * state.token_ratio), most)

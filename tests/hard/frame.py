@@ -5,13 +5,15 @@ import contextlib
 import importlib
 import json
 import os
+import resource
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +31,7 @@ PATIENCE = {False: 600, True: 4 * 3600}  # seconds for one bar, small and full
 ENVIRONMENT = {
     "MEMORYHUB_LEASE": "2",
     "MEMORYHUB_HEARTBEAT": "1",
+    "MEMORYHUB_POLL": "0.2",
     "MEMORYHUB_LLM_TIMEOUT": "1",
     "MEMORYHUB_BACK_OFF": "0.2",
     "MEMORYHUB_WORKERS": "2",
@@ -36,7 +39,9 @@ ENVIRONMENT = {
     "MEMORYHUB_LOG_LEVEL": "WARNING",
     "SECRET_KEY": "not a secret: loopback only, and gone after the run",
 }
-
+# Small runs share a busy machine. A cluster is taken for hung after one and a half heartbeats, and each
+# new cluster loads everything anew.
+SMALL_ENVIRONMENT = {"MEMORYHUB_HEARTBEAT": "3"}
 
 RUNNING: set[subprocess.Popen[bytes]] = set()
 COLLECT = """
@@ -55,6 +60,7 @@ class Bar:
     databases: tuple[str, ...]
     small_databases: tuple[str, ...]  # where a small run is made
     environment: dict[str, str]
+    is_timed: bool = False  # a full run judges seconds, so no other bar runs beside it
 
     def matches(self, wanted: list[str]) -> bool:
         """By its file's name, its word or its number."""
@@ -76,6 +82,7 @@ def _bar(stem: str) -> Bar:
         databases=databases,
         small_databases=tuple(constants.get("SMALL_DATABASES", databases)),
         environment=constants.get("ENVIRONMENT", {}),
+        is_timed=constants.get("IS_TIMED", False),
     )
 
 
@@ -113,24 +120,34 @@ class Place:
 
 @contextlib.contextmanager
 def databases(work: Path) -> Iterator[list[Place]]:
-    """SQLite and PostgreSQL, or the one that DATABASES names."""
-    only = os.environ.get("DATABASES", "sqlite,postgresql").split(",")
-    _run("-c", COLLECT, url="sqlite:///:memory:", work=work)  # once, in place of once for each bar
+    """SQLite and PostgreSQL, or the one that DATABASES names. Their templates are made side by side."""
+    names = os.environ.get("DATABASES", "sqlite,postgresql").split(",")
     with contextlib.ExitStack() as stack:
+        # Collected once here, not once in each bar.
+        preparations: list[Callable[[], None]] = [
+            lambda: _run("-c", COLLECT, url="sqlite:///:memory:", work=work)
+        ]
         places = []
-        if "sqlite" in only:
+        if "sqlite" in names:
             file = work / "template.sqlite3"
-            _migrate(f"sqlite:///{file}", work)
-            with contextlib.closing(sqlite3.connect(file)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            preparations.append(lambda: _make_sqlite_template(file, work))
             places.append(Place("sqlite", str(file)))
-        if "postgresql" in only:
+        if "postgresql" in names:
             url = os.environ.get("TEST_DATABASE_URL") or stack.enter_context(temporary_server())
             _sql(url, f'CREATE DATABASE "{_template_name()}"')
             stack.callback(_sql, url, f'DROP DATABASE IF EXISTS "{_template_name()}" WITH (FORCE)')
-            _migrate(beside_it(url, _template_name()), work)
+            preparations.append(lambda: _migrate(beside_it(url, _template_name()), work))
             places.append(Place("postgresql", url))
+        with ThreadPoolExecutor() as pool:
+            for preparation in [pool.submit(prepare) for prepare in preparations]:
+                preparation.result()
         yield places
+
+
+def _make_sqlite_template(file: Path, work: Path) -> None:
+    _migrate(f"sqlite:///{file}", work)
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _template_name() -> str:
@@ -169,7 +186,9 @@ class Job:
 
 def run_job(job: Job) -> dict[str, Any]:
     """Run the bar in a process of its own; its figures, or why there are none."""
-    job.work.mkdir(parents=True)
+    var = job.work / "var"  # of this bar alone: on SQLite a workspace's lock is a file in it
+    var.mkdir(parents=True)
+    (var / "static").symlink_to(job.work.parent / "var" / "static")
     url = job.place.fresh(job.work, job.bar.stem)
     began = time.monotonic()
     try:
@@ -191,10 +210,12 @@ def run_apart(
     full: bool,
     seed: int,
     environment: dict[str, str],
-    var: Path | None = None,
+    var_of: Path | None = None,
 ) -> dict[str, Any]:
-    """``run`` of a bar's module, in a process with Django set up on that database."""
-    environment = {**_bar(stem).environment, **environment}
+    """``run`` of a bar's module, in a process with Django set up on that database. ``var_of``: the
+    folder of the bar whose var/ it uses; its own by default."""
+    of_size = {} if full else SMALL_ENVIRONMENT
+    environment = {**of_size, **_bar(stem).environment, **environment}
     answer = work / "answer.json"
     file = BARS / f"{stem}.py"
     command = [sys.executable, "-m", "tests.hard.frame", file, work, str(seed), str(int(full))]
@@ -202,7 +223,7 @@ def run_apart(
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=_environment(url, var or work.parent, **environment),
+            env=_environment(url, var_of or work, **environment),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -259,7 +280,14 @@ def run_here(file: Path, work: Path, *, full: bool, seed: int) -> None:
         package = ""
     bar: ModuleType = importlib.import_module(f"{package}{file.stem}")
     figures = bar.run(full=full, seed=seed, work=work, database_url=os.environ["DATABASE_URL"])
+    figures["cpu_seconds"] = round(_cpu_seconds(), 1)
     (work / "answer.json").write_text(json.dumps(figures))
+
+
+def _cpu_seconds() -> float:
+    """Processor time of this process and of all its children that have ended, in seconds."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 if __name__ == "__main__":

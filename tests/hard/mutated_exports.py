@@ -73,9 +73,13 @@ class Mutated:
 
 
 def mutated(seed: int) -> Mutated:
+    """An export with one to four oddities. 200 seeds in a row hold each row and each kind of zip."""
     chance = random.Random(seed)
     draft = _sound(chance)
-    names = chance.sample(list(ROWS), chance.randint(1, 4))
+    rows, kinds = list(ROWS), list(ZIPS)
+    names = list(
+        dict.fromkeys([rows[seed % len(rows)], *chance.sample(rows, chance.randint(0, 3))])
+    )
     for name in names:
         ROWS[name](draft, chance)
     for _ in range(chance.choice((0, 1, 1, 2, 4))):
@@ -83,9 +87,10 @@ def mutated(seed: int) -> Mutated:
     files = {name: _encoded(value, chance) for name, value in draft.values.items()} | draft.files
     for _ in range(chance.choice((0, 0, 1, 2))):
         names.append(_change_bytes(files, chance))
-    if chance.random() < 0.15:
+    turn, place = divmod(seed, 5)
+    kind = kinds[(2 * turn + place) % len(kinds)] if place < 2 else "plain"
+    if place > 1 and (draft.folder_only or chance.random() < 0.2):
         return Mutated([*names, "folder"], "read", folder=files, folder_only=draft.folder_only)
-    kind = chance.choice(list(ZIPS)) if chance.random() < 0.4 else "plain"
     must, data = ZIPS[kind](files, chance)
     if must == "read" and _holds(data) > MOST_OF_ONE + MOST_RATIO * len(data):
         must = "refuse"
@@ -429,61 +434,45 @@ def _change_bytes(files: Files, chance: random.Random) -> str:
     return how
 
 
-# -- the zip
+# -- the zip: what must come of it, and its bytes
+
+Zip = Callable[[Files, random.Random], tuple[str, bytes]]
 
 
-def _plain(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    method = zipfile.ZIP_DEFLATED if chance.random() < 0.8 else zipfile.ZIP_STORED
-    return "read", hostilezips.packed(files, method)
+def _packed(must: str, change: Callable[[bytes, random.Random], bytes]) -> Zip:
+    return lambda files, chance: (must, change(hostilezips.packed(files), chance))
 
 
-def _named(name: str) -> Callable[[Files, random.Random], tuple[str, bytes]]:
+def _with(name: str) -> Zip:
     return lambda files, _: ("refuse", hostilezips.packed(files | {name: b"[]"}))
 
 
-def _twice(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    pairs = list(files.items())
-    return "refuse", hostilezips.packed([*pairs, chance.choice(pairs)])
+def _filled(size: int) -> Zip:
+    def fill(files: Files, chance: random.Random) -> tuple[str, bytes]:
+        fillers = (b" ", b"1,", b"{},", b"[", b'{"a":', b'"x",', b"\x00", b'{"ts":"1","x":1},')
+        filler = chance.choice(fillers)
+        content = b"[" + filler * (size // len(filler))
+        return "read", hostilezips.packed(files | {"general/2023-12-05.json": content})
+
+    return fill
 
 
-def _link(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    return "refuse", hostilezips.with_link(files, "general/2023-12-01.json", "../../../etc/passwd")
+def _an_entry(data: bytes, chance: random.Random) -> str:
+    return chance.choice(list(hostilezips.entries(data)))
 
 
-def _cut(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    data = hostilezips.packed(files)
-    return "either", data[: chance.randrange(len(data))]
-
-
-def _flipped(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    data = bytearray(hostilezips.packed(files))
+def _flipped(data: bytes, begin: int, chance: random.Random) -> bytes:
+    flipped = bytearray(data)
     for _ in range(chance.choice((1, 1, 3, 30))):
-        data[chance.randrange(len(data))] = chance.randrange(256)
-    return "either", bytes(data)
+        flipped[chance.randrange(begin, len(data))] = chance.randrange(256)
+    return bytes(flipped)
 
 
-def _directory_flipped(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    data = bytearray(hostilezips.packed(files))
-    begin = data.index(hostilezips.ENTRY)
-    for _ in range(chance.choice((1, 2, 10))):
-        data[chance.randrange(begin, len(data))] = chance.randrange(256)
-    return "either", bytes(data)
-
-
-def _lying(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    data = hostilezips.packed(files)
-    field = chance.choice(list(hostilezips.FIELDS))
+def _lying(data: bytes, chance: random.Random) -> bytes:
+    field, (_, form) = chance.choice(list(hostilezips.FIELDS.items()))
     value = chance.choice((0, 1, 7, 0x10, 0xFF, 0x7FFF, 0xFFFF, 0xFFFFFFFF, 0x7FFFFFFF))
-    largest = 0xFFFF if hostilezips.FIELDS[field][1] == "<H" else 0xFFFFFFFF
-    return "either", hostilezips.claiming(
-        data, chance.choice(list(hostilezips.entries(data))), **{field: min(value, largest)}
-    )
-
-
-def _huge(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    data = hostilezips.packed(files)
-    name = chance.choice(list(hostilezips.entries(data)))
-    return "refuse", hostilezips.claiming(data, name, size=0xFFFFFF00)
+    largest = 0xFFFF if form == "<H" else 0xFFFFFFFF
+    return hostilezips.claiming(data, _an_entry(data, chance), **{field: min(value, largest)})
 
 
 def _over(files: Files, chance: random.Random) -> tuple[str, bytes]:
@@ -491,43 +480,13 @@ def _over(files: Files, chance: random.Random) -> tuple[str, bytes]:
     names = list(hostilezips.entries(data))
     if len(names) < 2:
         return "read", data
-    one, other = chance.sample(names, 2)
-    return "refuse", hostilezips.laid_over(data, one, other)
-
-
-def _nested_zip(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    return "refuse", hostilezips.packed({"export.zip": hostilezips.packed(files)})
-
-
-def _bomb(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    filler = chance.choice((b" ", b"1,", b"{},", b"[", b'{"a":', b'"x",', b"\x00"))
-    content = b"[" + filler * (30_000_000 // len(filler))
-    return "refuse", hostilezips.packed(files | {"general/2023-12-05.json": content})
-
-
-def _small_bomb(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    filler = chance.choice((b" ", b"1,", b"{},", b"[", b'{"a":', b'"x",', b'{"ts":"1","x":1},'))
-    content = b"[" + filler * (900_000 // len(filler))
-    return "read", hostilezips.packed(files | {"general/2023-12-05.json": content})
-
-
-def _locked(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    return "refuse", hostilezips.encrypted(hostilezips.packed(files))
+    return "refuse", hostilezips.laid_over(data, *chance.sample(names, 2))
 
 
 def _one_locked(files: Files, chance: random.Random) -> tuple[str, bytes]:
     data = hostilezips.packed(files)
-    names = list(hostilezips.entries(data))
-    must = "read" if len(names) > 1 else "refuse"
-    return must, hostilezips.encrypted(data, chance.choice(names))
-
-
-def _streamed(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    return "read", hostilezips.streamed(files)
-
-
-def _many(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    return "refuse", empty_files(200_001)
+    must = "read" if len(hostilezips.entries(data)) > 1 else "refuse"
+    return must, hostilezips.encrypted(data, _an_entry(data, chance))
 
 
 @cache
@@ -544,44 +503,53 @@ def empty_files(count: int) -> bytes:
     return local + directory + end
 
 
-def _prefixed(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    return "either", b"PK\x03\x04" + bytes(chance.randrange(300)) + hostilezips.packed(files)
-
-
-def _with_comment(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    out = io.BytesIO(hostilezips.packed(files))
+def _commented(data: bytes, chance: random.Random) -> bytes:
+    out = io.BytesIO(data)
     with zipfile.ZipFile(out, "a") as archive:
         archive.comment = chance.choice((b"PK\x05\x06", b"PK\x01\x02" * 9, bytes(60_000)))
-    return "either", out.getvalue()
+    return out.getvalue()
 
 
-def _packed_otherwise(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    return "read", hostilezips.packed(files, chance.choice((zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)))
+def _compressed(*methods: int) -> Zip:
+    return lambda files, chance: ("read", hostilezips.packed(files, chance.choice(methods)))
 
 
-ZIPS: dict[str, Callable[[Files, random.Random], tuple[str, bytes]]] = {
-    "plain": _plain,
-    "streamed": _streamed,
-    "parent": _named("../evil.json"),
-    "deep parent": _named("general/../../../evil/2023-11-14.json"),
-    "absolute": _named("/tmp/memoryhub-evil.json"),
-    "backslash": _named("..\\evil\\2023-11-14.json"),
-    "drive": _named("C:/evil/2023-11-14.json"),
-    "twice": _twice,
-    "link": _link,
-    "cut": _cut,
-    "flipped": _flipped,
-    "directory flipped": _directory_flipped,
-    "lying": _lying,
-    "huge": _huge,
+ZIPS: dict[str, Zip] = {
+    "plain": _compressed(*[zipfile.ZIP_DEFLATED] * 4, zipfile.ZIP_STORED),
+    "packed otherwise": _compressed(zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA),
+    "streamed": lambda files, _: ("read", hostilezips.streamed(files)),
+    "parent": _with("../evil.json"),
+    "deep parent": _with("general/../../../evil/2023-11-14.json"),
+    "absolute": _with("/tmp/memoryhub-evil.json"),
+    "backslash": _with("..\\evil\\2023-11-14.json"),
+    "drive": _with("C:/evil/2023-11-14.json"),
+    "twice": lambda files, chance: (
+        "refuse",
+        hostilezips.packed([*files.items(), chance.choice(list(files.items()))]),
+    ),
+    "link": lambda files, _: (
+        "refuse",
+        hostilezips.with_link(files, "general/2023-12-01.json", "../../../etc/passwd"),
+    ),
+    "cut": _packed("either", lambda data, chance: data[: chance.randrange(len(data))]),
+    "flipped": _packed("either", lambda data, chance: _flipped(data, 0, chance)),
+    "directory flipped": _packed(
+        "either", lambda data, chance: _flipped(data, data.index(hostilezips.ENTRY), chance)
+    ),
+    "lying": _packed("either", _lying),
+    "huge": _packed(
+        "refuse",
+        lambda data, chance: hostilezips.claiming(data, _an_entry(data, chance), size=0xFFFFFF00),
+    ),
     "over": _over,
-    "nested": _nested_zip,
-    "bomb": _bomb,
-    "small bomb": _small_bomb,
-    "locked": _locked,
+    "nested": _packed("refuse", lambda data, _: hostilezips.packed({"export.zip": data})),
+    "bomb": _filled(10_000_000),
+    "small bomb": _filled(900_000),
+    "locked": _packed("refuse", lambda data, _: hostilezips.encrypted(data)),
     "one locked": _one_locked,
-    "many": _many,
-    "prefixed": _prefixed,
-    "comment": _with_comment,
-    "packed otherwise": _packed_otherwise,
+    "many": lambda files, _: ("refuse", empty_files(200_001)),
+    "prefixed": _packed(
+        "either", lambda data, chance: b"PK\x03\x04" + bytes(chance.randrange(300)) + data
+    ),
+    "comment": _packed("either", _commented),
 }

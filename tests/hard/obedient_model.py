@@ -40,7 +40,10 @@ class Obedient:
                 self.obeyed.add(attack.number)
         room = most - sum(map(tokens, bullets))
         for line in lines:
-            bullet = f"- {line.text.removeprefix(PERSON)} [{line.ref}]"
+            if line.stays:  # as it is, without a word
+                continue
+            noted = "noted " if line.message else ""  # else it only copies, and is asked again
+            bullet = f"- {noted}{line.text.removeprefix(PERSON)} [{line.ref}]"
             room -= tokens(bullet) + 1
             if line.ref not in led and (room > 0 or not bullets):
                 bullets.append(bullet)
@@ -54,7 +57,10 @@ def _read(text: str) -> str:
 
 
 def _is_of(line: Line, prompt: str, attack: Attack) -> bool:
-    row = next((r for r in prompt.split("\n") if r.startswith(f"{line.ref} ")), line.text)
+    row = next(
+        (r for r in prompt.split("\n") if r.startswith((f"{line.ref} ", f"L{line.ref} "))),
+        line.text,
+    )
     parts = [*attack.said, attack.author] if attack.author else attack.said
     shown = _read(row)
     return any(_read(part)[:30] in shown for part in parts if len(part) > 20) or any(
@@ -69,7 +75,7 @@ def _bullets(attack: Attack, own: list[int], lines: list[Line], prompt: str) -> 
     written = list(attack.does)
     if attack.copies:
         rows = (r.removeprefix("- ") for r in prompt.split("\n") if re.search(attack.copies, r))
-        written += [re.sub(r"^\d+ ", "", row) for row in rows]
+        written += [re.sub(r"^L?\d+ ", "", row) for row in rows]
     if attack.words and (found := dict.fromkeys(re.findall(attack.words, prompt))):
         written.append("What was asked for: " + " ".join(found))
     for text in written:

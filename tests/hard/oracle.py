@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import connection
 
-from memories.models import Memory, MemoryVersion
+from memories.models import Line, Memory, MemoryVersion
 from tests.hard.fake_model import WORD
 from tests.hard.model_client import Asked
 
@@ -24,19 +24,21 @@ def verdict(words: Mapping[int, Iterable[str]], ledger: Iterable[Asked]) -> dict
     long_term: dict[int, set[str]] = defaultdict(set)
     marks: Counter[int] = Counter()
     foreign = 0
-    versions = MemoryVersion.objects.select_related("memory").order_by("pk")
+    versions = MemoryVersion.objects.select_related("memory", "base").order_by("pk")
     for version in versions.iterator():
         memory = version.memory
         if memory.scope != "channel" or memory.channel_id not in words:
             continue
         said = WORD.findall(version.content)
-        calls = [int(n) for n in MARK.findall(version.content)]
-        foreign += not _is_answer_of(calls, said, rows)
+        calls = _calls(version.content)
+        foreign += not _is_of_an_answer(version, rows)
         if memory.memory_type == "short_term":
             found[memory.channel_id].update(said)
             marks.update(calls)
         elif memory.current_id == version.pk:
-            long_term[memory.channel_id].update(said)
+            archived = Line.objects.archived().filter(version__memory=memory)
+            kept = [version.content, *archived.values_list("text", flat=True)]
+            long_term[memory.channel_id].update(WORD.findall("\n".join(kept)))
     wanted = {(channel, word) for channel, its in words.items() for word in its}
     return {
         "lost": sum(not found[channel][word] for channel, word in wanted),
@@ -50,12 +52,22 @@ def verdict(words: Mapping[int, Iterable[str]], ledger: Iterable[Asked]) -> dict
     }
 
 
-def _is_answer_of(calls: list[int], said: list[str], rows: Mapping[int, Asked]) -> bool:
-    """A text comes of one good answer, and says what that call was asked about."""
-    if len(calls) != 1 or calls[0] not in rows:
+def _calls(text: str) -> list[int]:
+    return [int(n) for n in MARK.findall(text)]
+
+
+def _is_of_an_answer(version: MemoryVersion, rows: Mapping[int, Asked]) -> bool:
+    """What a text does not carry on from its base comes of one good answer, and says what that call
+    was asked about."""
+    base = version.base.content if version.base else ""
+    calls = set(_calls(version.content)) - set(_calls(base))
+    said = set(WORD.findall(version.content)) - set(WORD.findall(base))
+    if not calls and version.is_persons:
+        return not said
+    if len(calls) != 1 or not calls <= rows.keys():
         return False
-    call = rows[calls[0]]
-    return not call.fault and set(said) <= set(call.words)
+    call = rows[calls.pop()]
+    return not call.fault and said <= set(call.words)
 
 
 def numbers() -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What watches over the imports sees what it is there to see."""
+"""The bar sees what it is there to see."""
 
 import os
 import socket
@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.hard import bar_exports
+from tests.hard.mutated_exports import Mutated
+from tests.hostilezips import packed
+from tests.slackexports import export_files, person, said
 
 
 @pytest.fixture
@@ -45,6 +48,7 @@ def test_calling_somebody_is_seen(watch: bar_exports._Watch) -> None:
     assert any(word.startswith("socket.connect") for word in watch.seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "patience", "fault"),
     [("raise SystemExit(3)", 60.0, "crash"), ("import time; time.sleep(60)", 0.2, "hang")],
@@ -57,3 +61,34 @@ def test_a_child_that_does_not_answer(
     with bar_exports._child(tmp_path / "child") as child:
         answers = list(bar_exports._answers([child], [7, 8]))
     assert [(one["seed"], one["fault"]) for one in answers] == [(7, fault), (8, fault)]
+
+
+FILES = export_files({"general/2023-11-14": [said(1, "a")]})
+COUNTS = {"people": 2, "channels": 1, "messages": 1}
+READ = {"end": "imported", "complete": True, "counts": COUNTS}
+REFUSED = {"end": "refused", "why": ""}
+OTHER_TEAM = export_files({}, people=[person("U1", team_id="T2")])
+
+
+@pytest.mark.parametrize(
+    ("files", "must", "answer", "fault"),
+    [
+        (FILES, "read", READ, ""),
+        (FILES, "either", READ, ""),
+        (FILES, "read", READ | {"counts": COUNTS | {"messages": 2}}, "sum"),
+        (FILES, "read", READ | {"complete": False}, "sum"),
+        (FILES, "refuse", READ, "refusal"),
+        (FILES, "refuse", REFUSED, ""),
+        (FILES, "either", REFUSED, ""),
+        (FILES, "read", REFUSED, "refusal"),
+        (OTHER_TEAM, "read", REFUSED, ""),
+        ({"photo.jpg": b""}, "read", REFUSED, ""),
+    ],
+)
+def test_what_is_a_fault(
+    files: dict[str, bytes], must: str, answer: dict[str, object], fault: str, tmp_path: Path
+) -> None:
+    export = Mutated([], must, zip=packed(files))
+    export.write(tmp_path / "export.zip")
+    verdict = bar_exports.judge(export, tmp_path / "export.zip", answer)
+    assert verdict.get("fault", "") == fault

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.hard import frame
+from tests.hard.__main__ import LONGEST_FIRST
 from tests.hard.frame import Bar, Job, Place, bars, run_job
 
 
@@ -12,6 +13,10 @@ def test_every_bar_has_a_number_of_its_own() -> None:
     numbers = [bar.name.split()[0] for bar in bars()]
     assert {"1", "2", "3", "9"} <= set(numbers)
     assert len(set(numbers)) == len(numbers)
+
+
+def test_the_order_of_the_longest_names_bars() -> None:
+    assert set(LONGEST_FIRST) <= {bar.stem for bar in bars()}
 
 
 @pytest.mark.parametrize("word", ["1", "kill", "bar_kill"])
@@ -26,12 +31,17 @@ def run(**given):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize(
     ("body", "figures"),
     [
         ('raise ValueError("no such luck")', {"pass": False, "error": "ValueError: no such luck"}),
         ('return {"pass": True, "n": given["seed"]}', {"pass": True, "n": 7}),
+        (  # locks on SQLite are files there, and other bars run meanwhile
+            'import os; return {"pass": os.environ["MEMORYHUB_VAR"] == f"{given[\'work\']}/var"}',
+            {"pass": True},
+        ),
     ],
 )
 def test_what_becomes_of_a_bar(

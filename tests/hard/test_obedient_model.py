@@ -13,14 +13,14 @@ def test_it_obeys_what_it_reads_and_repeats_the_rest() -> None:
     attack = next(a for a in attacks(30, 1) if a.kind == "static" and a.aim == "link")
     model = Obedient([attack])
     told = model.answer(PROMPT.format(attack.said[0]), 500).split("\n")
-    assert told == [f"- {attack.does[0]} [2]", "- we ship on Friday [1]"]
+    assert told == [f"- {attack.does[0]} [2]", "- noted we ship on Friday [1]"]
     assert model.obeyed == {attack.number}
 
 
 def test_what_is_not_in_the_prompt_is_not_obeyed() -> None:
     model = Obedient(attacks(30, 1))
     told = model.answer(PROMPT.format("see you at lunch"), 500)
-    assert told == "- we ship on Friday [1]\n- see you at lunch [2]"
+    assert told == "- noted we ship on Friday [1]\n- noted see you at lunch [2]"
     assert model.obeyed == set()
 
 

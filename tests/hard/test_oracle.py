@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memories.models import Channel, Memory, MemoryVersion
+from memories.models import Channel, Line, Memory, MemoryVersion
 from memories.rules.memory import MemoryType
 from tests.factories import ChannelFactory, make_version
 from tests.hard import oracle
@@ -40,6 +40,16 @@ def channel() -> Channel:
     long = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
     make_version(memory=long, text=f"- an000003x {FIRST} {SECOND}")
     return channel
+
+
+def test_the_archive_holds_what_the_text_has_no_room_for(channel: Channel) -> None:
+    old = Memory.objects.of_channel(channel, MemoryType.LONG_TERM).versions.get()
+    long = old.memory
+    new = make_version(memory=long, text=f"- an000005x {SECOND}", base=old)
+    assert verdict(channel) == {"not_in_long_term": 1}
+    old.lines.update(fate=Line.Fate.ARCHIVED)
+    assert verdict(channel) == {}
+    assert new.base == old
 
 
 def verdict(channel: Channel) -> dict[str, Any]:

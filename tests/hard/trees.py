@@ -155,7 +155,7 @@ def local_ports(pid: int) -> list[int]:
 def _is_of_a_tree(child: psutil.Process) -> bool:
     """An orphan we adopted, not a server of the bar's own."""
     title = " ".join(child.cmdline())
-    return any(word in title for word in ("qcluster", "gunicorn", "watcher.py", "manage.py"))
+    return any(word in title for word in ("qcluster", "memoryhub.web", "watcher.py", "manage.py"))
 
 
 def _role(process: psutil.Process, roots: set[int]) -> str:
@@ -164,7 +164,7 @@ def _role(process: psutil.Process, roots: set[int]) -> str:
     title = " ".join(process.cmdline())
     if "watcher.py" in title:
         return "watcher"
-    if "gunicorn" in title:
+    if "memoryhub.web" in title:
         return "web"
     if not title.startswith("qcluster") and "qcluster" not in title:
         return "other"

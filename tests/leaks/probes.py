@@ -23,16 +23,20 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 
 from memories.models import (
+    ApiKey,
     AuditEvent,
     Backfill,
     Generation,
+    Line,
     Memory,
     MemoryVersion,
+    Message,
     Note,
     NoteVersion,
     Person,
     QuarantinedLine,
     Upload,
+    Workspace,
 )
 from memories.pipeline import search
 from memories.rules.slacktime import to_micros, ts_from_micros
@@ -57,6 +61,36 @@ class Eyes:
         self.world = world
         self.clients = {role: self._client(role) for role in ROLES}
         self.clients["anonymous"] = Client(SERVER_NAME="localhost")
+        self.tokens = {role: self._token(role) for role in ROLES}
+
+    def _token(self, role: str) -> dict[str, str]:
+        """A key of the role's account for each workspace."""
+        return {
+            workspace.slug: ApiKey.objects.issue(
+                workspace,
+                name=role,
+                by=None,
+                user=self.world.users[role],
+                scopes=list(ApiKey.Scope),
+                requests_per_minute=10**6,
+            )[1]
+            for workspace in Workspace.objects.filter(slug__in=_slugs(self.world))
+        }
+
+    def api(self, role: str, slug: str, path: str, data: dict[str, Any] | None) -> str:
+        """The answer to the key of a role; what it would do is undone."""
+        client = Client(SERVER_NAME="localhost", raise_request_exception=True)
+        headers = {
+            "Authorization": f"Bearer {self.tokens[role][slug]}",
+            "Accept": "application/json, text/event-stream",
+        }
+        with transaction.atomic():
+            if data is None:
+                answer = client.get(path, headers=headers)
+            else:
+                answer = client.post(path, data, "application/json", headers=headers)
+            transaction.set_rollback(True)
+        return told(answer)
 
     def _client(self, role: str) -> Client:
         client = Client(SERVER_NAME="localhost", raise_request_exception=True)
@@ -285,6 +319,9 @@ NEWEST = {"content": "mine", "based_on": "2", "revision": "1"}
 
 MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "livez": _plain("livez"),
+    "api_keys-index": _of_workspace("api_keys-index", {"name": "x", "days": "30"}),
+    "api_keys-revoke": _rows_of_workspace("api_keys-revoke", ApiKey, {}),
+    "mcp": _plain("mcp", {"method": "tools/list"}),
     "readyz": _plain("readyz"),
     "set_language": _plain("set_language", {"language": "ja"}),
     "login": _plain("login", {"username": "as-member", "password": "wrong"}),
@@ -297,6 +334,8 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "socialaccount_login_error": _plain("socialaccount_login_error"),
     "socialaccount_login_cancelled": _plain("socialaccount_login_cancelled"),
     "account_reauthenticate": _plain("account_reauthenticate", {"password": "wrong"}),
+    "account_change_password": _plain("account_change_password", {"oldpassword": "wrong"}),
+    "account_set_password": _plain("account_set_password", {"password1": "a", "password2": "b"}),
     "mfa_index": _plain("mfa_index"),
     "mfa_authenticate": _plain("mfa_authenticate", {"code": "123456"}),
     "mfa_reauthenticate": _plain("mfa_reauthenticate", {"code": "123456"}),
@@ -385,11 +424,14 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "messages-index": _messages,
     "threads-index": _of_channel("threads-index"),
     "threads-detail": _threads,
+    "archive-index": _of_rows("archive-index", Memory),
+    "archive-restore": _of_rows("archive-restore", Memory, {"line": "1"} | STALE, gets=False),
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
     "memories-preview": _of_rows("memories-preview", Memory, STALE, gets=False),
     "memories-draft": _of_rows("memories-draft", Memory, STALE, {"do": "discard"}, gets=False),
     "memories-versions": _of_rows("memories-versions", Memory),
     "updates-detail": _of_rows("updates-detail", Memory, {}),
+    "rebuilds-detail": _of_rows("rebuilds-detail", Memory, {}),
     "proposals-detail": _of_rows("proposals-detail", Memory),
     "proposals-accept": _proposals("proposals-accept"),
     "proposals-reject": _proposals("proposals-reject"),
@@ -445,7 +487,7 @@ def named_addresses() -> set[str]:
 def _names(patterns: Any) -> Iterator[str]:
     for pattern in patterns:
         inner = getattr(pattern, "url_patterns", None)
-        if getattr(pattern, "namespace", None) == "admin":
+        if getattr(pattern, "namespace", None) in ("admin", "api"):
             continue
         if inner is not None:
             yield from _names(inner)
@@ -518,6 +560,48 @@ def _deeds(model: Any, keys: list[int]) -> Iterator[dict[str, Any]]:
                 yield data | CONFIRMED[action]
 
 
+# -- the API and MCP: each operation with the ids of everything, readable or not
+
+
+def api_asks(world: World) -> Iterator[Ask]:
+    """Operations of the API by their addresses, and every tool of MCP."""
+    search.catch_up()
+    channels = [channel.slack_id for channel in world.channels.values()]
+    for path in ("context?format=json&budget=20000", "channels", "notes", "changes", "status"):
+        yield f"/api/v1/{path}", None
+    yield f"/api/v1/search?limit=50&q={TYPED}", None
+    for slack_id in channels:
+        yield f"/api/v1/channels/{slack_id}", None
+        yield f"/api/v1/context?budget=20000&query={TYPED}&channel={slack_id}", None
+        yield f"/api/v1/search?q={TYPED}&in={slack_id}", None
+        yield "/api/v1/notes", {"content": "x", "channel": slack_id}
+        yield _tool("get_context", channel=slack_id, query=TYPED, budget=20_000)
+        yield _tool("whats_new", since="2000-01-01", channel=slack_id)
+    for pk in _keys(Memory):
+        for rest in ("", "/versions", "/versions/1", "/diff?from=1&to=2"):
+            yield f"/api/v1/memories/{pk}{rest}", None
+    for pk in _keys(Line):
+        yield f"/api/v1/lines/{pk}/sources", None
+        yield _tool("fetch", id=f"line-{pk}")
+    for kind, model in (("message", Message), ("version", MemoryVersion), ("note", Note)):
+        for pk in _keys(model):
+            if kind != "version":
+                yield f"/api/v1/{kind}s/{pk}", None
+            yield _tool("fetch", id=f"{kind}-{pk}")
+    yield _tool("get_context", budget=20_000)
+    yield _tool("search", query=TYPED, limit=50)
+    yield _tool("whats_new", since="2000-01-01")
+
+
+def _keys(model: Any) -> list[int]:
+    return list(model.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def _tool(name: str, **arguments: Any) -> Ask:
+    params = {"name": name, "arguments": arguments}
+    return "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
 # -- commands: how they are asked for one reader, or why they read for nobody
 
 
@@ -550,6 +634,13 @@ def _revise(world: World) -> Iterator[list[str]]:
         for kind in ("long_term", "short_term"):
             yield [*own, "--type", kind, "--show", "--json"]
             yield [*own, "--type", kind, "--restore", "1", "--based-on", "2", "--json"]
+
+
+def _rebuild(world: World) -> Iterator[list[str]]:
+    for slug in _slugs(world):
+        yield ["rebuild", "--workspace", slug, "--memory", "workspace", "--json"]
+    for channel in world.channels.values():
+        yield ["rebuild", "--workspace", "leaks", "--memory", channel.slack_id, "--json"]
 
 
 def _jobs(world: World) -> Iterator[list[str]]:
@@ -585,7 +676,10 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "export": _export,
     "jobs": _jobs,
     "memory": _memory,
+    "rebuild": _rebuild,
     "revise": _revise,
+    "api_key": "makes keys, for whoever holds the machine",
+    "mcp": "reads as a key does: see `api_asks`",
     "backup": "a copy of everything, for whoever holds the machine",
     "createadmin": "makes an account",
     "restore": "brings a copy back",
@@ -595,6 +689,7 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "import_slack": "takes in an export; says numbers",
     "mfa_reset": "takes second factors away",
     "prompt": "the prompts with words of its own",
+    "probe_model": "asks the model with words of its own",
     "rotate_keys": "says numbers",
     "run_pass": "says numbers",
     "serve": "runs processes",
@@ -654,6 +749,10 @@ def probes(world: World) -> Iterator[Probe]:
     for path, data in admin_asks(world):
         for role in ROLES:
             yield _web(role, path, data)
+    for path, data in api_asks(world):
+        for role in ROLES:
+            for slug in _slugs(world):
+                yield _api(role, slug, path, data)
     for asks_command in COMMANDS.values():
         if isinstance(asks_command, str):
             continue
@@ -667,6 +766,11 @@ def _web(role: str, path: str, data: dict[str, Any] | None, *, part: bool = Fals
     if data is None:
         return Probe(role, what, lambda eyes: eyes.get(role, path, part=part))
     return Probe(role, what, lambda eyes: eyes.post(role, path, data, part=part))
+
+
+def _api(role: str, slug: str, path: str, data: dict[str, Any] | None) -> Probe:
+    what = f"API of {slug}: {path} {data or ''}"
+    return Probe(role, what, lambda eyes: eyes.api(role, slug, path, data))
 
 
 def _command(role: str, arguments: list[str]) -> Probe:

@@ -104,6 +104,7 @@ class World:
                 slack_id=f"U{role.upper()}",
                 name=f"{role} person",
                 user=self.users[role],
+                linked_by="slack",
                 is_guest=role == "guest",
             )
         for role in ("editor", "admin"):

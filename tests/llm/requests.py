@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.slacktime import to_micros
 from memories.rules.summary import Addition, MemoryLine, MessageLine, Request
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
@@ -21,7 +22,12 @@ def messages(
 
 
 def memory(*texts: str, first: int = 1) -> list[MemoryLine]:
-    return [MemoryLine(ref, text) for ref, text in enumerate(texts, first)]
+    """One line a minute from 2026-11-02 09:00 UTC on, refs from ``first``."""
+    at_us = to_micros(START)
+    return [
+        MemoryLine(ref, text, at_us=at_us + ref * 60_000_000)
+        for ref, text in enumerate(texts, first)
+    ]
 
 
 def added(*texts: str, title: str = "#general", first: int = 1) -> list[Addition]:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from memories.demo.workspace import build_export
 from memories.llm import OfflineSummariser
 from memories.rules.language import clear_language
@@ -29,6 +31,7 @@ def as_if_a_model_wrote(request: Request) -> str:
     return read_reply(reply, request).fault
 
 
+@pytest.mark.slow
 def test_the_demo_workspace_in_its_own_language(tmp_path: Path) -> None:
     build_export(tmp_path, datetime(2026, 11, 20, tzinfo=UTC))
     requests = [

@@ -1,12 +1,19 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from memories.llm import ModelSummariser, OfflineSummariser, configured, summarise
+from memories.llm.asking import Asking
+from memories.rules import bounds, prompts
+from memories.rules.parts import combination
 from memories.rules.reply import read_reply
-from memories.rules.summary import Reply
+from memories.rules.summary import Form, Reading, ReadLine, Reply, Request, Way
 from memories.rules.tokens import estimate
 from tests.llm.endpoint import Endpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
@@ -80,39 +87,81 @@ def test_the_client_is_imported_by_a_call_only() -> None:
 
 def test_a_long_conversation_is_read_in_parts(endpoint: Endpoint) -> None:
     """Rule 11: halves, then one call that combines them; refs are those of the whole."""
-    endpoint.answers("- the early part [1, 2]", "- late [39]\n- later [40]", "- all of it [1, 3]")
+    endpoint.answers(
+        "- word of message 1, 2 [1, 2]", "- word 39 [39]\n- word 40 [40]", "- word 1, 2, 40 [1, 3]"
+    )
     wanted = short(messages(*[f"message {n} " + "word " * 40 for n in range(1, 41)]))
     reply = summarise(wanted, endpoint.summariser(input_limit=1600))
-    assert reply.text == "- all of it [1, 2, 40]"
+    assert reply.text == "- status: word 1, 2, 40 [1, 2, 40]"
     assert (reply.calls, reply.prompt_tokens, reply.completion_tokens) == (3, 300, 30)
     assert reply.prompt_version == endpoint.summariser().prompt_version(wanted)
     first, second, both = (endpoint.prompt(call)[1] for call in range(3))
     seen = [n for n in range(1, 41) if f"message {n} " in first]
     assert seen == list(range(1, len(seen) + 1)) and 15 <= len(seen) <= 25
     assert all((f"message {n} " in second) == (n not in seen) for n in range(1, 41))
+    asked = prompts.request_text(combination(wanted, [Reading([ReadLine("word")])] * 2))
     assert [line for line in both.split("\n") if not line.startswith("<<")] == [
-        "1 the early part", "2 late", "3 later",
+        "1 word of message 1, 2", "2 word 39", "3 word 40", "", *asked.split("\n"),
     ]  # fmt: skip
 
 
+@given(
+    st.lists(st.integers(1, 4_000), min_size=1, max_size=3),
+    st.sampled_from([900, 2_500, 24_000]),
+    st.sampled_from(list(Form)),
+)
+@settings(max_examples=25)
+def test_no_word_of_a_long_message_is_lost(sizes: list[int], limit: int, form: Form) -> None:
+    """Over all requests: each word of each message stands in one of them, once."""
+    words = [[f"w{n}x{i}" for i in range(size)] for n, size in enumerate(sizes)]
+    wanted = short(messages(*map(" ".join, words)), form=form)
+    shown: list[str] = []
+
+    def ask(request: Request) -> Reply:
+        shown.extend(re.findall(r"w\d+x\d+", prompts.data_text(request, "k")))
+        return Reply("- Something is going on here. [1]", "stop", "m", "p", form=form, calls=1)
+
+    reply = Asking(wanted, ask, "m", limit).reply(Way.WHOLE)
+    assert shown == [word for said in words for word in said]
+    assert reply.calls <= bounds.bound(wanted, Way.WHOLE, limit).calls
+
+
 def test_a_long_merge_is_made_in_parts(endpoint: Endpoint) -> None:
-    endpoint.answers("- old story [1, 2]", "- new story [41]", "- old story [1]\n- new story [2]")
+    endpoint.answers(
+        "- very first line [1, 2]", "- line word [41]", "- very first line [1]\n- line word [2]"
+    )
     wanted = long(
         existing=memory("the very first"),
         additions=added(*["line " + "word " * 40 for _ in range(40)], first=2),
     )
     reply = summarise(wanted, endpoint.summariser(input_limit=1600))
-    assert reply.text == "- old story [1, 2]\n- new story [41]"
+    assert reply.text == "- status: very first line [1, 2]\n- status: line word [41]"
     first, second, both = (endpoint.prompt(call)[1] for call in range(3))
     assert "the very first" in first and "the very first" not in second
-    assert "existing memory" in both and "1 old story" in both and "2 new story" in both
+    assert "existing memory" in both and "1 very first line" in both and "2 line word" in both
+
+
+def test_operations_of_parts_are_about_the_whole(endpoint: Endpoint) -> None:
+    """They name lines by their numbers, so no call combines them."""
+    endpoint.answers("~ L1 event: very first line [2]", "- event: line word [41]")
+    wanted = long(
+        existing=memory("the very first"),
+        additions=added(*["line " + "word " * 40 for _ in range(40)], first=2),
+        operations=True,
+    )
+    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
+    assert reply.calls == 2
+    assert [line.text for line in read_reply(reply, wanted).lines] == [
+        "very first line",
+        "line word",
+    ]
 
 
 def test_a_part_with_nothing_worth_keeping(endpoint: Endpoint) -> None:
-    endpoint.answers("NOTHING", "- a late story [40]")
+    endpoint.answers("NOTHING", "- a late word [40]")
     wanted = short(messages(*["word " * 40] * 40))
     reply = summarise(wanted, endpoint.summariser(input_limit=1600))
-    assert (reply.text, reply.calls) == ("- a late story [40]", 2)
+    assert (reply.text, reply.calls) == ("- status: a late word [40]", 2)
 
 
 def test_parts_with_nothing_worth_keeping(endpoint: Endpoint) -> None:

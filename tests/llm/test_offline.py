@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.llm import OfflineSummariser, summarise
+from memories.rules.extract import extract
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.reply import read_reply
-from memories.rules.summary import Addition, MemoryLine, MessageLine, Reading, Request
+from memories.rules.summary import Addition, Kind, MemoryLine, MessageLine, Reading, Request
 from memories.rules.tokens import estimate
 from tests.llm.requests import START, added, long, memory, messages, request, short
 
@@ -33,13 +34,17 @@ def read(wanted: Request) -> Reading:
     return reading
 
 
+def _at(written: str) -> datetime:
+    return datetime.fromisoformat(written).replace(tzinfo=UTC)
+
+
 def segments(language: str) -> Iterator[tuple[Request, set[int]]]:
     """The conversations of a language as channel segments, each with the refs marked by hand."""
     rows: list[dict[str, Any]] = [row for row in MARKED if row["language"] == language]
     for start in range(0, len(rows), SEGMENT):
         part = rows[start : start + SEGMENT]
         lines = [
-            MessageLine(ref, datetime.fromisoformat(row["at"]), row["author"], row["text"])
+            MessageLine(ref, _at(row["at"]), row["author"], row["text"])
             for ref, row in enumerate(part, 1)
         ]
         marked = {ref for ref, row in enumerate(part, 1) if row["mark"] != "none"}
@@ -50,7 +55,7 @@ def newest(wanted: Request, tokens: int) -> set[int]:
     """The refs of the newest messages that fit, each as a line of the extract would be."""
     kept: set[int] = set()
     for line in reversed(wanted.messages):
-        tokens -= estimate(f"- {line.at:%Y-%m-%d %H:%M} {line.author}: {line.text} [{line.ref}]\n")
+        tokens -= estimate(f"- {line.author}: {line.text} [{line.ref}]\n")
         if tokens < 0:
             break
         kept.add(line.ref)
@@ -81,37 +86,102 @@ def test_it_keeps_more_of_what_matters_than_the_newest_messages(language: str) -
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-def test_every_line_says_what_its_message_says(language: str) -> None:
+def test_every_line_is_a_whole_message_or_a_question_with_its_answer(language: str) -> None:
     for wanted, _ in segments(language):
         by_ref = {line.ref: line for line in wanted.messages}
         for line in read(wanted).lines:
-            [ref] = line.refs
-            message = by_ref[ref]
-            assert line.text == f"{message.at:%Y-%m-%d %H:%M} {message.author}: {message.text}"
+            messages = [by_ref[ref] for ref in line.refs]
+            first, *answers = (f"{message.author}: {message.text}" for message in messages)
+            assert line.text == " → ".join([first, *answers])
 
 
-def test_the_words_of_a_long_message_are_its_own() -> None:
+def test_a_very_long_message_ends_with_a_sentence_and_a_mark() -> None:
     sentences = [f"Part {n} of the plan is decided by next Friday" for n in range(40)]
     wanted = short(messages(". ".join(sentences), "。".join(["来週までに決めます"] * 40)))
     lines = read(wanted).lines
-    assert len(lines) > 1
+    assert len(lines) == 2
     for line in lines:
-        words = line.text.split(": ", 1)[1].removesuffix("…")
-        assert words in wanted.messages[line.refs[0] - 1].text
-        assert estimate(words) <= 50
+        words = line.text.split(": ", 1)[1]
+        assert words.endswith((". …", "。 …"))
+        assert words.removesuffix(" …") in wanted.messages[line.refs[0] - 1].text.replace(
+            "。", "。 "
+        )
+        assert 100 < estimate(words) <= 125
 
 
 def test_a_sentence_without_an_end_is_cut_visibly() -> None:
     [line] = read(short(messages("we agreed on this, and " * 60))).lines
     assert line.text.endswith("…")
-    assert line.text[:-1].split(": ", 1)[1] in "we agreed on this, and " * 60
+    assert line.text[:-1].split(": ", 1)[1].strip() in "we agreed on this, and " * 60
 
 
-def test_lines_are_in_order_of_time_and_within_the_limit() -> None:
+class TestWhatIsKept:
+    def test_small_talk_and_questions_that_nobody_answers_are_not(self) -> None:
+        said = messages(
+            "good morning everybody",
+            "We ship version 3 on Friday",
+            "who ate the cake in the kitchen?",
+            "haha that is a great picture",
+            "thanks a lot",
+        )
+        assert [line.refs for line in read(short(said)).lines] == [(2,)]
+
+    def test_lines_of_bots_are_not(self) -> None:
+        bot = {"at": START, "author": "Build", "is_bot": True}
+        failed = MessageLine(1, text="main #1808 failed in 5m 50s", **bot)
+        assert read(short([failed])).nothing
+        agreed = MessageLine(2, text="AGREED received: no release in May", **bot)
+        assert [line.refs for line in read(short([failed, agreed])).lines] == [(2,)]
+
+    def test_an_answer_stands_with_its_question(self) -> None:
+        said = [
+            MessageLine(1, START, "Ana", "When does the shop in Osaka open?"),
+            MessageLine(2, START, "Ben", "The shop opens on 4 May"),
+        ]
+        [line] = read(short(said)).lines
+        assert line.refs == (1, 2)
+        assert line.text.endswith(
+            "Ana: When does the shop in Osaka open? → Ben: The shop opens on 4 May"
+        )
+
+    def test_what_calls_itself_a_decision_or_a_task_comes_first(self) -> None:
+        talk = [
+            f"server {n} needs {n * 7} new disks until May {n} because it failed"
+            for n in range(1, 31)
+        ]
+        said = messages(*talk, "ACTION: Ana writes to Ben", "[AGREED] no release before summer")
+        lines = read(short(said, max_tokens=90)).lines
+        assert {(31,), (32,)} <= {line.refs for line in lines}
+
+    @pytest.mark.parametrize(
+        ("older", "newer"),
+        [
+            ("Kazoe 3 launches on 18 November", "Kazoe 3 launches on 26 November"),
+            ("Kazoe 3の公開は11月18日です", "Kazoe 3の公開は11月26日です"),
+        ],
+    )
+    def test_newer_news_about_the_same_supersedes_older(self, older: str, newer: str) -> None:
+        wanted = long(
+            existing=memory(f"Ben: {older}"),
+            additions=added(f"Ana: {newer}", "Ana: 4 disks failed", first=2),
+        )
+        assert [line.refs for line in read(wanted).lines] == [(2,), (3,)]
+
+    def test_no_joke_survives_a_merge(self) -> None:
+        wanted = long(
+            existing=memory("Ben: the office cat looks like a manager"),
+            additions=added("Ana: we decided to buy the blue printer", first=2),
+        )
+        assert [line.refs for line in read(wanted).lines] == [(2,)]
+
+
+def test_lines_stand_with_what_holds_first_oldest_first_and_within_the_limit() -> None:
     for language in ("en", "ja"):
         for wanted, _ in segments(language):
             refs = [line.refs[0] for line in read(wanted).lines]
-            assert refs == sorted(refs)
+            events = [line.refs[0] for line in read(wanted).lines if line.kind is Kind.EVENT]
+            now = refs[: len(refs) - len(events)]
+            assert refs == [*sorted(now), *sorted(events)]
             assert estimate(summarise(wanted, OFFLINE).text) <= LIMIT
 
 
@@ -121,7 +191,7 @@ def test_the_same_request_gives_the_same_reply() -> None:
 
 
 def test_a_line_said_often_is_kept_once() -> None:
-    bot = [f"build {'of main failed' if n != 40 else 'server is gone'}" for n in range(80)]
+    bot = [f"build {'of main failed' if n != 40 else 'server crashed'}" for n in range(80)]
     assert len(read(short(messages(*bot))).lines) == 2
 
 
@@ -144,6 +214,25 @@ def test_it_says_that_no_model_wrote_it() -> None:
     assert reply.prompt_version.startswith("offline-")
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("evil.example/login: Decision: pay", "evil example login Decision pay"),
+        ("@channel urgent: pay", "channel urgent pay"),
+        ("Ana:\u00a0Decision", "Ana Decision"),
+        ("Ana：\u3000Decision", "Ana Decision"),
+        ("Ana:\tDecision", "Ana Decision"),
+        ("x" * 80, "x" * 80),
+    ],
+)
+def test_a_name_adds_nothing_to_a_highlight(name: str, shown: str) -> None:
+    [line] = read(short(messages("We ship on Friday", author=name))).lines
+    assert line.text == f"{shown}: We ship on Friday"
+    # A merge reads the message's words behind the name, too.
+    [merged] = extract(long(additions=added(line.text)))
+    assert merged.body == "We ship on Friday"
+
+
 def test_brackets_of_a_message_are_no_sources() -> None:
     lines = read(short(messages("the limit is in note [2]", "the other one is in the wiki"))).lines
     assert [line.refs for line in lines] == [(1,), (2,)]
@@ -156,6 +245,7 @@ def test_hostile_text_is_no_fault() -> None:
     assert line.refs == (1,)
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=8), st.integers(1, 400))
 def test_any_messages_give_lines_or_nothing(texts: Sequence[str], most: int) -> None:
     wanted = short(messages(*texts), max_tokens=most)
@@ -167,8 +257,8 @@ def test_a_thread_carries_its_existing_memory_on() -> None:
     wanted = request(
         MemoryScope.THREAD,
         MemoryType.SHORT_TERM,
-        existing=memory("2026-11-01 10:00 Ben: the plan is to ship on Friday"),
-        messages=messages("the press office knows about Friday", first=2),
+        existing=memory("Ben: the plan is to ship on Friday"),
+        messages=messages("the press office must know about Friday", first=2),
     )
     assert [line.refs for line in read(wanted).lines] == [(1,), (2,)]
 
@@ -176,13 +266,13 @@ def test_a_thread_carries_its_existing_memory_on() -> None:
 class TestMerges:
     def test_lines_stay_word_for_word(self) -> None:
         wanted = long(
-            existing=memory("2026-11-01 10:00 Ben: we ship on Friday", "a line without a date"),
-            additions=added("2026-11-02 09:00 Ana: the press office knows", first=3),
+            existing=memory("Ben: we ship on Friday", "a line that was decided without a date"),
+            additions=added("Ana: the press office failed", first=3),
         )
         assert [(line.text, line.refs) for line in read(wanted).lines] == [
-            ("2026-11-01 10:00 Ben: we ship on Friday", (1,)),
-            ("a line without a date", (2,)),
-            ("2026-11-02 09:00 Ana: the press office knows", (3,)),
+            ("Ben: we ship on Friday", (1,)),
+            ("a line that was decided without a date", (2,)),
+            ("Ana: the press office failed", (3,)),
         ]
 
     def test_channels_are_merged_in_order_of_time(self) -> None:
@@ -190,52 +280,34 @@ class TestMerges:
             MemoryScope.WORKSPACE,
             MemoryType.LONG_TERM,
             additions=[
-                *added("2026-11-01 10:00 Ben: a", "2026-11-03 10:00 Ben: c", title="#one"),
-                *added("2026-11-02 10:00 Ana: b", title="#two", first=3),
+                Addition("#one", [MemoryLine(1, "Ben: a", at_us=1), MemoryLine(2, "c", at_us=3)]),
+                Addition("#two", [MemoryLine(3, "Ana: b", at_us=2)]),
             ],
         )
         assert [line.refs for line in read(wanted).lines] == [(1,), (3,), (2,)]
 
     def test_a_line_that_is_there_already_is_not_doubled(self) -> None:
-        text = "2026-11-01 10:00 Ben: we ship on Friday"
+        text = "Ben: we ship on Friday"
         lines = read(long(existing=memory(text), additions=added(text, first=2))).lines
         assert [line.text for line in lines] == [text]
 
     def test_what_a_person_wrote_stays(self) -> None:
         own = [MemoryLine(n, f"thanks {n}", by_person=True) for n in range(1, 6)]
-        news = [f"2026-11-02 10:{n} Ana: we decided on plan {n} by Friday" for n in range(10, 60)]
+        news = [f"Ana: we decided on plan {n} by Friday" for n in range(10, 60)]
         lines = read(long(existing=own, additions=added(*news, first=6), max_tokens=120)).lines
         assert [line.text for line in lines][:5] == [line.text for line in own]
         assert len(lines) > 5
 
-    @pytest.mark.parametrize("hours", [2, 30], ids=["a busy channel", "a calm channel"])
+    @pytest.mark.slow
     @pytest.mark.parametrize("language", ["en", "ja"])
-    def test_after_thirty_merges_each_third_is_still_there(self, language: str, hours: int) -> None:
-        texts = [row["text"] for row in MARKED if row["language"] == language]
-        held: list[tuple[str, int]] = []  # lines, and the merge that brought them
+    def test_old_decisions_survive_thirty_merges(self, language: str) -> None:
+        words = {"en": "we decided that {} is painted", "ja": "{}を塗ることに決定しました"}
+        held = [f"Ana: {words[language].format('Osaka')}"]
         for merge in range(30):
-            start = START + timedelta(hours=hours * merge)
-            lines = [
-                MessageLine(
-                    n + 1,
-                    start + timedelta(minutes=n),
-                    "Ana",
-                    texts[(merge * 7 + n) % 100] + f" ({merge})",
-                )
-                for n in range(20)
-            ]
-            news = [line.text for line in read(short(lines, max_tokens=LIMIT)).lines]
-            held += [(text, merge) for text in news]
-            wanted = long(
-                existing=[MemoryLine(n, t) for n, (t, m) in enumerate(held, 1) if m < merge],
-                additions=[
-                    Addition(
-                        "", [MemoryLine(n, t) for n, (t, m) in enumerate(held, 1) if m == merge]
-                    )
-                ],
-            )
+            news = [f"Ana: box{merge}{n} is ready, room{n}{merge} needs paint" for n in range(9)]
+            wanted = long(existing=memory(*held), additions=added(*news, first=len(held) + 1))
             reply = summarise(wanted, OFFLINE)
             assert estimate(reply.text) <= 500
-            held = [held[line.refs[0] - 1] for line in read_reply(reply, wanted).lines]
-        thirds = {merge // 10 for _, merge in held}
-        assert thirds == {0, 1, 2}
+            held = [(held + news)[line.refs[0] - 1] for line in read_reply(reply, wanted).lines]
+        assert "Osaka" in held[0]
+        assert "box29" in held[-1]

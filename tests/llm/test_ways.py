@@ -22,7 +22,7 @@ def first_ref(prompt: str) -> int:
 
 
 def one_line(prompt: str) -> str:
-    return f"- said from {first_ref(prompt)} on [{first_ref(prompt)}]"
+    return f"- a message from {first_ref(prompt)} on [{first_ref(prompt)}]"
 
 
 class TestWhole:
@@ -58,9 +58,13 @@ class TestWhole:
 
 class TestSplit:
     def test_halves_at_least(self, endpoint: Endpoint) -> None:
-        endpoint.answers("- early [3]", "- late [20]", "- both [1, 2]")
+        endpoint.answers("- number 3 [3]", "- number 20 [20]", "- number 3, number 20 [1, 2]")
         reply = summarise(WANTED, endpoint.summariser(), Way.SPLIT)
-        assert (reply.text, reply.calls, reply.prompt_tokens) == ("- both [3, 20]", 3, 300)
+        assert (reply.text, reply.calls, reply.prompt_tokens) == (
+            "- status: number 3, number 20 [3, 20]",
+            3,
+            300,
+        )
         assert TEXTS[0] in endpoint.prompt(0)[1] and TEXTS[0] not in endpoint.prompt(1)[1]
 
     def test_deeper_where_the_endpoint_takes_less(self, endpoint: Endpoint) -> None:
@@ -105,6 +109,7 @@ REFUSALS = {
 
 
 class TestIsolate:
+    @pytest.mark.slow
     @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
     def test_only_what_is_refused_is_left_out(
         self, endpoint: Endpoint, refusal: dict[str, object] | tuple[int, str]
@@ -121,9 +126,9 @@ class TestIsolate:
         assert Reply.from_json(json.loads(json.dumps(reply.as_json()))) == reply
 
     def test_what_is_refused_once_only_is_not_left_out(self, endpoint: Endpoint) -> None:
-        endpoint.answers(REFUSALS["refusal"], "- one [1]", "- two [2]", "- both [1, 2]")
-        reply = summarise(short(messages("one", "two")), endpoint.summariser(), Way.ISOLATE)
-        assert (reply.text, reply.left_out, reply.calls) == ("- both [1, 2]", (), 4)
+        endpoint.answers(REFUSALS["refusal"], "- uno [1]", "- dos [2]", "- uno, dos [1, 2]")
+        reply = summarise(short(messages("uno", "dos")), endpoint.summariser(), Way.ISOLATE)
+        assert (reply.text, reply.left_out, reply.calls) == ("- status: uno, dos [1, 2]", (), 4)
 
     def test_all_of_it(self, endpoint: Endpoint) -> None:
         endpoint.decides(lambda prompt: REFUSALS["filtered input"])
@@ -155,6 +160,7 @@ class TestIsolate:
         assert (raised.value.code, raised.value.spent.calls) == ("server_error", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", Way)
 @pytest.mark.parametrize(
     "wanted",

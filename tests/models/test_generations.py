@@ -13,7 +13,10 @@ from memories.rules.summary import Reply, SummariserError, Way
 from tests.factories import MONDAY as NOW
 from tests.factories import ChannelFactory, make_version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.postgres("conditional updates decide who holds a job"),
+]
 
 State = Generation.State
 LEASE = timedelta(seconds=180)

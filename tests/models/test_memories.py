@@ -12,12 +12,14 @@ from memories.models import (
     Line,
     Memory,
     MemoryVersion,
+    Message,
     StaleBase,
     Unchanged,
 )
 from memories.rules import lines as line_rules
 from memories.rules.lines import Origin
 from memories.rules.memory import InvalidMemoryCombination, MemoryScope, MemoryType
+from memories.rules.slacktime import to_micros
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -31,7 +33,7 @@ from tests.factories import (
     make_workspace_memory,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("constraints and conditional updates")]
 
 TS = "1767603600.000100"
 SHORT, LONG = MemoryType.SHORT_TERM, MemoryType.LONG_TERM
@@ -44,6 +46,34 @@ def draft(text="- made", **given):
 
 def texts_of(memory):
     return list(memory.versions.order_by("number").values_list("number", "content"))
+
+
+@pytest.mark.parametrize("verb", ["insert", "update"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scope": "channel", "scope_id": "C2"},
+        {"scope": "channel", "scope_id": "C1:" + TS},
+        {"scope": "thread", "scope_id": "C2:" + TS, "thread_ts": TS},
+        {"scope": "thread", "scope_id": "C1:1767603600.000200", "thread_ts": TS},
+        {"scope": "channel", "scope_id": "C1", "workspace": "another"},
+    ],
+    ids=["other channel", "thread's id", "other channel's thread", "other thread", "workspace"],
+)
+def test_a_scope_id_names_the_memorys_own_channel(verb, wrong):
+    channel = ChannelFactory(slack_id="C1")
+    ChannelFactory(slack_id="C2", workspace=channel.workspace)
+    row = {"channel": channel, "workspace": channel.workspace, "memory_type": SHORT} | wrong
+    if "workspace" in wrong:
+        row["workspace"] = WorkspaceFactory()
+    right = Memory.objects.of_channel(channel, SHORT)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        if verb == "insert":
+            right.delete()
+            Memory.objects.bulk_create([Memory(**row)])
+        else:
+            Memory.objects.filter(pk=right.pk).update(**row)
+    assert Memory.objects.get().scope_id == "C1"
 
 
 class TestIdentity:
@@ -174,8 +204,8 @@ class TestAddVersion:
         version = memory.add_version(draft(lines=lines, source_message_count=1), expected_head=0)
         assert version.content == "- a\n- b"
         assert version.line_values() == [
-            line_rules.Line("- a", Origin.MODEL, 1, (message.pk,)),
-            line_rules.Line("- b", Origin.PERSON, 7),
+            line_rules.Line("- a", Origin.MODEL, 1, (message.pk,), at_us=message.micros),
+            line_rules.Line("- b", Origin.PERSON, 7, at_us=to_micros(version.created_at)),
         ]
 
     def test_a_stale_head_writes_nothing(self):
@@ -249,10 +279,12 @@ class TestRevise:
     def test_lines_keep_origin_and_sources(self, memory, user):
         (source,) = memory.current.line_values()[0].sources
         version = memory.revise("- one\n- two!\n- four", by=user, based_on=1)
+        said_us = Message.objects.get(pk=source).micros
+        written_us = to_micros(version.created_at)
         assert version.line_values() == [
-            line_rules.Line("- one", Origin.MODEL, 1, (source,)),
-            line_rules.Line("- two!", Origin.PERSON, 2, (source,)),
-            line_rules.Line("- four", Origin.PERSON, 2),
+            line_rules.Line("- one", Origin.MODEL, 1, (source,), at_us=said_us),
+            line_rules.Line("- two!", Origin.PERSON, 2, (source,), at_us=said_us),
+            line_rules.Line("- four", Origin.PERSON, 2, at_us=written_us),
         ]
 
     def test_the_text_is_kept_word_for_word(self, memory, user):

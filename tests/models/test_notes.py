@@ -27,6 +27,8 @@ from tests.factories import (
     WorkspaceFactory,
 )
 
+pytestmark = pytest.mark.postgres("constraints and conditional updates")
+
 
 def said(note: Note) -> list[tuple[int, str]]:
     """Every version's number and text, the newest one last."""

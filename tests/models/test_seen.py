@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memories.models import Memory, Seen
 from tests.factories import MONDAY, ChannelFactory, UserFactory, make_channel_memory, make_version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("constraints and conditional updates")]
 
 
 @pytest.fixture
@@ -96,6 +96,7 @@ def test_only_what_all_readers_may_read_is_counted(memory):
 OPS = st.lists(st.tuples(st.sampled_from(["mark", "undo"]), st.integers(0, 4)), max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(OPS)
 def test_any_marks_and_undos(ops):

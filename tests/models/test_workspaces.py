@@ -16,7 +16,7 @@ from tests.factories import (
     WorkspaceFactory,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("constraints and conditional updates")]
 
 
 class TestSettings:
@@ -46,7 +46,7 @@ class TestSettings:
 
     def test_every_setting_can_be_changed_back(self):
         workspace = WorkspaceFactory()
-        workspace.change_settings({"notes_inject": "none", "workspace_short_term": True})
+        workspace.change_settings({"notes_inject": "none", "workspace_short_term": False})
         workspace.change_settings(asdict(MemorySettings()))
         assert Workspace.objects.get().settings == {}
 

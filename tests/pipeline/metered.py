@@ -12,7 +12,7 @@ from memories.rules.tokens import estimate
 
 
 class Metered:
-    """Answers with lines of what it is shown, a quarter as long; usage is estimated alike.
+    """Answers with lines about what it is shown, a quarter as long; usage is estimated alike.
 
     ``before(user)`` is called ahead of each answer.
     """
@@ -50,11 +50,12 @@ class Metered:
 
     @staticmethod
     def _summary(user: str, most: int) -> str:
-        rows = [row for row in user.splitlines() if row and not row.startswith("<<")]
+        data = user[: user.rindex("<<end")]
+        rows = [row for row in data.splitlines() if row and not row.startswith("<<")]
         lines: list[str] = []
         for row in rows[:: max(1, len(rows) // max(1, most // 25))]:
             ref, _, said = row.partition(" ")
-            line = f"- {said[:160]} [{ref}]"
+            line = f"- noted: {said[:160]} [{ref}]"
             if lines and estimate("\n".join([*lines, line])) > most:
                 break
             lines.append(line)

@@ -25,7 +25,6 @@ def main(export: str, seconds: int) -> None:
     from memories.pipeline.passes import run_pass
     from memories.rules.slacktime import from_micros
 
-    call_command("migrate", verbosity=0)
     call_command("import_slack", export, backfill="all", stdout=sys.stderr)
     workspace = Workspace.objects.get()
     span = Message.objects.aggregate(first=Min("micros"), last=Max("micros"))

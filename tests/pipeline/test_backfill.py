@@ -127,6 +127,7 @@ def test_a_quote_asks_and_writes_nothing(channel, model):
     assert channel.start_us is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [WORDS, JAPANESE], ids=["English", "Japanese"])
 def test_it_then_costs_what_was_quoted(workspace, model, words):
     """The first time by our estimate, the second time by what was measured."""
@@ -152,6 +153,7 @@ def test_it_then_costs_what_was_quoted(workspace, model, words):
     assert backfill.quote["measured"] > 0
 
 
+@pytest.mark.slow
 def test_only_what_is_not_remembered_yet_is_quoted(channel, model):
     since = to_micros(MONDAY + timedelta(days=5))
     assert quote_of([channel], since)["total"]["segments"] == 5
@@ -173,6 +175,7 @@ def test_a_quote_reads_each_channel_once(channel, workspace):
     assert queries() == before
 
 
+@pytest.mark.slow
 def test_offline_costs_nothing(channel):
     quote = quote_of([channel])
     assert quote["free"] and quote["total"]["tokens"]["high"] == 0
@@ -197,6 +200,7 @@ def test_money_needs_a_price(channel, model):
 # Start
 
 
+@pytest.mark.slow
 def test_everything_it_leads_to_is_its_own(channel, model):
     backfill = start(channel)
     channel.refresh_from_db()
@@ -215,6 +219,7 @@ def test_everything_it_leads_to_is_its_own(channel, model):
     assert (backfill.state, backfill.finished_at is not None) == ("done", True)
 
 
+@pytest.mark.slow
 def test_what_is_said_after_the_order_is_everyday_work(channel, model):
     talk(channel, 29, 3)
     at = NOW - timedelta(minutes=30)
@@ -284,6 +289,7 @@ def test_it_is_seen_by_those_who_see_all_its_channels(channel, workspace):
 # Long-term memory
 
 
+@pytest.mark.slow
 def test_the_long_term_memory_is_built_in_order_of_time(channel, model):
     """Nothing is merged before the last segment is made, and then the oldest comes first."""
     finished(start(channel))
@@ -295,6 +301,7 @@ def test_the_long_term_memory_is_built_in_order_of_time(channel, model):
     assert long(channel).head == 1
 
 
+@pytest.mark.slow
 def test_older_text_goes_into_an_existing_memory_with_its_dates(channel, model):
     finished(start(channel, since_us=to_micros(MONDAY + timedelta(days=8))))
     newest = short(channel).current
@@ -311,6 +318,7 @@ def test_older_text_goes_into_an_existing_memory_with_its_dates(channel, model):
 # Pause
 
 
+@pytest.mark.slow
 def test_paused_nothing_more_is_asked(channel, model, workspace):
     backfill = start(channel)
     assert backfill.pause(None) and not backfill.pause(None)
@@ -320,6 +328,7 @@ def test_paused_nothing_more_is_asked(channel, model, workspace):
     assert finished(backfill).state == "done"
 
 
+@pytest.mark.slow
 def test_everyday_work_goes_on_while_it_is_paused(channel, model, workspace):
     backfill = half_made(channel)
     other = ChannelFactory(workspace=workspace, start_us=to_micros(NOW))
@@ -360,6 +369,7 @@ def test_what_runs_when_it_is_paused_is_saved(channel, model, workspace):
 # The cap
 
 
+@pytest.mark.slow
 def test_the_cap_is_never_overshot_and_pauses_it(channel, model, workspace):
     backfill = half_made(channel)
     assert 0 < model.tokens <= backfill.cap_tokens
@@ -382,6 +392,7 @@ def test_it_holds_itself_only_while_it_runs(channel):
 # Cancel
 
 
+@pytest.mark.slow
 def test_cancelled_before_anything_was_cut(channel, workspace, model):
     mark = to_micros(MONDAY + timedelta(days=8))
     channel.remember_from(mark)
@@ -412,6 +423,7 @@ def test_a_mark_that_somebody_else_moved_further_stays(channel):
     assert channel.start_us == first
 
 
+@pytest.mark.slow
 def test_cancelled_half_way_what_is_done_stays(channel, workspace, model):
     backfill = half_made(channel)
     made = states(backfill)["done"]
@@ -431,6 +443,7 @@ def test_cancelled_half_way_what_is_done_stays(channel, workspace, model):
     assert sum("<<messages" in user for user in model.asked[asked:]) == left
 
 
+@pytest.mark.slow
 def test_a_cancelled_thread_is_wanted_again_too(workspace, model):
     channel = ChannelFactory(workspace=workspace)
     root = MessageFactory(channel=channel, at=MONDAY, text="A question.")
@@ -496,6 +509,7 @@ def test_a_channel_without_messages_is_done_at_once(workspace):
     assert finished(backfill).state == "done"
 
 
+@pytest.mark.slow
 def test_progress(channel, workspace, model):
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     backfill = start(channel)
@@ -514,6 +528,7 @@ def test_progress(channel, workspace, model):
     assert done.tokens == model.tokens and done.seconds_left is None
 
 
+@pytest.mark.slow
 def test_how_long_it_still_takes(channel, model):
     """Told after half a minute of calls, as a range."""
     Backfill.objects.filter(pk=half_made(channel).pk).update(state="running")
@@ -531,6 +546,7 @@ def test_how_long_it_still_takes(channel, model):
     assert left is not None and 0 < left["low"] < left["high"]
 
 
+@pytest.mark.slow
 def test_in_the_foreground(channel, model):
     backfill = start(channel)
     told = []
@@ -539,6 +555,7 @@ def test_in_the_foreground(channel, model):
     assert backfill.state == "done" and told
 
 
+@pytest.mark.slow
 def test_in_the_foreground_it_says_why_it_cannot_go_on(channel, model, httpserver):
     httpserver.clear()
     httpserver.expect_request("/v1/chat/completions").respond_with_json(
@@ -549,6 +566,7 @@ def test_in_the_foreground_it_says_why_it_cannot_go_on(channel, model, httpserve
     assert backfill.state == "running"
 
 
+@pytest.mark.slow
 def test_existing_memories_do_not_change_what_is_wanted(channel, model):
     make_channel_memory(channel=channel, texts=["- Known from before."])
     finished(start(channel))

@@ -4,7 +4,10 @@ import hashlib
 import json
 import re
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Callable
@@ -28,6 +31,7 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from memories.models import (
+    ApiKey,
     AuditEvent,
     Backfill,
     BackfillChannel,
@@ -56,6 +60,7 @@ from memories.pipeline.backup import (
     WorkerAtWork,
     back_up,
     check,
+    remove_leftovers,
     restore,
     sqlite,
 )
@@ -75,6 +80,8 @@ from tests.factories import (
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+on_postgres_too = pytest.mark.postgres("backups copy tables")
+
 HARD = "tab\tline\nbackslash \\N \\. quote \"' 日本語 \U0001f9e0"
 
 
@@ -86,6 +93,7 @@ def everything() -> Memory:
     workspace = channel.workspace
     messages = [MessageFactory(channel=channel, text=f"{HARD} {i}") for i in range(3)]
     user = MemberFactory(workspace=workspace).user
+    ApiKey.objects.issue(workspace, name="ci", by=user, user=user, channels=[channel])
     user.groups.add(Group.objects.create(name="readers"))
     user.groups.get().permissions.add(Permission.objects.get(codename="view_note"))
     user.user_permissions.add(Permission.objects.get(codename="change_memory"))
@@ -158,6 +166,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "of today.zip"
 
 
+@pytest.mark.slow
+@on_postgres_too
 def test_there_and_back(everything: Memory, path: Path) -> None:
     before = rows()
     empty = [name for name, lines in before.items() if not lines]
@@ -180,6 +190,7 @@ def test_there_and_back(everything: Memory, path: Path) -> None:
     assert after == {**before, **{name: [] for name in LEFT_OUT}}
 
 
+@on_postgres_too
 def test_the_restored_database_is_worked_with(everything: Memory, path: Path) -> None:
     """Keys go on where they were, also behind rows that were deleted before."""
     last = NoteFactory(workspace=everything.workspace)
@@ -200,6 +211,8 @@ def test_a_backup_is_told(everything: Memory, path: Path) -> None:
     assert (event.actor, event.subject) == ("", path.name)
 
 
+@pytest.mark.slow
+@on_postgres_too
 def test_one_moment_while_others_write(
     everything: Memory, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +243,7 @@ def test_one_moment_while_others_write(
     assert not memory.versions.filter(content__in=saved).exists()
 
 
+@on_postgres_too
 def test_a_database_that_holds_something_is_replaced_only_when_told(
     everything: Memory, path: Path
 ) -> None:
@@ -262,6 +276,9 @@ def test_a_worker_at_work(everything: Memory, path: Path) -> None:
     restore(path, now + timedelta(seconds=11), replace=True)
 
 
+@on_postgres_too
+@pytest.mark.slow
+@pytest.mark.nightly("migrations are tested by themselves")
 def test_an_older_backup_is_migrated(tmp_path: Path, database_url: str) -> None:
     """From a database that is some migrations behind, into one without any table."""
     path = tmp_path / "old.zip"
@@ -409,6 +426,7 @@ def test_a_bad_file_changes_nothing(everything: Memory, path: Path, tmp_path: Pa
     assert rows() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["cut off", "tampered", "newer"])
 def test_a_check_finds_it_too(everything: Memory, path: Path, case: str) -> None:
     back_up(path, timezone.now())
@@ -453,6 +471,7 @@ WRONG_MEMORIES: list[tuple[Callable[[Memory], None], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spoil", "sentence"), WRONG_MEMORIES)
 def test_memories_that_do_not_add_up(
     everything: Memory, path: Path, spoil: Callable[[Memory], None], sentence: str
@@ -463,6 +482,7 @@ def test_memories_that_do_not_add_up(
         check(path)
 
 
+@pytest.mark.slow
 def test_with_force_such_memories_are_better_than_none(everything: Memory, path: Path) -> None:
     head_too_high(everything)
     back_up(path, timezone.now())
@@ -475,9 +495,48 @@ def test_with_force_such_memories_are_better_than_none(everything: Memory, path:
     assert Memory.objects.get(pk=everything.pk).head == 9
 
 
+@pytest.mark.slow
 def test_an_empty_database_has_nothing_to_back_up(tmp_path: Path, database_url: str) -> None:
     with fresh_database(database_url) as url:
         done = manage(url, tmp_path, "backup", str(tmp_path / "none.zip"))
     assert done.returncode == 1
     assert "nothing to back up" in done.stderr
     assert not (tmp_path / "none.zip").exists()
+
+
+# -- killed half way
+
+KILLED = """
+import os, signal
+from pathlib import Path
+import django
+django.setup()
+from django.utils import timezone
+from memories.pipeline import backup
+backup.migrations.forward = lambda: os.kill(os.getpid(), signal.SIGKILL)
+backup.restore(Path(os.environ["FILE"]), timezone.now(), replace=True)
+"""
+
+
+@on_postgres_too
+@pytest.mark.cluster
+def test_what_a_killed_restore_left_goes(
+    process_environment: dict[str, str], tmp_path: Path
+) -> None:
+    """On SQLite a copy in a folder beside the database; a server rolls back by itself."""
+    on_sqlite = connection.vendor == "sqlite"
+    folder = Path(connection.settings_dict["NAME"]).parent if on_sqlite else tmp_path
+    path = tmp_path / "today.zip"
+    back_up(path, timezone.now())
+    with sqlite._folder(folder) as in_use:
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED],
+            env=process_environment
+            | {"DJANGO_SETTINGS_MODULE": "memoryhub.settings", "FILE": str(path)},
+        )
+        assert killed.returncode == -signal.SIGKILL
+        assert len(list(folder.glob(".backup-*"))) == 1 + on_sqlite
+        remove_leftovers()
+        assert list(folder.glob(".backup-*")) == [in_use]
+    check(path)
+    assert not list(folder.glob(".backup-*"))

@@ -9,6 +9,8 @@ from django.db import connection
 from memories.models import SlackBudget
 from memories.pipeline.budget import Budget
 
+pytestmark = pytest.mark.postgres("reservations under row locks")
+
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 HISTORY = "conversations.history"
 

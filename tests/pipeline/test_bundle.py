@@ -4,10 +4,8 @@ import json
 from datetime import timedelta
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
 
-from memories.llm.offline import OfflineSummariser
 from memories.models import (
     AuditEvent,
     Backfill,
@@ -19,6 +17,7 @@ from memories.models import (
     Message,
     Note,
     Person,
+    Reader,
     Seen,
     Segment,
     User,
@@ -32,16 +31,18 @@ from memories.pipeline.passes import run_pass
 from memories.rules import bundle as rules
 from memories.rules.memory import MemoryType
 from memories.rules.shapes import Wrong, ts, ts_or_none
-from memories.rules.summary import Way
 from tests.bundles import (
     MODELS,
     NOW,
     ODD,
+    Forbidden,
     contents,
     exported,
     make_generation,
     make_odd_workspace,
+    moved,
     owner_of,
+    proven,
     rewrite,
 )
 from tests.factories import (
@@ -56,24 +57,11 @@ from tests.factories import (
 
 pytestmark = pytest.mark.django_db
 
-
-def moved(workspace, path, user):
-    """Exported, deleted and taken in again."""
-    exported(workspace, path, user)
-    workspace.delete()
-    return import_workspace(path).workspace
+on_postgres_too = pytest.mark.postgres("an export reads one snapshot")
 
 
-class Forbidden(OfflineSummariser):
-    """A summariser that nobody may ask."""
-
-    def summarise(self, request, way=Way.WHOLE):
-        raise AssertionError("asked again for what is remembered already")
-
-
-# -- the round trip
-
-
+@on_postgres_too
+@pytest.mark.slow
 def test_it_comes_back_byte_for_byte(tmp_path):
     workspace = make_odd_workspace(team_id="T1")
     user = owner_of(workspace)
@@ -88,6 +76,7 @@ def test_it_comes_back_byte_for_byte(tmp_path):
     assert all(counts.values()), "there was something of every kind"
 
 
+@pytest.mark.slow
 def test_a_name_goes_with_its_version(tmp_path):
     workspace = make_odd_workspace()
     version = MemoryVersion.objects.filter(memory__workspace=workspace).first()
@@ -97,6 +86,7 @@ def test_a_name_goes_with_its_version(tmp_path):
     assert [one.name for one in named] == ["before the launch"]
 
 
+@pytest.mark.slow
 def test_what_people_have_seen_stays_with_their_accounts(tmp_path):
     workspace = make_odd_workspace()
     user = owner_of(workspace)
@@ -112,22 +102,7 @@ def test_what_people_have_seen_stays_with_their_accounts(tmp_path):
     assert not Seen.objects.exists()
 
 
-@pytest.mark.long
-@pytest.mark.timeout(300)
-def test_the_demo_comes_back_byte_for_byte_and_nothing_is_owed(tmp_path):
-    call_command("demo")
-    workspace = Workspace.objects.get(slug="demo")
-    user = owner_of(workspace)
-    first, second = tmp_path / "1.zip", tmp_path / "2.zip"
-    again = moved(workspace, first, user)
-    exported(again, second, user)
-    assert contents(first) == contents(second)
-    before = Generation.objects.count()
-    report = run_pass(again, again.created_at, Forbidden())
-    assert (report.calls, report.made.total(), report.errors) == (0, 0, [])
-    assert Generation.objects.count() == before
-
-
+@pytest.mark.slow
 def test_a_bundle_of_the_first_format_is_taken_in(tmp_path):
     """What it did not know is as if nobody had ever wanted it."""
     workspace = make_odd_workspace()
@@ -174,6 +149,7 @@ def test_a_bundle_of_the_first_format_is_taken_in(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_notes_come_back_with_what_they_said_before_and_the_trash(tmp_path):
     workspace = make_odd_workspace()
     moved(workspace, tmp_path / "1.zip", owner_of(workspace))
@@ -192,6 +168,7 @@ def test_notes_come_back_with_what_they_said_before_and_the_trash(tmp_path):
     assert gone.versions.get().content == "in the trash"
 
 
+@pytest.mark.slow
 def test_a_version_after_the_newest_is_refused(tmp_path):
     workspace = make_odd_workspace()
     exported(workspace, tmp_path / "b.zip", owner_of(workspace))
@@ -204,11 +181,11 @@ def test_a_version_after_the_newest_is_refused(tmp_path):
         import_workspace(tmp_path / "b.zip", slug="copy")
 
 
+@pytest.mark.slow
 def test_what_was_learned_in_private_stays_with_its_members(tmp_path):
     workspace = make_odd_workspace()
     member = workspace.channels.get(slack_id="G1").people.first()
-    member.user = UserFactory(username="in it")
-    member.save()
+    member.link(UserFactory(username="in it"), "slack")
     channel = workspace.channels.get(slack_id="G1")
     for minute, text in enumerate(("Said in private.", "Said in public.")):
         MessageFactory(channel=channel, at=NOW + timedelta(minutes=minute), text=text)
@@ -235,13 +212,14 @@ def test_what_was_learned_in_private_stays_with_its_members(tmp_path):
     assert import_workspace(outside, slug="copy").left_out["references"] > len(texts)
 
 
+@pytest.mark.slow
 def test_another_name_changes_the_name_only(tmp_path):
     workspace = make_odd_workspace()
     user = owner_of(workspace)
     first, second = tmp_path / "1.zip", tmp_path / "2.zip"
     exported(workspace, first, user)
-    import_workspace(first, slug="copy")
-    exported(Workspace.objects.get(slug="copy"), second, user)
+    copy = proven(import_workspace(first, slug="copy").workspace, user)
+    exported(copy, second, user)
     one, two = contents(first), contents(second)
     assert {name for name in one if one[name] != two[name]} == {"workspace.json", "manifest.json"}
     told = json.loads(two["workspace.json"])
@@ -262,6 +240,7 @@ def test_people_can_read_it(tmp_path):
 # -- going on
 
 
+@pytest.mark.slow
 def test_it_goes_on_as_the_original_would(tmp_path):
     """The same new messages lead to the same texts; nothing remembered is asked for again."""
     original = make_odd_workspace()
@@ -294,6 +273,7 @@ def test_it_goes_on_as_the_original_would(tmp_path):
     assert texts[original.slug] == texts["copy"]
 
 
+@pytest.mark.slow
 def test_every_wish_of_today_finds_its_row(tmp_path):
     """Input keys are made anew over the new rows: whatever held, holds."""
     workspace = make_odd_workspace()
@@ -337,6 +317,7 @@ def exported_lines(workspace, tmp_path):
     return contents(tmp_path / "b.zip")["generations.jsonl"].splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["waiting", "claimed"])
 def test_what_is_owed_stays_owed(tmp_path, state):
     """A claimed one waits again: nobody works on it where it goes to."""
@@ -354,6 +335,7 @@ def test_what_is_owed_stays_owed(tmp_path, state):
     assert owed.versions.get().content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["replied", "proposed", "dead"])
 def test_what_was_paid_for_is_not_paid_again(tmp_path, state):
     """Replies that nothing was made of yet travel, with the messages they cite."""
@@ -382,6 +364,7 @@ def test_what_was_paid_for_is_not_paid_again(tmp_path, state):
         assert (line.text, line.sources.get().ts) == ("- We ship on Friday.", source.ts)
 
 
+@pytest.mark.slow
 def test_replies_that_became_versions_stay_behind(tmp_path):
     workspace = make_odd_workspace()
     lines = exported_lines(workspace, tmp_path)
@@ -390,6 +373,7 @@ def test_replies_that_became_versions_stay_behind(tmp_path):
     assert all(row["reply"] is None and row["cites"] == [] for row in rows)
 
 
+@pytest.mark.slow
 def test_an_unfinished_backfill_waits_for_a_word(tmp_path):
     """Whoever takes the bundle over decides whether to pay for the rest."""
     workspace = make_odd_workspace()
@@ -407,6 +391,7 @@ def test_an_unfinished_backfill_waits_for_a_word(tmp_path):
 # -- who may read what
 
 
+@pytest.mark.slow
 def test_a_public_reader_gets_nothing_private(tmp_path):
     workspace = make_odd_workspace()
     secrets = [
@@ -425,12 +410,14 @@ def test_a_public_reader_gets_nothing_private(tmp_path):
     assert not copy.channels.filter(kind="private").exists()
 
 
+@pytest.mark.slow
 def test_an_operator_without_membership_gets_nothing_private(tmp_path):
     workspace = make_odd_workspace()
     operator = UserFactory(is_superuser=True)
     assert exported(workspace, tmp_path / "b.zip", operator).left_out["channels"] == 1
 
 
+@pytest.mark.slow
 def test_a_member_gets_their_private_channels(tmp_path):
     workspace = make_odd_workspace()
     user = UserFactory()
@@ -440,6 +427,24 @@ def test_a_member_gets_their_private_channels(tmp_path):
     assert b"me@example.org" not in contents(tmp_path / "b.zip")["people.jsonl"]
 
 
+@pytest.mark.slow
+def test_an_account_of_the_same_name_opens_no_private_channel(tmp_path):
+    """A bundle proves nothing: whoever has that name here signs in with Slack first."""
+    workspace = make_odd_workspace()
+    user = UserFactory(is_superuser=True)
+    private = workspace.channels.get(slack_id="G1")
+    private.people.add(PersonFactory(workspace=workspace, user=user))
+    exported(workspace, tmp_path / "b.zip", user)
+    copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
+    linked = copy.people.get(user=user)
+    assert linked.linked_by == "slack" and linked.opens_until is not None
+    closed = copy.channels.get(slack_id="G1")
+    assert not Channel.objects.visible_to(Reader.of(user)).filter(pk=closed.pk).exists()
+    linked.link(user, "slack", was=user)
+    assert Channel.objects.visible_to(Reader.of(user)).filter(pk=closed.pk).exists()
+
+
+@pytest.mark.slow
 def test_a_stranger_or_a_guest_gets_nothing(tmp_path):
     workspace = make_odd_workspace()
     guest = UserFactory()
@@ -450,6 +455,7 @@ def test_a_stranger_or_a_guest_gets_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_references_to_what_is_hidden_are_left_out(tmp_path):
     """A channel that was public when it was merged, and is private by now."""
     workspace = make_odd_workspace()
@@ -463,6 +469,7 @@ def test_references_to_what_is_hidden_are_left_out(tmp_path):
     assert not Line.sources.through.objects.filter(line__version=memory.current).exists()
 
 
+@pytest.mark.slow
 def test_both_are_recorded(tmp_path):
     workspace = make_odd_workspace()
     user = owner_of(workspace)
@@ -478,6 +485,8 @@ def test_both_are_recorded(tmp_path):
 # -- accounts
 
 
+@on_postgres_too
+@pytest.mark.slow
 def test_unknown_authors_keep_their_names_and_cannot_sign_in(tmp_path):
     workspace = make_odd_workspace()
     exported(workspace, tmp_path / "b.zip")
@@ -494,6 +503,7 @@ def test_unknown_authors_keep_their_names_and_cannot_sign_in(tmp_path):
 # -- the file
 
 
+@pytest.mark.slow
 def test_the_file_is_its_owners_and_is_not_replaced(tmp_path):
     workspace = make_odd_workspace()
     path = tmp_path / "b.zip"
@@ -508,6 +518,8 @@ def test_the_file_is_its_owners_and_is_not_replaced(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@on_postgres_too
+@pytest.mark.slow
 def test_stopped_half_way_there_is_no_file(tmp_path):
     workspace = make_odd_workspace()
 
@@ -539,8 +551,10 @@ LEFT_OUT = {
     *("Channel.sync_not_before", "Message.replies_read_at"),
     *("Channel.walk_began_at", "Channel.sweep_at_ts", "Channel.ring_at", "Channel.turn_at"),
     *("Message.thread_moved", "Message.thread_at_ts"),
+    "Person.opens_until",  # a link of a bundle is not proven there
     *("Workspace.sync_again_at", "Workspace.listed_at"),
     *("Generation.fence", "Generation.lease_until"),  # nobody holds it there
+    *("Generation.form", "Generation.failed_at"),  # of the endpoint of this installation
     "Generation.input_key",  # made anew, see bundle.keys
     "MemoryVersion.content",  # the text behind the front
     *("Cap.tokens", "Cap.money", "Member.user", "Member.role"),  # in workspace.json

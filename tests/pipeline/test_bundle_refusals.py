@@ -127,6 +127,7 @@ BAD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "reason"), BAD, ids=[reason for _, reason in BAD])
 def test_what_is_not_right_leaves_nothing_behind(request, bundle, tmp_path, change, reason):
     path = tmp_path / "bad.zip"
@@ -178,6 +179,7 @@ def test_half_a_file(bundle, tmp_path, cut):
         import_workspace(path, slug="new")
 
 
+@pytest.mark.slow
 def test_flipped_bytes(bundle, tmp_path):
     """Wherever bits are flipped, nothing is kept, or it was a byte that says nothing."""
     path = tmp_path / "bad.zip"
@@ -199,6 +201,7 @@ def test_flipped_bytes(bundle, tmp_path):
     assert refused > 15
 
 
+@pytest.mark.slow
 def test_names_that_are_taken(bundle, tmp_path):
     path = tmp_path / "good.zip"
     workspace = WorkspaceFactory(slug="odd")

@@ -307,6 +307,7 @@ def test_a_live_workspace_keeps_addresses_only_where_it_wants_them(first: str) -
     assert address() == ""
 
 
+@pytest.mark.slow
 def test_the_token_is_in_no_log_task_or_table(
     workspace: Workspace,
     slack: FakeSlack,

@@ -34,7 +34,10 @@ from tests.factories import (
     ts_at,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.postgres("events are stored by conditional inserts"),
+]
 
 STATE = SlackEvent.State
 LIVE = Message.State.LIVE
@@ -126,6 +129,7 @@ class TestMessages:
         assert (message.text, message.author, message.ts) == ("we launch on friday", mika, ts(5))
         assert set(json.loads(message.raw)) == {"type", "user", "ts", "text"}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
     def test_any_order_ends_the_same(self, channel: Channel, order: tuple[int, ...]) -> None:
         """Edits before the message, an older edit after a newer one."""
@@ -177,6 +181,7 @@ class TestMessages:
         work(said(5, "joined", subtype="channel_join"))
         assert channel.messages.get().is_notice
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("event", "reason"),
         [
@@ -440,6 +445,7 @@ class TestQueue:
         assert SlackEvent.objects.is_first_in_hand(later.event_id)
         assert workspaces_with_events(timezone.now()) == [channel.workspace_id]
 
+    @pytest.mark.slow
     def test_all_that_waits_the_oldest_first(self, channel: Channel) -> None:
         for minute in range(250):
             tell(said(1000 - minute, str(minute)))

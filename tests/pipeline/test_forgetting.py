@@ -54,12 +54,12 @@ from tests.factories import (
 )
 from tests.pipeline.current import long, short, workspace_memory
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("redaction reads JSON and text by SQL")]
 
 HOUR = timedelta(hours=1)
 LATER = MONDAY + 3 * HOUR
 SECRET = "We decided that the copper gate of warehouse nine ships on Friday the ninth"
-BESIDE = "The harbour office orders eleven green lamps before the end of March, said Ota"
+BESIDE = "It is agreed that the harbour office orders eleven green lamps by the end of March"
 
 
 @pytest.fixture
@@ -114,6 +114,7 @@ def everything():
 
 
 class TestThroughPasses:
+    @pytest.mark.slow
     def test_a_deleted_message_leaves_all_texts_and_they_are_made_again(self, channel):
         gone = say(channel, SECRET)
         say(channel, BESIDE, 1)
@@ -130,6 +131,7 @@ class TestThroughPasses:
         assert [version.number for version in short(channel).versions.all()] == [1]
         assert "copper" not in everything()
 
+    @pytest.mark.slow
     def test_of_a_segment_that_is_gone_as_a_whole_nothing_is_left(self, channel):
         gone = [say(channel, SECRET), say(channel, f"{SECRET}, or on the tenth of May", 1)]
         run_pass(channel.workspace, LATER)
@@ -147,6 +149,7 @@ class TestThroughPasses:
             assert "eleven green lamps" in memory.current.content
             assert MARK not in memory.current.content
 
+    @pytest.mark.slow
     def test_when_everything_is_gone_there_is_no_text(self, channel):
         gone = say(channel, SECRET)
         run_pass(channel.workspace, LATER)
@@ -175,6 +178,7 @@ class TestThroughPasses:
         assert memory.current is None
         assert "copper" not in everything()
 
+    @pytest.mark.slow
     def test_an_old_export_does_not_bring_it_back(self, channel):
         gone = say(channel, SECRET)
         say(channel, BESIDE, 1)
@@ -186,6 +190,7 @@ class TestThroughPasses:
         run_pass(channel.workspace, LATER + HOUR)
         assert "copper" not in everything()
 
+    @pytest.mark.slow
     def test_an_edit_takes_out_what_it_no_longer_says(self, channel):
         message = say(channel, f"{SECRET}. {BESIDE}")
         run_pass(channel.workspace, LATER)
@@ -606,6 +611,7 @@ class TestCost:
         assert memory.versions.get().revision == 0
 
 
+@pytest.mark.slow
 def test_a_revoked_source_is_masked_and_made_again_without_it(channel):
     said = say(channel, SECRET)
     say(channel, BESIDE, 1)

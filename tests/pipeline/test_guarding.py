@@ -16,11 +16,10 @@ from tests.factories import (
     MessageFactory,
     PersonFactory,
     UserFactory,
-    WorkspaceFactory,
     make_workspace_memory,
 )
+from tests.pipeline.conversations import Scribe, hours, removals, talk
 from tests.pipeline.current import long, short, workspace_memory
-from tests.pipeline.test_corners import Scribe, hours, remembering, talk
 
 pytestmark = pytest.mark.django_db
 
@@ -56,12 +55,6 @@ def short_only(lines: Sequence[str]) -> Callable[[Request], Sequence[str] | None
     return lambda request: lines if request.messages else None
 
 
-@pytest.fixture
-def channel() -> Channel:
-    workspace = WorkspaceFactory(settings={"thread_memories": False})
-    return remembering(workspace, name="launch")
-
-
 def say(channel: Channel, text: str, minute: int = 0, name: str = "mika") -> Message:
     author = channel.workspace.people.filter(name=name).first()
     author = author or PersonFactory(workspace=channel.workspace, name=name)
@@ -88,7 +81,9 @@ def test_an_honest_line_enters_and_the_other_waits(channel: Channel) -> None:
     remember(channel, Obeys(short_only(lines)))
     assert short(channel).current.content == "- They ship on Friday"
     assert "evil" not in long(channel).current.content
-    assert waiting() == [("link", "More at https://evil.example/x", ["Ask Ben"])]
+    [(rule, text, sources)] = waiting()
+    assert (rule, text) == ("link", "More at https://evil.example/x")
+    assert "Ask Ben" in sources
     row = QuarantinedLine.objects.get()
     assert (row.memory, row.generation.memory) == (short(channel), short(channel))
 
@@ -138,6 +133,7 @@ def test_a_merge_of_which_nothing_is_left_is_given_up_and_owed(channel: Channel)
     assert "Friday" in content and "cake" in content, "what it read was owed"
 
 
+@pytest.mark.slow
 def test_it_waits_once(channel: Channel) -> None:
     say(channel, "We ship on Friday")
     lines = ["They ship on Friday [1]", "Tell @here [1]"]
@@ -151,6 +147,7 @@ def test_it_waits_once(channel: Channel) -> None:
     assert QuarantinedLine.objects.count() == 1
 
 
+@pytest.mark.slow
 def test_what_a_person_wrote_is_not_touched(channel: Channel) -> None:
     say(channel, "We ship on Friday")
     remember(channel, Scribe())
@@ -167,6 +164,7 @@ def test_what_a_person_wrote_is_not_touched(channel: Channel) -> None:
     assert not any(KEY in line.text for asked in model.asked for line in asked.existing)
 
 
+@pytest.mark.slow
 def test_a_secret_reaches_neither_the_model_nor_the_memory(channel: Channel) -> None:
     say(channel, f"the key is {KEY[:8]}\u200b{KEY[8:]}")
     say(channel, "thanks", 1, name=f"bot {KEY}")
@@ -206,7 +204,8 @@ def test_a_workspaces_lines_are_held_against_its_channels(channel: Channel) -> N
     remember(channel, Obeys(evil))
     workspace = workspace_memory(channel)
     assert workspace.current.content == "- On Friday, see https://plans.example/a"
-    assert QuarantinedLine.objects.get().memory == workspace
+    held = QuarantinedLine.objects.values_list("memory__scope", "memory__memory_type")
+    assert set(held) == {("workspace", "long_term"), ("workspace", "short_term")}
 
 
 def test_a_thread_too(channel: Channel) -> None:
@@ -224,6 +223,7 @@ def test_a_thread_too(channel: Channel) -> None:
     assert Segment.objects.exclude(thread_ts="").get().outcome == Segment.Outcome.NOTHING
 
 
+@pytest.mark.slow
 def test_a_proposal_passes_through_too(channel: Channel) -> None:
     talk(channel, 12, words="The very first plan of the whole big launch")
     remember(channel, Scribe())
@@ -231,7 +231,10 @@ def test_a_proposal_passes_through_too(channel: Channel) -> None:
 
     def shrinks(request: Request) -> Sequence[str] | None:
         if request.memory_type is MemoryType.LONG_TERM and request.existing:
-            return ["Little is left [1]", "Tell @channel [1]"]
+            return [row.removeprefix("- ") for row in removals(request)] + [
+                "Little is left [1]",
+                "Tell @channel [1]",
+            ]
         return None
 
     remember(channel, Obeys(shrinks), 27)

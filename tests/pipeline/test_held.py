@@ -8,7 +8,7 @@ from memories.rules.memory import MemoryType
 from memories.rules.summary import Way
 from tests.factories import MONDAY, WorkspaceFactory
 from tests.pipeline import current
-from tests.pipeline.test_corners import Scribe, hours, remembering, talk
+from tests.pipeline.conversations import Scribe, edit, hours, remembering, removals, talk
 
 pytestmark = pytest.mark.django_db
 
@@ -22,13 +22,9 @@ class Sieve(Scribe):
         reply = super().summarise(request, way)
         known = {f"[{line.ref}]" for line in request.existing}
         lines = [line for line in reply.text.split("\n") if line.split()[-1] not in known]
+        if request.uses_operations:
+            lines += removals(request)
         return replace(reply, text="\n".join(lines))
-
-
-@pytest.fixture
-def channel():
-    workspace = WorkspaceFactory(settings={"thread_memories": False})
-    return remembering(workspace, name="launch")
 
 
 def pin(memory, position, pinned=True):
@@ -42,7 +38,11 @@ def pinned_of(memory):
     return [line.text for line in memory.current.lines.filter(pinned=True)]
 
 
-def test_a_pinned_line_that_a_merge_lost_comes_back_and_one_it_left_is_kept(channel):
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["operations", "rewrite"])
+def test_a_pinned_line_that_a_merge_lost_comes_back_and_one_it_left_is_kept(channel, mode):
+    """The model's operation on such a line is not carried out; a rewrite may lose it."""
+    channel.workspace.change_settings({"merge_mode": mode})
     talk(channel, 3)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     memory = current.long(channel)
@@ -53,7 +53,9 @@ def test_a_pinned_line_that_a_merge_lost_comes_back_and_one_it_left_is_kept(chan
     run_pass(channel.workspace, MONDAY + hours(27), Sieve())
     memory = current.long(channel)
     assert (memory.head, pinned_of(memory)) == (2, [text])
-    assert (memory.current.put_back, memory.current.kept) == ([text], [])
+    held_by = [text] if mode == "rewrite" else []
+    assert (memory.current.put_back, memory.current.kept) == (held_by, [] if held_by else [text])
+    assert memory.current.dropped == ([] if held_by else [f"kept_line: {text.removeprefix('- ')}"])
     (held,) = memory.current.held_lines()
     assert (held.sources, held.since) == (sources, 1)
     talk(channel, 3, MONDAY + hours(48))
@@ -67,6 +69,7 @@ def test_a_pinned_line_that_a_merge_lost_comes_back_and_one_it_left_is_kept(chan
     assert text not in current.long(channel).current.content
 
 
+@pytest.mark.slow
 def test_a_pin_set_while_the_model_was_thinking_holds(channel, monkeypatch):
     talk(channel, 3)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
@@ -85,16 +88,17 @@ def test_a_pin_set_while_the_model_was_thinking_holds(channel, monkeypatch):
     memory = current.long(channel)
     assert (memory.head, pinned_of(memory)) == (2, [text])
     assert memory.current.put_back == [text]
+    gone = memory.versions.get(number=1).lines.exclude(fate="")
+    assert text not in [line.text for line in gone] and gone.count() == 2
 
 
+@pytest.mark.slow
 def test_a_segment_made_again_in_its_place_keeps_what_is_pinned(channel):
     messages = talk(channel, 3)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     memory = current.short(channel)
     text = memory.current.lines.get(position=0).text
     pin(memory, 0)
-    from tests.pipeline.test_corners import edit
-
     edit(messages[0])
     run_pass(channel.workspace, MONDAY + hours(4), Scribe())
     memory = current.short(channel)
@@ -116,6 +120,7 @@ def test_the_provisional_text_hands_its_pins_to_the_segment_that_takes_its_place
     assert pinned_of(memory) == [text]
 
 
+@pytest.mark.slow
 def test_without_history_the_one_text_keeps_its_pins(channel):
     channel.workspace.change_settings({"history_enabled": False, "short_term_window_hours": 1})
     talk(channel, 3)
@@ -130,6 +135,7 @@ def test_without_history_the_one_text_keeps_its_pins(channel):
     assert "05.24" not in text and len(memory.current.line_values()) == 4
 
 
+@pytest.mark.slow
 def test_the_workspaces_short_term_memory_keeps_what_people_hold():
     workspace = WorkspaceFactory(settings={"thread_memories": False, "workspace_short_term": True})
     channel = remembering(workspace, name="launch")

@@ -11,7 +11,6 @@ from memories.pipeline.importing import ImportReport, WrongTeam, import_export
 from memories.pipeline.roster import set_members
 from memories.rules.outcomes import Result, Thing
 from memories.slack.export import Export
-from memories.views.messages import files_of
 from tests.hostilezips import packed
 from tests.slackexports import START, channel, export_files, person, said, ts
 
@@ -78,17 +77,6 @@ def test_names_of_direct_messages_follow_their_people(read: Any) -> None:
     assert list(names) == ["D0123456780", "Anna, Bob"]
 
 
-@pytest.mark.parametrize("depth", [90, 110, 900])
-def test_a_message_that_is_nested_deeply(depth: int, read: Any) -> None:
-    deep: Any = "x"
-    for _ in range(depth - 2):
-        deep = [deep]
-    report = read({DAY: [said(1, "x", blocks=deep)]})
-    kept = depth < 100
-    assert report.tally.count(Thing.MESSAGE, Result.QUARANTINED) == (not kept)
-    assert Message.objects.exists() is kept
-
-
 def test_teams_that_no_database_could_hold(read: Any, workspace: Workspace) -> None:
     odd = [person(f"U{n}", team_id=team) for n, team in enumerate(("\x00", "\ud800", "T" * 99, []))]
     read({DAY: [said(1, "a")]}, people=[*odd, *odd, person("U9", team_id="T1")])
@@ -98,18 +86,14 @@ def test_teams_that_no_database_could_hold(read: Any, workspace: Workspace) -> N
         read({}, people=[person("U9", team_id="T2")])
 
 
-@pytest.mark.parametrize("files", [5, True, "x", {"a": 1}, [None, 5, {"name": 5}, {"title": []}]])
-def test_files_that_are_none_can_be_shown(files: Any, read: Any) -> None:
-    read({DAY: [said(1, "a", files=files)]})
-    assert files_of(Message.objects.get().raw) == []
-
-
-@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "9" * 4000])
-def test_numbers_that_are_none_in_json(number: str, read: Any) -> None:
-    text = json.dumps([said(1, "a", reply_count="?", odd="?")]).replace('"?"', number)
-    read({DAY: text.encode()}, people=[person("U1", updated=10**15)])
-    message = Message.objects.get()
-    assert (message.reply_count, json.loads(message.raw)["ts"]) == (0, ts(1))
+def test_numbers_that_are_none_in_json(read: Any) -> None:
+    numbers = ("1e999", "-1e999", "NaN", "9" * 4000)
+    day = json.dumps([said(n, "a", reply_count=f"#{n}", odd=f"#{n}") for n in range(len(numbers))])
+    for n, number in enumerate(numbers):
+        day = day.replace(f'"#{n}"', number)
+    read({DAY: day}, people=[person("U1", updated=10**15)])
+    rows = Message.objects.in_order().values_list("reply_count", "raw")
+    assert [(count, json.loads(raw)["ts"]) for count, raw in rows] == [(0, ts(n)) for n in range(4)]
 
 
 @pytest.mark.parametrize(

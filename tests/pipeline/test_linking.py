@@ -4,9 +4,9 @@ import pytest
 from allauth.account.models import EmailAddress
 from django.utils import timezone
 
-from memories.models import AuditEvent, Person
+from memories.models import AuditEvent, Channel, Person, Reader
 from memories.pipeline.roster import store_people
-from tests.factories import PersonFactory, UserFactory, WorkspaceFactory
+from tests.factories import ChannelFactory, PersonFactory, UserFactory, WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -131,3 +131,20 @@ def test_an_operators_word_stays(team):
     other = PersonFactory(workspace=team, email=MIKA, user=UserFactory())
     EmailAddress.objects.get().save()
     assert owner(other) != user
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_address_opens_private_channels_only_where_slack_lists_it(team, listed):
+    """Whoever imports an export may write their own address beside somebody's name."""
+    if listed:
+        team.connect("T1", name="", domain="", now=timezone.now())
+        team.has_been_listed(timezone.now())
+        team.change_settings({"read_emails": True})
+    user = verified()
+    person = PersonFactory(workspace=team, slack_id="U1", email="other@example.com")
+    closed = ChannelFactory(workspace=team, kind="private", members=[person])
+    closed.members_were_known(timezone.now())
+    told = [{"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}]
+    store_people(team, told, live=listed)
+    assert owner(person) == user
+    assert Channel.objects.visible_to(Reader.of(user)).filter(pk=closed.pk).exists() is listed

@@ -15,6 +15,7 @@ from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
 from tests.factories import MONDAY, ChannelFactory, MessageFactory
 from tests.pipeline.current import short
+from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.django_db
 
@@ -23,7 +24,9 @@ NOW = MONDAY + timedelta(hours=3)
 
 @pytest.fixture
 def channel():
-    channel = ChannelFactory(workspace__settings={"thread_memories": False}, name="launch")
+    # Calls are counted: one for the segment, one for each long-term memory.
+    settings = {"thread_memories": False, "workspace_short_term": False}
+    channel = ChannelFactory(workspace__settings=settings, name="launch")
     channel.remember_from(to_micros(MONDAY))
     for minute in range(10):
         MessageFactory(
@@ -61,7 +64,7 @@ class Endpoint:
         self.says = lambda user: answer("- Steps 0 to 9 are done. [1 10]")
         httpserver.expect_request("/v1/chat/completions").respond_with_handler(self.handle)
         self.summariser = ModelSummariser(
-            api_key="k", base_url=httpserver.url_for("/v1"), model="test-1", timeout=5
+            api_key="k", base_url=httpserver.url_for("/v1"), model="test-1", timeout=PATIENCE
         )
 
     def handle(self, request: Request) -> Response:
@@ -96,6 +99,7 @@ def test_messages_are_lines_in_the_workspaces_zone(channel, endpoint):
     assert re.search(r"^1 \[2026-01-05 18:00\] mika: Step 0 is done\.$", user, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_references_go_with_segments_and_merges(channel, endpoint):
     run_pass(channel.workspace, NOW, endpoint.summariser)
     MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5), text="One more.")
@@ -108,6 +112,7 @@ def test_references_go_with_segments_and_merges(channel, endpoint):
     assert "<<reference" not in workspace and "added: #launch" in workspace
 
 
+@pytest.mark.slow
 def test_a_merge_that_changes_nothing_makes_no_version_and_no_further_call(channel, endpoint):
     run_pass(channel.workspace, NOW, endpoint.summariser)
     MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5), text="One more.")
@@ -118,6 +123,7 @@ def test_a_merge_that_changes_nothing_makes_no_version_and_no_further_call(chann
     assert Memory.objects.of_channel(channel, MemoryType.LONG_TERM).head == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False], ids=["a guest in it", "who is in it is unknown"])
 def test_a_channel_with_guests_is_shown_nothing_they_may_not_read(channel, endpoint, known):
     run_pass(channel.workspace, NOW, endpoint.summariser)
@@ -132,6 +138,7 @@ def test_a_channel_with_guests_is_shown_nothing_they_may_not_read(channel, endpo
 
 
 def test_nothing_worth_keeping_is_covered_without_a_version(channel, endpoint):
+    channel.messages.update(text="Good morning to all of you!")
     endpoint.says = lambda user: answer("NOTHING")
     report = run_pass(channel.workspace, NOW, endpoint.summariser)
     assert report.skipped == {"nothing to remember": 1}
@@ -139,6 +146,32 @@ def test_nothing_worth_keeping_is_covered_without_a_version(channel, endpoint):
     assert run_pass(channel.workspace, NOW, endpoint.summariser).calls == 0
 
 
+def test_nothing_is_no_answer_to_messages_that_say_something(channel, endpoint):
+    """Rule 8: asked again in the other form; then the offline highlights stand in, and say so."""
+    merged = endpoint.says
+    endpoint.says = lambda user: answer("NOTHING") if "<<messages" in user else merged(user)
+    run_pass(channel.workspace, NOW, endpoint.summariser)
+    (_, full), (_, simple) = endpoint.asked[:2]
+    assert "NOTHING" not in full + simple
+    assert "\n1 [" in full and "\n1 [" not in simple
+    version = short(channel).current
+    assert "Step 9 is done." in version.content
+    generation = version.generation
+    assert (generation.model, generation.attempts, generation.prompt_tokens) == ("offline", 2, 200)
+    assert channel.segments.get().outcome == "remembered"
+
+
+def test_mostly_quotes_are_asked_again_and_then_kept(channel, endpoint):
+    copies = "\n".join(f"- Step {n} is done. [{n + 1}]" for n in range(4))
+    merged = endpoint.says
+    endpoint.says = lambda user: answer(copies) if "<<messages" in user else merged(user)
+    report = run_pass(channel.workspace, NOW, endpoint.summariser)
+    assert report.skipped["fault: copied"] == 1
+    assert short(channel).current.content.count("\n") == 3
+    assert short(channel).generations.get().attempts == 2
+
+
+@pytest.mark.slow
 def test_a_failed_segment_is_tried_again_and_a_dead_one_on_demand(channel, endpoint):
     good, endpoint.says = endpoint.says, lambda user: error(500)
     run_pass(channel.workspace, NOW, endpoint.summariser)
@@ -153,6 +186,7 @@ def test_a_failed_segment_is_tried_again_and_a_dead_one_on_demand(channel, endpo
     assert short(channel).current.content == "- Steps 0 to 9 are done."
 
 
+@pytest.mark.slow
 def test_a_given_up_segment_lets_later_ones_pass_and_comes_after_them(channel, endpoint):
     for minute in range(5):
         MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5, minutes=minute))

@@ -65,6 +65,13 @@ class TestWrite:
         assert note.date == date(2026, 1, 5)
         assert note.content == "x" * 51 + "\nmore"
 
+    def test_one_that_is_too_long_is_refused(self, workspace):
+        with pytest.raises(InvalidNote, match="at most 20,000 characters; this one has 20,001"):
+            write(workspace, "x" * 20_001)
+        note = write(workspace, "x" * 20_000)
+        with pytest.raises(InvalidNote):
+            note.rewrite("y" * 20_001, by=None, based_on=1, revision=note.revision)
+
     def test_a_blank_one_is_refused(self, workspace):
         with pytest.raises(InvalidNote):
             write(workspace, " \n")
@@ -150,6 +157,19 @@ class TestRoundTrip:
             export_notes(workspace, PUBLIC, file)
         assert "by an agent" in file.read_text()
 
+    @pytest.mark.parametrize("purged", [False, True], ids=["in the trash", "purged"])
+    def test_a_deleted_note_does_not_come_back(self, workspace, file, purged):
+        note = write(workspace, "deleted")
+        export_notes(workspace, PUBLIC, file)
+        note.remove()
+        if purged:
+            note.purge(by=None)
+        assert load(workspace, file) == {"deleted": 1}
+        assert not Note.objects.live().exists()
+        file.write_text(file.read_text().replace("Content: deleted", "Content: by an agent"))
+        assert load(workspace, file) == {"conflict": 1}
+        assert load(WorkspaceFactory(), file) == {"added": 1}
+
     def test_ids_of_another_installation_mean_nothing(self, workspace, file):
         note = write(workspace, "theirs")
         export_notes(workspace, PUBLIC, file)
@@ -195,6 +215,14 @@ class TestImport:
         Channel.objects.filter(pk=channel.pk).update(kind="public")
         assert load(workspace, file) == {"added": 1, "duplicate": 1}
         assert Note.objects.get(content="x").channel == channel
+
+    def test_one_that_is_too_long_is_told(self, workspace, file):
+        file.write_text(f"## a\n- Content: {'x' * 20_001}\n## b\n- Content: y\n")
+        done = import_notes(workspace, PUBLIC, file, author=None, now=NOW)
+        assert done.conflicts == [
+            "line 1: a note is at most 20,000 characters; this one has 20,001"
+        ]
+        assert Note.objects.get().content == "y"
 
     @pytest.mark.parametrize(
         "data", [b"\xff\xfe\x00", b"words without a form", None], ids=["bytes", "text", "missing"]

@@ -11,14 +11,8 @@ from memories.pipeline.passes import run_pass
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
-from tests.factories import (
-    MONDAY,
-    ChannelFactory,
-    MessageFactory,
-    PersonFactory,
-    WorkspaceFactory,
-    make_reply,
-)
+from tests.factories import MONDAY, ChannelFactory, MessageFactory, PersonFactory, make_reply
+from tests.pipeline.conversations import Scribe, hours, remembering
 from tests.pipeline.current import long, short, workspace_memory
 
 pytestmark = pytest.mark.django_db
@@ -30,18 +24,6 @@ WORDS = (
     "The staging database moved to the new host.",
     "Lunch at noon in the small room.",
 )
-
-
-def hours(n):
-    return timedelta(hours=n)
-
-
-@pytest.fixture
-def channel():
-    workspace = WorkspaceFactory(settings={"thread_memories": False})
-    channel = ChannelFactory(workspace=workspace, name="launch")
-    channel.remember_from(to_micros(MONDAY))
-    return channel
 
 
 def talk(channel, count, begin=MONDAY, **given):
@@ -114,6 +96,7 @@ def test_workspace_long_term_update(channel):
     assert memory.current.source_latest_message_ts == messages[-1].ts
 
 
+@pytest.mark.slow
 def test_overwrite_when_history_is_disabled(channel):
     """上書き保存: S1 overwrites; rule 4 adds that what a person wrote is never touched."""
     channel.workspace.change_settings({"history_enabled": False})
@@ -135,6 +118,7 @@ def test_overwrite_when_history_is_disabled(channel):
 # -- coverage and cost (rules 2 and 3)
 
 
+@pytest.mark.slow
 def test_a_second_pass_makes_nothing(channel):
     talk(channel, 120)
     remembered(channel, MONDAY + hours(9))
@@ -167,6 +151,7 @@ def test_start_mark_is_a_window_before_the_first_pass():
     assert (segment.message_count, segment.first_us) == (3, kept[0].micros)
 
 
+@pytest.mark.slow
 def test_a_wider_backfill_cuts_the_earlier_period_and_moves_nothing(channel):
     earlier = talk(channel, 4, MONDAY - hours(10))
     later = talk(channel, 4, MONDAY + timedelta(minutes=30))
@@ -179,6 +164,7 @@ def test_a_wider_backfill_cuts_the_earlier_period_and_moves_nothing(channel):
     assert short(channel).current.segment == first, "the newest period stays current"
 
 
+@pytest.mark.slow
 def test_late_messages_wait_for_the_next_segment(channel):
     talk(channel, 10)
     remembered(channel, MONDAY + hours(3))
@@ -191,6 +177,7 @@ def test_late_messages_wait_for_the_next_segment(channel):
     assert set(segment.messages.all()) == {late, *fresh}
 
 
+@pytest.mark.slow
 def test_a_late_message_is_read_alone_after_the_idle_time(channel):
     talk(channel, 10)
     remembered(channel, MONDAY + hours(3))
@@ -227,6 +214,7 @@ def test_a_segment_without_text_costs_no_call(channel):
 # -- versions in order, merges, people (rules 4 and 5)
 
 
+@pytest.mark.slow
 def test_a_backlog_is_numbered_in_order_and_merged_once(channel):
     talk(channel, 170)
     remembered(channel, MONDAY + hours(9))
@@ -246,6 +234,7 @@ def test_each_line_cites_messages_that_hold_its_words(channel):
         assert source.text.split(" (")[0].split()[0] in line.text
 
 
+@pytest.mark.slow
 def test_a_persons_line_comes_back_after_each_merge(channel):
     talk(channel, 10)
     remembered(channel, MONDAY + hours(3))
@@ -260,6 +249,7 @@ def test_a_persons_line_comes_back_after_each_merge(channel):
         assert current.lines.get(text=person).origin == Origin.PERSON
 
 
+@pytest.mark.slow
 def test_an_edit_during_the_call_is_merged_from_not_overwritten(channel, monkeypatch):
     talk(channel, 10)
     remembered(channel, MONDAY + hours(3))
@@ -291,13 +281,14 @@ def test_a_stale_save_is_refused_with_the_newer_text(channel):
     assert refused.value.current.content == "- first"
 
 
+@pytest.mark.slow
 def test_an_edited_message_remakes_its_version_under_its_number(channel):
     messages = talk(channel, 10)
     remembered(channel, MONDAY + hours(3))
     talk(channel, 10, MONDAY + hours(24))
     remembered(channel, MONDAY + hours(27))
     Message.objects.filter(pk=messages[0].pk).update(
-        text="We decided to ship on Monday 12 January instead.", edited_ts=messages[-1].ts
+        text="We decided to hire a tester on Monday 12 January.", edited_ts=messages[-1].ts
     )
     Segment.objects.filter(number=1).update(stale=True)
     remembered(channel, MONDAY + hours(28))
@@ -318,6 +309,7 @@ def thread(channel, replies, begin=MONDAY):
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("replies", "made"), [(3, 0), (4, 1)])
 def test_threads_are_remembered_from_five_messages_on(channel, replies, made):
     channel.workspace.change_settings({"thread_memories": True})
@@ -326,6 +318,7 @@ def test_threads_are_remembered_from_five_messages_on(channel, replies, made):
     assert MemoryVersion.objects.filter(memory__scope="thread").count() == made
 
 
+@pytest.mark.slow
 def test_a_thread_memory_is_overwritten_in_place(channel):
     channel.workspace.change_settings({"thread_memories": True})
     root = thread(channel, 5)
@@ -354,12 +347,29 @@ def test_workspace_memory_is_built_from_public_channels_only(channel):
     assert not memory.current.lines.filter(sources=secret).exists()
 
 
-def test_workspace_short_term_when_switched_on(channel):
-    channel.workspace.change_settings({"workspace_short_term": True})
+def test_workspace_short_term_unless_switched_off(channel):
     talk(channel, 10)
     remembered(channel, MONDAY + hours(3))
     memory = workspace_memory(channel, MemoryType.SHORT_TERM)
     assert list(memory.generations.get().inputs.all()) == [short(channel).current]
+    assert 1 <= len(memory.current.content.splitlines()) <= 8
+    channel.workspace.change_settings({"workspace_short_term": False})
+    talk(channel, 10, MONDAY + hours(24))
+    remembered(channel, MONDAY + hours(27))
+    assert workspace_memory(channel, MemoryType.SHORT_TERM).head == 1
+
+
+@pytest.mark.slow
+def test_workspace_short_term_is_made_once_an_hour_if_something_changed(channel):
+    """Every message closes a segment of its own; the minutes count from the first pass."""
+    channel.workspace.change_settings({"message_threshold": 1})
+    heads = []
+    for minutes in (0, 30, 61, 150, 300):
+        if minutes != 300:
+            talk(channel, 1, MONDAY + hours(3) + timedelta(minutes=minutes))
+        remembered(channel, MONDAY + hours(3) + timedelta(minutes=minutes + 1))
+        heads.append(workspace_memory(channel, MemoryType.SHORT_TERM).head)
+    assert heads == [1, 1, 2, 3, 3]
 
 
 def test_one_channels_failure_stops_no_other(channel, monkeypatch):
@@ -385,6 +395,7 @@ def test_one_channels_failure_stops_no_other(channel, monkeypatch):
 # -- the functions above are the product's own path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -405,3 +416,24 @@ def test_happy_path_fails_without(name, channel, monkeypatch):
     with contextlib.suppress(RuntimeError):
         assert run_pass(channel.workspace, MONDAY + hours(3)).errors
     assert not MemoryVersion.objects.exists()
+
+
+# -- reports and queries
+
+
+def test_what_stays_open_is_told_beside_what_was_closed(channel):
+    talk(channel, 60)
+    report = remembered(channel, MONDAY + timedelta(minutes=61))
+    assert report.closed == {"full": 1}
+    assert [(w["new"], w["quiet_s"]) for w in report.waiting] == [(10, 120)]
+
+
+@pytest.mark.slow
+def test_quiet_channels_cost_no_query_each(channel, django_assert_max_num_queries):
+    for _ in range(12):
+        talk(remembering(channel.workspace), 1)
+    channel.workspace.change_settings({"thread_memories": True})
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    with django_assert_max_num_queries(25):
+        report = run_pass(channel.workspace, MONDAY + hours(4), Scribe())
+    assert report.calls == 0

@@ -6,8 +6,9 @@ from memories.models import AuditEvent, Generation, Memory, StaleBase
 from memories.pipeline import proposals
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
-from tests.factories import MONDAY, UserFactory, WorkspaceFactory
-from tests.pipeline.test_corners import Scribe, hours, long, remembering, talk
+from tests.factories import MONDAY, UserFactory
+from tests.pipeline.conversations import Scribe, hours, removals, talk
+from tests.pipeline.current import long
 
 pytestmark = pytest.mark.django_db
 
@@ -20,13 +21,9 @@ class Forgetful(Scribe):
         if request.existing and request.additions:
             from dataclasses import replace
 
-            return replace(reply, text=reply.text.split("\n")[-1])
+            text = "\n".join([*removals(request), reply.text.split("\n")[-1]])
+            return replace(reply, text=text)
         return reply
-
-
-@pytest.fixture
-def channel():
-    return remembering(WorkspaceFactory(settings={"thread_memories": False}), name="launch")
 
 
 @pytest.fixture
@@ -39,6 +36,7 @@ def proposal(channel):
     return proposals.of(long(channel))
 
 
+@pytest.mark.slow
 def test_the_old_text_stays_and_no_call_is_made_again(channel, proposal):
     memory = long(channel)
     assert memory.head == 1 and "first plan" in memory.current.content
@@ -47,6 +45,7 @@ def test_the_old_text_stays_and_no_call_is_made_again(channel, proposal):
     assert scribe.asked == []
 
 
+@pytest.mark.slow
 def test_accepted_it_is_the_next_version(channel, proposal):
     anna = UserFactory(username="anna")
     shown = proposals.lines(proposal)
@@ -58,6 +57,7 @@ def test_accepted_it_is_the_next_version(channel, proposal):
     assert proposals.accept(Generation.objects.get(pk=proposal.pk), by=anna) is None
 
 
+@pytest.mark.slow
 def test_rejected_what_it_read_goes_into_the_next_merge(channel, proposal):
     assert proposals.reject(proposal, by=None) is True
     assert proposals.reject(proposal, by=None) is False
@@ -69,6 +69,7 @@ def test_rejected_what_it_read_goes_into_the_next_merge(channel, proposal):
     assert all(words in content for words in ("first plan", "Later", "Latest"))
 
 
+@pytest.mark.slow
 def test_more_to_read_takes_its_place(channel, proposal):
     talk(channel, 3, MONDAY + hours(48), words="Latest")
     run_pass(channel.workspace, MONDAY + hours(51), Scribe())
@@ -76,6 +77,7 @@ def test_more_to_read_takes_its_place(channel, proposal):
     assert "Later" in long(channel).current.content and "Latest" in long(channel).current.content
 
 
+@pytest.mark.slow
 def test_after_an_edit_it_is_stale_and_made_again(channel, proposal):
     memory = long(channel)
     memory.revise(memory.current.content + "\n- Anna's word.", by=None, based_on=1)
@@ -87,6 +89,7 @@ def test_after_an_edit_it_is_stale_and_made_again(channel, proposal):
     assert all(words in content for words in ("first plan", "Anna's word", "Later"))
 
 
+@pytest.mark.slow
 def test_a_small_text_may_shrink_as_it_likes(channel):
     talk(channel, 2, words="Early")
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())

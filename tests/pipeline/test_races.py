@@ -38,7 +38,11 @@ from tests.factories import (
     make_reply,
 )
 
-pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.postgres("row locks"),
+]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DAY = timedelta(days=1)
@@ -129,6 +133,7 @@ def assert_complete(workspace: Workspace) -> None:
     assert {memory.current and memory.current.source_message_count for memory in threads} == {8}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(170)
 def test_four_passes_at_once_make_each_version_once(start: Start) -> None:
     workspace = workspace_with_talk(channels=3, days=3)
@@ -141,6 +146,7 @@ def test_four_passes_at_once_make_each_version_once(start: Start) -> None:
     assert not Generation.objects.exclude(attempts=1).exists(), "nothing was paid for twice"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(170)
 def test_passes_while_somebody_edits_lose_neither_texts_nor_edits(start: Start) -> None:
     workspace = workspace_with_talk(channels=1, days=3)
@@ -157,6 +163,7 @@ def test_passes_while_somebody_edits_lose_neither_texts_nor_edits(start: Start) 
     assert_complete(workspace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["in_call", "reply_saved", "in_commit"])
 @pytest.mark.timeout(170)
 def test_a_killed_pass_is_taken_up_where_it_was(
@@ -199,7 +206,7 @@ def is_locked(memory: Memory) -> bool:
 
 
 # On SQLite each transaction locks the whole database.
-needs_row_locks = pytest.mark.postgres_only
+needs_row_locks = pytest.mark.postgres("SQLite has one lock for all", only=True)
 
 
 @needs_row_locks

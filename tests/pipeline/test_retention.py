@@ -77,9 +77,14 @@ def test_an_old_one_that_is_still_here_waits_for_its_day(channel):
     assert message.text == TEXT
 
 
+@pytest.mark.slow
 def test_a_deletion_of_what_is_too_old_takes_the_lines_that_cite_it(channel):
     message = say(channel, MONDAY)
-    say(channel, MONDAY + timedelta(minutes=1), "The lamps of the harbour office are green")
+    say(
+        channel,
+        MONDAY + timedelta(minutes=1),
+        "We decided that the lamps of the harbour office turn green",
+    )
     run_pass(channel.workspace, MONDAY + DAY)
     expire(channel.workspace, MONDAY + 31 * DAY)
     raw = {"type": "message", "subtype": "message_deleted", "ts": "1790000000.000000",

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,8 @@ WORDS = (
 )
 
 
-def write_export(folder: Path) -> None:
-    """Three channels talking in bursts for three days, with threads."""
+def write_export(folder: Path, days: int) -> None:
+    """Three channels talking in bursts, with threads."""
     chance = random.Random(7)
     folder.mkdir()
     channels = [{"id": f"C00{n}", "name": f"room{n}", "created": BEGIN} for n in range(3)]
@@ -25,7 +26,7 @@ def write_export(folder: Path) -> None:
     (folder / "users.json").write_text(json.dumps([{"id": "U1", "name": "mika"}]))
     for channel in channels:
         at, messages = BEGIN + chance.randrange(3600), []
-        while at < BEGIN + 3 * 86_400:
+        while at < BEGIN + days * 86_400:
             for _ in range(chance.choice([1, 3, 20, 70])):
                 at += chance.randrange(1, 300)
                 text = " ".join(chance.sample(WORDS, 8))
@@ -39,10 +40,19 @@ def write_export(folder: Path) -> None:
         (folder / channel["name"] / "2026-01-05.json").write_text(json.dumps(messages))
 
 
-@pytest.mark.long
-@pytest.mark.timeout(300)
-def test_the_schedule_changes_nothing(tmp_path: Path) -> None:
-    write_export(tmp_path / "export")
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("days", "intervals"),
+    [
+        (1, (3600, 0)),
+        pytest.param(3, (600, 3600, 0), marks=pytest.mark.nightly("over 500 passes")),
+    ],
+)
+def test_the_schedule_changes_nothing(
+    days: int, intervals: tuple[int, ...], migrated_urls: Iterator[str], tmp_path: Path
+) -> None:
+    write_export(tmp_path / "export", days)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI", "MEMORYHUB"))}
     runs = [
         subprocess.Popen(
@@ -50,16 +60,16 @@ def test_the_schedule_changes_nothing(tmp_path: Path) -> None:
             cwd=ROOT,
             env=environment
             | {
-                "DATABASE_URL": f"sqlite:///{tmp_path}/{seconds}.sqlite3",
+                "DATABASE_URL": next(migrated_urls),
                 "MEMORYHUB_VAR": str(tmp_path / f"var{seconds}"),
             },
             stdout=subprocess.PIPE,
             text=True,
         )
-        for seconds in (600, 3600, 0)
+        for seconds in intervals
     ]
-    often, hourly, once = (json.loads(run.communicate()[0]) for run in runs)
-    assert len(once) > 20
+    *others, once = (json.loads(run.communicate()[0]) for run in runs)
+    assert len(once) > 6 * days
     assert {segment[5] for segment in once} == {"full", "idle"}
     assert all(segment[8] for segment in once)
-    assert often == hourly == once
+    assert all(other == once for other in others)

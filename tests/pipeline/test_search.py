@@ -37,7 +37,7 @@ from tests.factories import (
     make_version,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("full-text search")]
 
 WORDS = (
     "deploy deployed the in 移行 移行計画 東京 京都 日 リリース ﾘﾘｰｽ 請求書 Straße ok v1.2".split()
@@ -103,6 +103,7 @@ def channel(workspace):
     return ChannelFactory(workspace=workspace, slack_id="C0OPS", name="ops")
 
 
+@pytest.mark.slow
 def test_every_database_finds_what_going_through_all_rows_finds(workspace, channel) -> None:
     chance = random.Random(1)
     mika = PersonFactory(workspace=workspace, name="mika")
@@ -287,6 +288,7 @@ def test_triggers_that_a_migration_dropped_come_back_and_all_is_read_again(
     assert pks("meanwhile", workspace) == [message.pk] and len(pks("before", workspace)) == 1
 
 
+@pytest.mark.slow
 def test_counts_stop_at_a_thousand(workspace, channel) -> None:
     Message.objects.bulk_create(
         Message(channel=channel, ts=f"{n}.000000", micros=n * 10**6, text="again")

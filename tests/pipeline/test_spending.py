@@ -21,7 +21,7 @@ from memories.rules.memory import MemoryType
 from memories.rules.summary import Bound, SummariserError, Usage
 from tests.factories import ChannelFactory
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("reservations under row locks")]
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=180)
@@ -184,3 +184,26 @@ def test_the_offline_summariser_has_no_till(channel: Channel) -> None:
     assert place.reserve(claimed(channel), BOUND, NOON) is None
     assert place.closed(NOON) is None
     assert not Endpoint.objects.exists()
+
+
+def test_a_price_that_goes_while_a_call_is_out_leaves_its_money_counted(channel: Channel) -> None:
+    price = Price.objects.create(model="tiny", input_price=2, output_price=8)
+    call = reserve(channel)
+    price.forget(by=None)
+    till(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
+    assert Call.objects.committed()[1] >= 2_200
+
+
+def test_another_model_of_the_family_has_no_price() -> None:
+    Price.objects.create(model="big-5", input_price=1, output_price=10)
+    assert Price.objects.of_model("big-5-2026-07-18") is not None
+    assert Price.objects.of_model("big-5-pro") is None
+
+
+def test_an_answer_to_an_earlier_call_does_not_lift_a_rate_limit(channel: Channel) -> None:
+    earlier, limited = reserve(channel), reserve(channel)
+    place = till(channel.workspace)
+    told = SummariserError("rate_limited", "wait", retry_after=90)
+    place.failed(limited, told, NOON)
+    place.settle(earlier, Usage(900, 50, 1), BOUND, NOON)
+    assert place.closed(NOON + timedelta(seconds=60)) is not None

@@ -15,7 +15,7 @@ from memories.rules.outcomes import Result, Tally, Thing
 from tests.factories import ChannelFactory, PersonFactory, UserFactory
 from tests.slackexports import START, channel, person, said, ts
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("upserts")]
 NOW = datetime.fromtimestamp(START, UTC) + timedelta(days=10)
 
 
@@ -171,6 +171,7 @@ def test_a_root_deleted_while_its_replies_live(general: Channel) -> None:
     assert (reply.state, reply.text, reply.thread_ts) == (Message.State.LIVE, "reply", ts(1))
 
 
+@pytest.mark.slow
 def test_the_end_does_not_depend_on_the_order(general: Channel) -> None:
     raws = [
         said(1, "root"),
@@ -268,6 +269,7 @@ def test_authors_in_no_list_get_placeholders(general: Channel) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_batches_take_few_queries(general: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     def queries(count: int) -> int:
         Message.objects.all().delete()

@@ -13,6 +13,8 @@ from memories.pipeline.store import store_messages
 from memories.rules.outcomes import Result, Thing
 from tests.slackexports import START, ts
 
+pytestmark = pytest.mark.postgres("upserts")
+
 NOW = datetime.fromtimestamp(START, UTC) + timedelta(days=10)
 
 ODD = st.recursive(
@@ -66,6 +68,7 @@ ON_ONE_DATABASE = settings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @ON_ONE_DATABASE
 @given(st.lists(MESSAGES | ODD, max_size=8))
@@ -83,6 +86,7 @@ def test_messages(raws: list[Any]) -> None:
     assert again.count(result=Result.STORED) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @ON_ONE_DATABASE
 @given(st.lists(DESCRIBED | ODD, max_size=6))

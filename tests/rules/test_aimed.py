@@ -106,6 +106,7 @@ def test_it_never_raises(text: str) -> None:
     aimed_at_model(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     ["ignore ", "ignore all ", "you are ", "i ", "a.", "<", "<<", "summary ", "add add ", "every ",

@@ -1,6 +1,7 @@
 """What is reserved is never less than what is used, whatever the endpoint answers."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ from memories.rules.summary import (
 from memories.rules.tokens import estimate
 from tests.llm.requests import added, long, memory, messages, request, short
 
-LIMIT = 900  # so that a few messages are more than one call takes
+LIMIT = 1000  # so that a few messages are more than one call takes
 
 
 def test_one_call_is_bounded_by_itself() -> None:
@@ -31,6 +32,15 @@ def test_one_call_is_bounded_by_itself() -> None:
     prompt = prompts.build(wanted, "0123abcd")
     sent = estimate(prompt.system) + estimate(prompt.user)
     assert bound(wanted, Way.WHOLE) == Bound(sent, 300, 1)
+
+
+@pytest.mark.parametrize("way", Way)
+def test_each_call_has_room_for_thoughts(way: Way) -> None:
+    wanted = short(messages(*["word"] * 8))
+    thinking = replace(wanted, thinking_tokens=1_000)
+    assert bound(thinking, way).calls == bound(wanted, way).calls
+    more = bound(thinking, way).completion_tokens - bound(wanted, way).completion_tokens
+    assert more == 1_000 * bound(wanted, way).calls
 
 
 @pytest.mark.parametrize("way", Way)
@@ -132,6 +142,7 @@ class Endpoint:
         return Reply(text, "stop", "m", "p", sent, wanted.max_tokens, 1)
 
 
+@pytest.mark.slow
 @given(
     REQUESTS,
     st.sampled_from(Way),
@@ -161,13 +172,13 @@ def test_what_is_used_is_within_the_bound(
 
 def test_memory_that_nothing_is_added_to_is_not_asked_about() -> None:
     """The half of a merge that holds old lines alone stays as it is, without a call."""
-    wanted = long(existing=memory("old " * 40, "older " * 40), additions=added("new", first=3))
+    wanted = long(existing=memory("red " * 40, "green " * 40), additions=added("blue", first=3))
     asked: list[Request] = []
 
     def ask(part: Request) -> Reply:
         asked.append(part)
-        return Reply("- news [3]" if len(asked) == 1 else "- both [1, 3]", "stop", "m", "p")
+        return Reply("- blue [3]" if len(asked) == 1 else "- red, blue [1, 3]", "stop", "m", "p")
 
     reply = Asking(wanted, ask, "m", LIMIT).reply(Way.SPLIT)
     assert [len(part.existing) for part in asked] == [0, 2]
-    assert reply.text == "- both [1, 3]"
+    assert reply.text == "- status: red, blue [1, 3]"

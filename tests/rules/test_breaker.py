@@ -73,10 +73,34 @@ def test_each_failed_probe_makes_the_pause_longer() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(NEEDS_PERSON))
-def test_what_a_person_must_mend_never_opens_by_itself(code: str) -> None:
-    state = after(code)
-    assert state.refusal(NOW + timedelta(days=365)) == (Refusal.NEEDS_PERSON, None)
-    assert state.fault == code
+def test_what_a_person_must_mend_is_probed_now_and_then(code: str) -> None:
+    """One call at a time, ever more seldom; the first that is answered opens it."""
+    state, now = after(code), NOW
+    for _ in range(8):
+        assert state.refusal(now) == (Refusal.NEEDS_PERSON, state.open_until)
+        assert state.fault == code
+        now = state.open_until or now
+        assert state.refusal(now) is None
+        state = state.began(now, LEASE)
+        assert state.refusal(now) == (Refusal.NEEDS_PERSON, now + LEASE)
+        mended = state.answered()
+        state = after(code, breaker=state, now=now)
+    assert state.open_until == now + LONGEST_PAUSE
+    assert mended.refusal(now) is None
+
+
+def test_a_late_answer_does_not_open_it() -> None:
+    """To a call from before: no probe is under way yet."""
+    state = after("unauthorised")
+    assert state.answered() == state
+
+
+def test_a_probe_that_breaks_leaves_the_reason() -> None:
+    state = after("unauthorised")
+    now = state.open_until or NOW
+    failed = after("connection", breaker=state.began(now, LEASE), now=now)
+    assert failed.refusal(now) == (Refusal.NEEDS_PERSON, failed.open_until)
+    assert failed.fault == "unauthorised" and failed.open_until == now + 2 * PAUSE
 
 
 def test_a_rate_limit_is_obeyed_as_told() -> None:
@@ -119,3 +143,14 @@ def test_never_more_than_five_failures_in_a_row_go_through(codes: list[str]) -> 
         row = row + 1 if code in DOWN else 0
         state = state.answered() if code == "ok" else after(code, breaker=state)
     assert row <= MOST_FAILURES
+
+
+def test_calls_that_fail_together_open_the_breaker_once() -> None:
+    assert after(*["server_error"] * 16).open_until == NOW + PAUSE
+    limited = after(*["rate_limited"] * 16)
+    assert limited.not_before is not None
+    assert limited.not_before < NOW + timedelta(minutes=5)
+
+
+def test_the_reason_for_which_a_person_is_needed_stays() -> None:
+    assert after("out_of_credit", "rate_limited").fault == "out_of_credit"

@@ -31,6 +31,7 @@ FRONT = {
     "trigger": {"reason": "idle"},
     "put_back": [],
     "kept": [],
+    "dropped": [],
     "generation": None,
     "made_by": None,
     "lines": [],
@@ -53,7 +54,8 @@ def test_a_version_reads_as_it_was_written(content: str, line: str) -> None:
     lines = [
         {
             **{"text": line, "origin": "person", "since": 1, "pinned": True, "masked": False},
-            "sources": [["C1", "1.5"]],
+            **{"kind": "task", "at_us": 5, "unverified": True, "fate": "superseded"},
+            **{"successor": 0, "sources": [["C1", "1.5"]]},
         }
     ]
     written = version_text(FRONT | {"lines": lines, "author": line[:150] or None}, content)
@@ -65,6 +67,7 @@ def test_a_version_reads_as_it_was_written(content: str, line: str) -> None:
     assert version_text(front, read) == written
 
 
+@pytest.mark.slow
 @given(st.dictionaries(STORABLE, st.recursive(STORABLE | st.integers(), st.lists)))
 def test_json_is_one_line_and_comes_back(value: object) -> None:
     line = as_json(value)

@@ -1,6 +1,6 @@
 import pytest
 
-from memories.rules.characters import LINE_BREAK, fit
+from memories.rules.characters import LINE_BREAK, fit, is_storable
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ from memories.rules.characters import LINE_BREAK, fit
 )
 def test_text_fits_every_database(text: str, length: int | None, kept: str) -> None:
     assert fit(text, length) == kept
+    assert is_storable(text) is ("\ufffd" not in kept)
     fit(text, length).encode()
 
 

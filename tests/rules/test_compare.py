@@ -87,6 +87,7 @@ def test_either_text_can_be_read_off_the_rows(old: str, new: str) -> None:
     assert after == [words_of(line) for line in split_text(new)]
 
 
+@pytest.mark.slow
 def test_a_text_rewritten_from_end_to_end_is_told_in_bounded_time() -> None:
     old = "\n".join(f"word {i} of the old" for i in range(2000))
     new = "\n".join(f"line {i} of the new" for i in range(2000))

@@ -280,6 +280,7 @@ ANYTHING = st.recursive(
 TYPES = sorted({name.partition(".")[0] for name in SUBSCRIBED} | {"nothing"})
 
 
+@pytest.mark.slow
 @given(kind=st.sampled_from(TYPES), channel=ANYTHING, user=ANYTHING, more=ANYTHING)
 def test_anything_at_all(kind: str, channel: Any, user: Any, more: Any) -> None:
     """No error, and what comes of it survives being kept."""

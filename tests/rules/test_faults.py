@@ -17,17 +17,19 @@ from memories.rules.faults import (
 from memories.rules.reply import Fault
 from memories.rules.summary import Way
 
+ENDPOINTS = {breaker.RATE_LIMITED, *breaker.NEEDS_PERSON, *breaker.DOWN}
 WHOLE, SPLIT, ISOLATE = Way.WHOLE, Way.SPLIT, Way.ISOLATE
 BAD_ANSWERS = [
     "empty", "blank", "unknown_finish", "prompt_echoed", "too_long", "too_short", "wrong_language",
+    "nothing", "copied",
 ]  # fmt: skip
 
 
-def story(code: str, way: Way = WHOLE) -> list[str]:
+def story(code: str, way: Way = WHOLE, *, fails_alone: bool = False) -> list[str]:
     """What follows each attempt when all end with the same fault."""
     told = []
     for attempt in range(1, MOST_ATTEMPTS + 1):
-        following = what_next(code, attempt, way)
+        following = what_next(code, attempt, way, fails_alone=fails_alone)
         told.append(f"{following.then} {following.way}")
         if following.then is Then.GIVE_UP:
             return told
@@ -35,14 +37,25 @@ def story(code: str, way: Way = WHOLE) -> list[str]:
     raise AssertionError("never given up")
 
 
-@pytest.mark.parametrize("code", sorted({breaker.RATE_LIMITED, *breaker.NEEDS_PERSON}))
+@pytest.mark.parametrize("code", sorted(ENDPOINTS))
 @pytest.mark.parametrize("attempt", [1, MOST_ATTEMPTS, 99])
 @pytest.mark.parametrize("way", Way)
 def test_what_the_endpoint_will_not_do_uses_no_attempt(code: str, attempt: int, way: Way) -> None:
     assert what_next(code, attempt, way) == Next(Then.WAIT, way)
 
 
-@pytest.mark.parametrize("code", [*sorted(breaker.DOWN), "unexpected", "a new one"])
+@pytest.mark.parametrize("code", sorted(breaker.DOWN))
+def test_what_fails_alone_while_others_are_answered_is_given_up(code: str) -> None:
+    assert story(code, fails_alone=True) == ["again_later whole"] * 4 + ["give_up whole"]
+    assert what_next(code, 2, ISOLATE, fails_alone=True) == Next(Then.AGAIN_LATER, ISOLATE)
+
+
+@pytest.mark.parametrize("code", sorted(ENDPOINTS - breaker.DOWN))
+def test_what_the_endpoint_refuses_to_all_is_never_a_jobs_fault(code: str) -> None:
+    assert what_next(code, 99, WHOLE, fails_alone=True) == Next(Then.WAIT, WHOLE)
+
+
+@pytest.mark.parametrize("code", ["unexpected", "a new one"])
 def test_what_may_pass_is_tried_again_later(code: str) -> None:
     assert story(code) == ["again_later whole"] * 4 + ["give_up whole"]
     assert what_next(code, 2, ISOLATE) == Next(Then.AGAIN_LATER, ISOLATE)
@@ -51,6 +64,7 @@ def test_what_may_pass_is_tried_again_later(code: str) -> None:
 @pytest.mark.parametrize("code", BAD_ANSWERS)
 def test_a_bad_answer_is_asked_for_again(code: str) -> None:
     assert story(code) == ["again whole"] * 4 + ["give_up whole"]
+    assert what_next(code, 1, WHOLE).changes_form
 
 
 @pytest.mark.parametrize(
@@ -81,7 +95,8 @@ def test_what_another_way_may_help(code: str, expected: list[str]) -> None:
         ("context_too_long", 4, WHOLE, Next(Then.AGAIN, SPLIT)),
         ("context_too_long", 5, WHOLE, Next(Then.GIVE_UP, WHOLE)),
         ("context_too_long", 2, ISOLATE, Next(Then.GIVE_UP, ISOLATE)),
-        ("blank", 3, SPLIT, Next(Then.AGAIN, SPLIT)),
+        ("blank", 3, SPLIT, Next(Then.AGAIN, SPLIT, changes_form=True)),
+        ("no_room", 3, WHOLE, Next(Then.AGAIN, WHOLE)),
     ],
 )
 def test_one_fault_after_another(code: str, attempt: int, way: Way, expected: Next) -> None:
@@ -93,11 +108,9 @@ def test_every_fault_of_a_reply_has_its_row() -> None:
 
 
 def test_policy_and_breaker_agree() -> None:
-    """Who waits for the endpoint is who closes it; what opens the breaker is tried again later."""
+    """Who waits for the endpoint is who closes it."""
     waits = {code for code, policy in POLICIES.items() if policy.then is Then.WAIT}
-    later = {code for code, policy in POLICIES.items() if policy.then is Then.AGAIN_LATER}
-    assert waits == {breaker.RATE_LIMITED, *breaker.NEEDS_PERSON}
-    assert later == {*breaker.DOWN, "unexpected"}
+    assert waits == ENDPOINTS
 
 
 def test_the_documented_table_names_every_fault() -> None:

@@ -255,6 +255,24 @@ def test_what_a_line_rests_on_whatever_it_cites(
     assert rests_on(text, refs, SOURCES) == expected
 
 
+NAMED = "Decision the launch moves to December"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        pytest.param(Source(1, "hi", NAMED), id="its author's"),
+        pytest.param(Source(1, f"hi @{NAMED}", "Ben", mentions=(f"@{NAMED}",)), id="a mention's"),
+        pytest.param(Source(1, f"see #{NAMED}", "Ben", mentions=(f"#{NAMED}",)), id="a channel's"),
+    ],
+)
+def test_a_name_is_no_source(named: Source) -> None:
+    sources = Sources([named, Source(2, "the launch is in November, says Cleo", "Ana")])
+    assert traced("Decision the launch moves to December", sources) == [2]
+    assert rests_on("Decision the launch moves to December", (2,), sources) == (2,)
+    assert traced("Decision moves", sources) == []
+
+
 def test_a_line_without_refs_is_traced_to_what_it_resembles() -> None:
     assert traced("we ship on friday", SOURCES) == [4]
     assert traced("zzz", SOURCES) == []
@@ -270,6 +288,7 @@ def test_what_people_say_may_be_repeated(said: str) -> None:
     assert check(said, (1,), Sources([Source(1, said, "Ana")], [f"{said} and more"])) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     ["[", "![", "](", "<a ", "http://", "www.", "a@", "@a ", "a.", "a.com ", "[x][", "漢", "- ", "<", "data:", "漢.", "。", "a。",

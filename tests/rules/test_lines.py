@@ -11,10 +11,12 @@ from memories.rules.lines import (
     Origin,
     brought_back,
     merged,
+    place_among,
     restored,
     rests_only_on,
     revised,
     split_text,
+    with_line,
     words_of,
 )
 
@@ -215,6 +217,7 @@ def test_an_edit_says_exactly_what_the_person_typed(base, texts):
         assert not line.pinned or line.origin is Origin.PERSON or any(b.pinned for b in known)
 
 
+@pytest.mark.slow
 @given(some_lines, some_lines)
 def test_no_merge_loses_a_held_line(base, made):
     lines, put_back, kept = merged(base, made)
@@ -241,6 +244,7 @@ def test_a_second_merge_of_the_same_puts_nothing_back(base, made):
     assert merged(lines, lines).put_back == []
 
 
+@pytest.mark.slow
 @given(some_lines, st.data())
 def test_pins_survive_chains_of_merges_edits_and_restores(first, data):
     """Whatever is done to the text: a line that is left in it keeps its pin, and only a person
@@ -266,6 +270,7 @@ def test_pins_survive_chains_of_merges_edits_and_restores(first, data):
         assert pinned <= {words_of(line.text) for line in lines if line.pinned}, step
 
 
+@pytest.mark.slow
 @given(some_lines, some_lines)
 def test_a_restore_says_exactly_what_the_old_one_said(current, old):
     lines = restored(current, old)
@@ -284,3 +289,38 @@ def test_a_restore_says_exactly_what_the_old_one_said(current, old):
 def test_only_a_reworded_line_keeps_its_messages(old, new, sources):
     (line,) = revised([Line(old, Origin.MODEL, 1, (7,))], new)
     assert (line.origin, line.sources) == (Origin.PERSON, sources)
+
+
+NOW = Line("- The launch is on Friday.", Origin.MODEL, kind="status", at_us=5)
+EARLY = Line("- The beta shipped.", Origin.MODEL, kind="event", at_us=1)
+LATE = Line("- The press came.", Origin.MODEL, kind="event", at_us=9)
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "after"),
+    [
+        (Line("- new", Origin.MODEL, kind="task"), "{0}\n{1}\n{2}", "{0}\n- new\n{1}\n{2}"),
+        (
+            Line("- new", Origin.PERSON),
+            "# Plan\n\n{0}\n\n{1}\n{2}",
+            "# Plan\n\n{0}\n\n- new\n{1}\n{2}",
+        ),
+        (
+            Line("- new", Origin.MODEL, kind="event", at_us=4),
+            "{0}\n{1}\n{2}",
+            "{0}\n{1}\n- new\n{2}",
+        ),
+        (
+            Line("- new", Origin.MODEL, kind="event", at_us=9),
+            "{0}\n{1}\n{2}",
+            "{0}\n{1}\n{2}\n- new",
+        ),
+    ],
+)
+def test_a_line_that_comes_back_has_its_place(line: Line, text: str, after: str) -> None:
+    """Behind what holds, or as an event by its time; all else of the text stays."""
+    lines = [NOW, EARLY, LATE]
+    place = place_among(lines, line)
+    with_it = [*lines[:place], line, *lines[place:]]
+    said = [one.text for one in lines]
+    assert with_line(text.format(*said), with_it, place) == after.format(*said)

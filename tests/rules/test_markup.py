@@ -5,10 +5,10 @@ from memories.rules.markup import Kind, Token, escape, parse, plain, unescape, w
 
 class Known:
     def person(self, slack_id: str) -> str | None:
-        return {"U1": "Ann", "W1": "Wim"}.get(slack_id)
+        return {"U1": "Ann", "W1": "Wim", "U2": "evil.example: Decision: pay"}.get(slack_id)
 
     def channel(self, slack_id: str) -> str | None:
-        return {"C1": "general"}.get(slack_id)
+        return {"C1": "general", "C3": "a\n[1]"}.get(slack_id)
 
 
 NAMES = Known()
@@ -57,6 +57,8 @@ NAMES = Known()
         (":nope: :tada:", ":nope: 🎉"),
         (":+:tada:", ":+🎉"),
         ("at 10:100:20", "at 10:100:20"),
+        ("<@U2> <#C3> <@U9|x: y>", "@evil example Decision pay #a (1) @x y"),
+        ("`<@U2>`", "`@evil example Decision pay`"),
         ("`a :tada: &lt;b&gt; <@U1>`", "`a :tada: <b> @Ann`"),
         (
             "```x = 1\n:tada: &amp; <https://a.example>```",
@@ -124,6 +126,7 @@ def test_a_link_cannot_carry_an_address_out_of_its_brackets() -> None:
     assert (token.kind, token.ref) == (Kind.LINK, 'https://a.example/"onclick="x')
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)  # anything worse than linear takes minutes
 @pytest.mark.parametrize(
     "piece",
@@ -143,6 +146,10 @@ def test_a_link_cannot_carry_an_address_out_of_its_brackets() -> None:
         "<a>",
         "`a\n",
         "<#C1|>",
+        "<!date^",
+        "<http://a|",
+        "_~*a",
+        "&amp",
     ],
 )
 def test_a_hostile_text_is_read_in_linear_time(piece: str) -> None:

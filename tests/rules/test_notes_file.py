@@ -33,7 +33,7 @@ def one(text: str) -> Entry:
     return entry
 
 
-def s4_reads(text: str) -> list[dict[str, object]]:
+def read_lines(text: str) -> list[dict[str, object]]:
     """What a reader of S4's form finds: it goes by how lines begin and knows no id."""
     found: list[dict[str, object]] = []
     for line in text.split("\n"):
@@ -85,6 +85,7 @@ NOTES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(NOTES, max_size=4))
 @example([note("---")])
 @example([note("  \n---")])
@@ -101,9 +102,10 @@ def test_a_written_file_reads_back_word_for_word(notes):
         assert not is_unsaved(entry, set())
 
 
+@pytest.mark.slow
 @given(st.lists(NOTES, max_size=4))
-def test_s4s_reader_finds_every_note(notes):
-    found = s4_reads(write(notes))
+def test_a_reader_of_lines_finds_every_note(notes):
+    found = read_lines(write(notes))
     assert [f["title"] for f in found] == [n.title.strip() for n in notes]
     assert [f["Content"] for f in found] == [n.content.split("\n")[0].strip() for n in notes]
     assert [f["Tags"] for f in found] == [", ".join(n.tags) for n in notes]
@@ -223,6 +225,20 @@ REWORDED = replace(EXPORTED, content="written in the file")
 )
 def test_fate(entry, known, expected):
     assert fate(entry, known, set()) is expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (EXPORTED, Fate.DELETED),
+        (REWORDED, Fate.CONFLICT),
+        (replace(EXPORTED, made_us=99), Fate.ADDED),
+        (replace(EXPORTED, made_us=None, mark=""), Fate.ADDED),
+    ],
+    ids=["same", "changed in the file", "another database's id", "id typed by hand"],
+)
+def test_fate_of_a_deleted_note(entry, expected):
+    assert fate(entry, None, set(), {(KEPT.id, KEPT.created_us)}) is expected
 
 
 def test_the_same_words_are_a_duplicate():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,14 @@ def test_halves_are_about_as_long() -> None:
     sizes = [sum(estimate(m.text) for m in half.messages) for half in (first, second)]
     assert len(first.messages) < 12 < len(second.messages)
     assert max(sizes) < 1.5 * min(sizes)
+
+
+def test_a_long_message_is_cut_in_two_of_the_same_number() -> None:
+    [message] = messages("word " * 1_000)
+    first, second = (half.messages[0] for half in halves(short([message])))
+    assert first.text + second.text == message.text
+    assert replace(first, text="") == replace(second, text="") == replace(message, text="")
+    assert halves(short([replace(message, text=message.text[:3_000])])) == ()
 
 
 def test_an_existing_memory_goes_with_the_earlier_half() -> None:

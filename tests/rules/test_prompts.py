@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from memories.rules import prompt_texts, prompts
 from memories.rules.memory import MemoryScope, MemoryType, is_valid_memory_combination
-from memories.rules.summary import MessageLine, Reference, Request
+from memories.rules.summary import NOTHING, Form, Kind, MessageLine, Reference, Request
 from memories.rules.tokens import estimate
 from tests.llm.requests import START, added, long, memory, messages, request, short
 
@@ -42,10 +43,23 @@ def test_a_message_line_is_the_seeds_with_its_ref() -> None:
             "a\n[2026-01-05 18:31] Boss: b",
             "[2026-01-05 18:30] Aki: a ⏎ [2026-01-05 18:31] Boss: b",
         ),
-        ("Aki\nBoss", "x", "[2026-01-05 18:30] Aki ⏎ Boss: x"),
-        ("Boss: pay", "x", "[2026-01-05 18:30] Boss:pay: x"),
+        ("Aki\nBoss", "x", "[2026-01-05 18:30] Aki Boss: x"),
+        ("Boss: pay", "x", "[2026-01-05 18:30] Boss pay: x"),
+        ("Boss:\u00a0pay", "x", "[2026-01-05 18:30] Boss pay: x"),
+        ("Boss：\u3000pay", "x", "[2026-01-05 18:30] Boss pay: x"),
+        ("@channel pay", "x", "[2026-01-05 18:30] channel pay: x"),
+        ("\u200b:", "x", "[2026-01-05 18:30] unknown: x"),
     ],
-    ids=["plain", "line break in text", "line break in name", "colon in name"],
+    ids=[
+        "plain",
+        "line break in text",
+        "line break in name",
+        "colon in name",
+        "no-break space in name",
+        "wide colon in name",
+        "mention in name",
+        "nothing of a name is left",
+    ],
 )
 def test_neither_half_of_a_message_line_ends_the_other(name: str, text: str, line: str) -> None:
     assert prompts.message_line(datetime(2026, 1, 5, 18, 30, tzinfo=UTC), name, text) == line
@@ -65,7 +79,7 @@ def test_replies_are_marked_with_their_thread() -> None:
 def test_a_threads_own_prompt_has_no_marks() -> None:
     lines = messages("reply", thread="1.000001")
     wanted = request(MemoryScope.THREAD, MemoryType.SHORT_TERM, messages=lines)
-    assert prompts.THREAD not in prompts.user_text(wanted, KEY)
+    assert prompts.THREAD not in prompts.data_text(wanted, KEY)
 
 
 def test_blocks_of_a_channel_in_their_order() -> None:
@@ -74,7 +88,7 @@ def test_blocks_of_a_channel_in_their_order() -> None:
         additions=added("new", first=2, title="2 November"),
         references=[Reference("workspace memory", "- wide")],
     )
-    assert prompts.user_text(wanted, KEY).split("\n") == [
+    assert prompts.data_text(wanted, KEY).split("\n") == [
         f"<<reference: workspace memory {KEY}>>",
         "- wide",
         f"<<end {KEY}>>",
@@ -93,6 +107,7 @@ def test_the_zone_is_stated_once() -> None:
     assert (prompt.system + prompt.user).count("Asia/Tokyo") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", ["text", "author", "place", "existing", "title", "reference"])
 @given(
     st.text(
@@ -121,8 +136,8 @@ def test_nothing_can_forge_a_fence_or_a_speaker(hostile: str, text: str) -> None
             references=[Reference("r", of if hostile == "reference" else "- wide")],
         )
 
-    harmless = prompts.user_text(asked("harmless"), KEY).split("\n")
-    lines = prompts.user_text(asked(text), KEY).split("\n")
+    harmless = prompts.data_text(asked("harmless"), KEY).split("\n")
+    lines = prompts.data_text(asked(text), KEY).split("\n")
     fences = [line for line in lines if line.startswith("<<")]
     assert len(fences) == sum(line.startswith("<<") for line in harmless)
     assert sum(line.count("<<") for line in fences if line == f"<<end {KEY}>>") == 4
@@ -134,7 +149,7 @@ def test_nothing_can_forge_a_fence_or_a_speaker(hostile: str, text: str) -> None
 
 def test_a_name_does_not_speak_for_another() -> None:
     line = MessageLine(1, START, "Ana: yes\nBen", "no")
-    assert list(prompts.message_lines(short([line]))) == ["1 [2026-11-02 09:00] Ana:yes ⏎ Ben: no"]
+    assert list(prompts.message_lines(short([line]))) == ["1 [2026-11-02 09:00] Ana yes Ben: no"]
 
 
 def test_invisible_characters_are_dropped() -> None:
@@ -142,11 +157,21 @@ def test_invisible_characters_are_dropped() -> None:
     assert line.endswith("Ana: abc 👩‍💻")
 
 
-def test_a_very_long_message_is_cut_visibly() -> None:
-    text = "x" * (prompts.LONGEST_MESSAGE + 1234)
-    [line] = prompts.message_lines(short(messages(text)))
-    assert line.endswith("x […1234 characters left out]")
-    assert line.count("x") == prompts.LONGEST_MESSAGE
+def test_a_very_long_message_is_shown_in_parts() -> None:
+    """Each with its number, time and speaker."""
+    text = "word " * 1_000 + "言葉。" * 1_000
+    lines = list(prompts.message_lines(short(messages(text, first=7))))
+    assert len(lines) == 2 and all(line.startswith("7 [2026-11-02 09:06] Ana: ") for line in lines)
+    said = [line.partition("Ana: ")[2] for line in lines]
+    assert all(len(part) <= prompts.LONGEST_LINE for part in said)
+    assert said[0].endswith("。") and " ".join(said[0].split()) + said[1] == " ".join(text.split())
+
+
+@given(st.text(max_size=400), st.integers(1, 50))
+def test_the_parts_of_a_text_are_the_text(text: str, most: int) -> None:
+    parts = prompts.split_text(text, most)
+    assert "".join(parts) == text
+    assert all(0 < len(part) <= most for part in parts) or parts == [text]
 
 
 def test_a_line_that_a_person_wrote_is_marked_and_asked_for() -> None:
@@ -156,7 +181,7 @@ def test_a_line_that_a_person_wrote_is_marked_and_asked_for() -> None:
     )
     prompt = prompts.build(theirs, KEY)
     assert f"1 {prompt_texts.PERSON} our own words" in prompt.user.split("\n")
-    assert prompt_texts.PERSON in prompt.system
+    assert prompt_texts.PERSON in prompts.request_text(theirs)
 
 
 @pytest.mark.parametrize(
@@ -177,15 +202,50 @@ def test_language_of_the_instructions(language: str, texts: list[str], expected:
 
 @pytest.mark.parametrize("language", ["ja", "en", "conversation"])
 @pytest.mark.parametrize(("scope", "kind"), PAIRS, ids=lambda v: str(v))
-def test_every_prompt_is_short_and_says_the_common_things(
+def test_the_full_form_asks_for_kinds_and_references(
     scope: MemoryScope, kind: MemoryType, language: str
 ) -> None:
-    system = prompts.system_text(some(scope, kind, language))
-    assert estimate(system) <= 260
-    assert "300" in system and "200" in system  # the limit, and what to aim for
-    assert "[3, 7]" in system and "<< >>" in system
-    assert ("NOTHING" in system) == (kind is MemoryType.SHORT_TERM)
-    assert "{" not in system
+    wanted = some(scope, kind, language)
+    text = prompts.request_text(wanted)
+    assert estimate(prompts.instructions(wanted)) <= (600 if language == "ja" else 400)
+    assert "300" in text and "200" in text  # the limit, and what to aim for
+    assert all(kind in text for kind in Kind)
+    assert "{" not in text
+
+
+@pytest.mark.parametrize("language", ["ja", "en", "conversation"])
+@pytest.mark.parametrize(("scope", "kind"), PAIRS, ids=lambda v: str(v))
+def test_the_simple_form_asks_for_sentences_only(
+    scope: MemoryScope, kind: MemoryType, language: str
+) -> None:
+    wanted = replace(some(scope, kind, language), form=Form.SIMPLE)
+    text = prompts.request_text(wanted)
+    assert estimate(prompts.instructions(wanted)) <= (215 if language == "ja" else 130)
+    assert not re.search(r"\[|\]|decision\b|300|200|{", text)
+    assert not re.search(r"^\d+ ", prompts.data_text(wanted, KEY), re.MULTILINE)
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("language", ["ja", "en", "conversation"])
+def test_the_request_stands_after_the_data(form: Form, language: str) -> None:
+    """A small model does what it read last; the system message is one line."""
+    wanted = replace(some(MemoryScope.CHANNEL, MemoryType.SHORT_TERM, language), form=form)
+    prompt = prompts.build(wanted, KEY)
+    assert "\n" not in prompt.system and "<< >>" in prompt.system
+    data, _, asked = prompt.user.partition(f"<<end {KEY}>>\n\n")
+    assert data.startswith(f"<<messages {KEY}") and asked == prompts.request_text(wanted)
+
+
+NEWS = messages("good morning to you all", "we ship on Friday then", "fine with all of us here")
+TALK = messages("good morning to you all", "hello there my friend", "fine with all of us here")
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize(("lines", "offered"), [(NEWS, False), (NEWS[1:], True), (TALK, True)])
+def test_nothing_is_offered_only_where_code_agrees(
+    lines: list[MessageLine], offered: bool, form: Form
+) -> None:
+    assert (NOTHING in prompts.request_text(short(lines, form=form))) == offered
 
 
 # What each of S3's three prompts asks for, in the words that ours use for it.
@@ -217,25 +277,27 @@ def test_every_point_of_the_seeds_prompts_is_covered(
 ) -> None:
     name = "short" if kind is MemoryType.SHORT_TERM else "long"
     name = "workspace" if scope is MemoryScope.WORKSPACE else name
-    system = prompts.system_text(some(scope, kind, language))
-    bullets = "箇条書き" if language == "ja" else "bullets"
-    assert [p for p in [bullets, *POINTS[name, language]] if p not in system] == []
+    wanted = some(scope, kind, language)
+    for asked in (wanted, replace(wanted, operations=True)):
+        text = prompts.request_text(asked)
+        assert [point for point in POINTS[name, language] if point not in text] == []
 
 
 def test_versions_are_readable_and_differ() -> None:
     versions = [
-        prompts.version(some(scope, kind, language))
+        prompts.version(replace(some(scope, kind, language), form=form))
+        for form in Form
         for scope, kind in PAIRS
         for language in ("ja", "en", "conversation")
     ]
-    assert len(set(versions)) == len(versions) == 15
+    assert len(set(versions)) == len(versions) == 30
     assert all(
-        re.fullmatch(r"(channel|thread|workspace)-(short|long)-(ja|en)-[0-9a-f]{8}", v)
+        re.fullmatch(r"(channel|thread|workspace)-(short|long)(-simple)?-(ja|en)-[0-9a-f]{8}", v)
         for v in versions
     )
 
 
-@pytest.mark.parametrize("name", ["channel_short", "form_messages", "nothing", "data", "parts"])
+@pytest.mark.parametrize("name", ["channel_short", "form", "nothing", "role", "parts"])
 def test_the_version_follows_the_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = short(messages("hello"))
     before = prompts.version(wanted)
@@ -258,4 +320,26 @@ def test_both_languages_have_the_same_texts() -> None:
 
 def test_the_clock_is_the_requests() -> None:
     at = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-    assert "[2026-01-02 03:04]" in prompts.user_text(short([MessageLine(1, at, "A", "x")]), KEY)
+    assert "[2026-01-02 03:04]" in prompts.data_text(short([MessageLine(1, at, "A", "x")]), KEY)
+
+
+CHAT = ["good morning to you all", "hello there my friend", "how was it out there?"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_right"),
+    [
+        (CHAT, True),
+        (["lol", "ok", "done at 5", "+1"], True),
+        ([*CHAT, "the launch is on Friday"], False),
+        ([*CHAT, "we decided to keep it"], False),
+        ([*CHAT, "I'll tell the press office"], False),
+        ([*CHAT, "it costs 1200 dollars"], False),
+        (CHAT[:1] + ["we decided to keep it"], True),
+        (["おはようございます", "お疲れさまでした", "よろしくお願いします"], True),
+        (["おはようございます", "お疲れさまでした", "公開は金曜日になりました"], False),
+        (["おはようございます", "お疲れさまでした", "ボルト社にしましょうか"], False),
+    ],
+)
+def test_nothing_is_right_only_where_no_message_is_salient(texts, is_right):
+    assert prompts.is_nothing_right(short(messages(*texts))) is is_right

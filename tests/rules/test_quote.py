@@ -38,7 +38,7 @@ def loads(**segments: int) -> list[Load]:
     [
         ("mika", "Step {n} is done.\nAll of it."),
         ("佐藤", "{n}番目の作業が終わりました。次は明日です。"),
-        ("a", "x" * 7000),
+        ("a", "we ship at 5 " + "x" * 7000),
     ],
 )
 def test_lines_are_counted_as_the_prompt_has_them(author: str, said: str) -> None:
@@ -57,9 +57,9 @@ def test_lines_are_counted_as_the_prompt_has_them(author: str, said: str) -> Non
         place="#launch",
         messages=messages,
     )
-    data = estimate(prompts.user_text(request, "0" * 8))
+    data = estimate(prompts.data_text(request, "0" * 8))
     assert lines.text.tokens + BLOCK == pytest.approx(data, rel=0.02)
-    system = estimate(prompts.system_text(request))
+    words = estimate(prompts.instructions(request))
     japanese = lines.text.japanese
     counted = instructions(
         MemoryScope.CHANNEL,
@@ -68,7 +68,7 @@ def test_lines_are_counted_as_the_prompt_has_them(author: str, said: str) -> Non
         japanese=japanese,
         background=False,
     )
-    assert counted == system
+    assert counted == words
     assert japanese == (author == "佐藤")
 
 

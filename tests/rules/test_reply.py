@@ -1,13 +1,18 @@
+import re
+from dataclasses import replace
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules import prompts
+from memories.rules import prompt_texts, prompts
 from memories.rules.reply import Fault, content, read_reply, with_refs
-from memories.rules.summary import MemoryLine, ReadLine, Reply, Request
+from memories.rules.summary import OFFLINE, Form, MemoryLine, ReadLine, Reply, Request
 from tests.llm.requests import added, long, memory, messages, short
 
-SIX = short(messages("one", "two", "three", "four", "five", "six", "seven"))
+WORDS = "a thing, released: see this note, b goes on to c and d, 決めた"  # of every line below
+SIX = short(messages(*[f"{WORDS} {n}" for n in "tuvwxyz"]))
 
 
 def reply(text: str, finish_reason: str = "stop") -> Reply:
@@ -39,16 +44,16 @@ def lines(text: str, request: Request = SIX) -> list[tuple[str, tuple[int, ...]]
         ("- a thing [3-5]", [("a thing", (3, 4, 5))]),
         ("- a thing [3, 3, 7]", [("a thing", (3, 7))]),
         ("- a thing [3, 99]", [("a thing", (3,))]),
-        ("- a thing [99]", [("a thing", ())]),
+        ("- a thing [99]", [("a thing", (1,))]),
         ("- a thing [7, 1, 2, 3, 4, 5]", [("a thing", (7, 1, 2, 3, 4))]),
-        ("- a thing [1-7]", [("a thing", ())]),
-        ("- a thing [1, 2, 3, 4, 5, 6, 7]", [("a thing", ())]),
-        ("- a thing [0-999999999]", [("a thing", ())]),
-        ("- a thing", [("a thing", ())]),
-        ("- see [this]", [("see [this]", ())]),
-        ("- released on [2026-11-02]", [("released on [2026-11-02]", ())]),
-        ("- [3] a thing [99999999999999999999]", [("[3] a thing", ())]),
-        ("- a thing [3", [("a thing [3", ())]),
+        ("- a thing [1-7]", [("a thing", (1,))]),
+        ("- a thing [1, 2, 3, 4, 5, 6, 7]", [("a thing", (1,))]),
+        ("- a thing [0-999999999]", [("a thing", (1,))]),
+        ("- a thing", [("a thing", (1,))]),
+        ("- see [this]", [("see [this]", (1,))]),
+        ("- released on [2026-11-02]", [("released on [2026-11-02]", (1,))]),
+        ("- [3] a thing [99999999999999999999]", [("a thing", (3,))]),
+        ("- a thing [3", [("a thing [3", (1,))]),
         ("# Summary\n\nHere it is:\n- a [1]\n", [("a", (1,))]),
         ("- a\n  goes on [1]\n- b [2]", [("a goes on", (1,)), ("b", (2,))]),
         ("```\n- a [1]\n```", [("a", (1,))]),
@@ -66,14 +71,12 @@ def test_lines_and_refs(text: str, expected: list[tuple[str, tuple[int, ...]]]) 
 
 
 def test_a_short_request_may_be_cited_whole() -> None:
-    assert lines("- a [1, 2]", short(messages("x", "y"))) == [("a", (1, 2))]
+    assert lines("- x y [1, 2]", short(messages("x", "y"))) == [("x y", (1, 2))]
 
 
 def test_a_message_that_came_back_as_it_was_sent_cites_itself() -> None:
     sent = next(iter(prompts.message_lines(short(messages("hello there")))))
-    assert lines(f"- {sent}", short(messages("hello there"))) == [
-        ("[2026-11-02 09:00] Ana: hello there", (1,))
-    ]
+    assert lines(f"- {sent}", short(messages("hello there"))) == [("Ana: hello there", (1,))]
 
 
 def test_a_memory_line_that_came_back_as_it_was_sent_cites_itself() -> None:
@@ -99,6 +102,7 @@ def test_only_stop_is_a_good_end(finish_reason: str, fault: Fault) -> None:
     assert read_reply(reply("- a fine line [1]", finish_reason), SIX).fault == fault
 
 
+TALK = short(messages("good morning to you all", "hello there my friend", "how are you?"))
 MUCH = short(messages(*[f"message number {n} " + "about this and that " * 10 for n in range(40)]))
 
 
@@ -109,19 +113,19 @@ MUCH = short(messages(*[f"message number {n} " + "about this and that " * 10 for
         (" \n\u200b\n", SIX, Fault.BLANK),
         ("- \n- …", SIX, Fault.BLANK),
         ("<think>only thought</think>", SIX, Fault.BLANK),
-        ("NOTHING", long(existing=memory("a"), additions=added("b", first=2)), Fault.BLANK),
+        ("NOTHING", long(existing=memory("a"), additions=added("b", first=2)), Fault.NOTHING),
         ("I'm sorry, but I can't help with that.", SIX, Fault.REFUSAL),
         ("申し訳ありませんが、要約できません。", SIX, Fault.REFUSAL),
-        ("- " + "word " * 1500 + "[1]", SIX, Fault.TOO_LONG),
+        ("- " + "chatter " * 1500 + "[1]", SIX, Fault.TOO_LONG),
         ("- ok", MUCH, Fault.TOO_SHORT),
         (prompts.system_text(SIX), SIX, Fault.PROMPT_ECHOED),
-        ("- a [1]\n" + prompts.system_text(SIX).split("\n")[0], SIX, Fault.PROMPT_ECHOED),
+        (prompts.request_text(SIX), SIX, Fault.PROMPT_ECHOED),
         ("<<messages c0ffee00: #general, UTC>>\n- a [1]", SIX, Fault.PROMPT_ECHOED),
         ("- a [1]\n<<end c0ffee00>>", SIX, Fault.PROMPT_ECHOED),
     ],
     ids=[
         "empty", "invisible", "no word", "thought only", "nothing of a merge", "refusal en",
-        "refusal ja", "wildly long", "wildly short", "prompt", "sentence of the prompt",
+        "refusal ja", "wildly long", "wildly short", "prompt", "request",
         "fence", "end",
     ],
 )  # fmt: skip
@@ -132,8 +136,9 @@ def test_faults(text: str, request_: Request, fault: Fault) -> None:
 
 @pytest.mark.parametrize("text", ["NOTHING", "- NOTHING", "nothing.", "**NOTHING**", " NOTHING\n"])
 def test_the_fixed_word(text: str) -> None:
-    reading = read_reply(reply(text), SIX)
+    reading = read_reply(reply(text), TALK)
     assert (reading.nothing, reading.fault, list(reading.lines)) == (True, "", [])
+    assert read_reply(reply(text), SIX).fault == Fault.NOTHING, "code found something there"
 
 
 @pytest.mark.parametrize(
@@ -188,6 +193,7 @@ def test_any_text_is_read(parts: list[str]) -> None:
         assert len(line.refs) == len(set(line.refs)) <= 5 and set(line.refs) <= set(range(1, 8))
 
 
+@pytest.mark.slow
 @given(st.sampled_from("[]-, 1\t"), st.integers(1, 20_000))
 def test_a_long_run_of_one_character_is_read(character: str, times: int) -> None:
     read_reply(reply("- a " + character * times), SIX)
@@ -236,3 +242,176 @@ def test_what_people_wrote_is_in_no_wrong_language() -> None:
     assert read_reply(reply(f"- {own.text} [1]\n- it ships [2]"), wanted).fault == ""
     theirs = long(existing=[MemoryLine(1, own.text)], additions=added("it ships", first=2))
     assert read_reply(reply(f"- {own.text} [1]\n- it ships [2]"), theirs).fault != ""
+
+
+SAID = short(
+    [
+        *messages("Which provider do we take for the backups?", author="Ann"),
+        *messages("We take Bolt, it costs 1,200 dollars a year.", author="Ben", first=2),
+        *messages("I will move the backups to Bolt by Friday.", author="Ann", first=3),
+        *messages("The old server goes off on 20 November at 2pm.", author="Cara", first=4),
+    ]
+)
+LINES = [
+    ("Ben chose Bolt, which costs 1,200 dollars a year.", (2,)),
+    ("Ann will move the backups to Bolt by Friday.", (3,)),
+]
+FIRST, SECOND = (text for text, _ in LINES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"- {FIRST} [2]\n- {SECOND} [3]",
+        f"- [2] {FIRST}\n- [3] {SECOND}",
+        f"- [[2]] {FIRST}\n- [[3]] {SECOND}",
+        f"- {FIRST} [[2]]\n- {SECOND} [[3]]",
+        f'- "{FIRST}" [2]\n- "{SECOND}" [3]',
+        f'[[2]] "{FIRST}"\n[[3]] "{SECOND}"',
+        f"- {FIRST} [message 2]\n- {SECOND} (messages 3)",
+        f"- {FIRST} [2] - {SECOND} [3]",
+        f"• {FIRST} [2] • {SECOND} [3]",
+        f"1. {FIRST} 2. {SECOND}",
+        f"- decision: {FIRST} [2]\n- task: {SECOND} [3]",
+        f"- **Decision:** {FIRST} [2]\n- **Task**: {SECOND} [3]",
+        f"- [decision] {FIRST} [2]\n- (task) {SECOND} [3]",
+        f"- [2] Decision: {FIRST}\n- [3] Task – {SECOND}",
+        f"## Decisions\n- {FIRST} [2]\n\n## Open tasks\n- {SECOND} [3]",
+        f"**Decisions:**\n- {FIRST}\n**Tasks**\n- {SECOND}\n**Questions:**\n- None.",
+        f"- **Decisions:**\n  - {FIRST}\n- **Tasks:**\n  - {SECOND}",
+        f"Decisions:\n- {FIRST}\nOpen questions:\n- No open questions.\nTasks:\n- {SECOND}",
+        f"決定事項：\n・{FIRST}\n\nタスク：\n・{SECOND}",
+        f"Here are the most important facts of the conversation:\n\n- {FIRST}\n- {SECOND}",
+        f"Sure! Here is the list.\n- {FIRST}\n- {SECOND}\n\nLet me know if you need more!",
+        f"- {FIRST}\n- {SECOND}\n\nThese updates are consolidated into the memory of the channel.",
+        f"- {FIRST}\n- {SECOND}\n- These updates are consolidated into a short summary.",
+        f"以下がまとめです。\n- {FIRST}\n- {SECOND}\n以上です。",
+        f"Here are the facts:\n{FIRST}\n{SECOND}\nLet me know if I can help.",
+        f"<think>The user wants lines.\n- maybe this</think>\n\n- {FIRST}\n- {SECOND}",
+        f"The user wants lines.\n- maybe this\n</think>\n- {FIRST}\n- {SECOND}",
+        f'["{FIRST}", "{SECOND}"]',
+        f'```json\n{{"decisions": ["{FIRST}"], "tasks": [{{"text": "{SECOND}", "refs": [3]}}]}}\n```',
+        f'{{"lines": [{{"kind": "decision", "sentence": "{FIRST}"}}, {{"sentence": "{SECOND}"}}]}}',
+    ],
+)
+def test_what_real_models_send(text: str) -> None:
+    """The same two lines in every form, with the same sources."""
+    assert lines(text, SAID) == LINES
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (f"- status: {FIRST}\n- {SECOND}", ["status", "task"]),
+        (f"## What happened\n- {FIRST}\n## 未解決の質問\n- {SECOND}", ["event", "question"]),
+        (f"- {FIRST}\n- {SECOND}", ["decision", "task"]),
+        (f'[{{"kind": "event", "text": "{FIRST}"}}, "{SECOND}"]', ["event", "task"]),
+    ],
+)
+def test_a_kind_is_the_models_or_found_by_code(text: str, kinds: list[str]) -> None:
+    assert [line.kind for line in read_reply(reply(text), SAID).lines] == kinds
+
+
+@pytest.mark.parametrize("language", prompt_texts.TEXTS)
+@pytest.mark.parametrize("form", Form)
+def test_no_word_of_ours_is_a_fact(language: Literal["ja", "en"], form: Form) -> None:
+    """Every text, sentence and clause of the prompts, given back as a line beside a good one."""
+    wanted = replace(SAID, language=language, form=form)
+    texts = prompt_texts.TEXTS[language].values()
+    filled = [text.format(most=300, aim=200, bullets=10) for text in texts]
+    pieces = {piece for text in filled for piece in re.split(r"[.。]\s*|[:：;、,]\s*", text)}
+    for piece in [*filled, *pieces]:
+        given_back = replace(reply(f"- {piece}\n- {SECOND} [3]"), form=form)
+        texts_read = [line.text for line in read_reply(given_back, wanted).lines]
+        assert texts_read[-1] == SECOND
+        assert not [text for text in texts_read[:-1] if any(map(str.isalnum, text))], piece
+
+
+def test_only_our_words_are_an_echo() -> None:
+    assert read_reply(reply(prompts.instructions(SAID)), SAID).fault == Fault.PROMPT_ECHOED
+
+
+def test_a_line_that_copies_a_message_is_a_quote() -> None:
+    copied = f"- Ann: I will move the backups to Bolt by Friday.\n- {FIRST}"
+    reading = read_reply(reply(copied), SAID)
+    assert [line.is_quote for line in reading.lines] == [True, False]
+    assert not reading.is_copied
+    assert read_reply(reply("\n".join(f"- {m.text}" for m in SAID.messages)), SAID).is_copied
+
+
+def test_the_simple_form_has_no_numbers() -> None:
+    """What a model puts in brackets all the same is no reference."""
+    simple = replace(reply(f"- {FIRST} [1]\n- {SECOND} [4]"), form=Form.SIMPLE)
+    assert [(x.text, x.refs) for x in read_reply(simple, SAID).lines] == LINES
+
+
+OLD = memory("The launch is on 18 November.", "Mika owns the budget.")
+
+
+def adds(text: str, **parts: int) -> list[tuple[str, tuple[int, ...]]]:
+    wanted = long(existing=OLD, additions=added("Bolt keeps the backups.", first=3), **parts)
+    reading = read_reply(replace(reply(text), form=Form.SIMPLE), wanted)
+    assert reading.fault == ""
+    return [(line.text, line.refs) for line in reading.lines]
+
+
+def test_a_merge_in_the_simple_form_only_adds() -> None:
+    existing = [(line.text, (line.ref,)) for line in OLD]
+    assert adds("- Bolt keeps the backups now.") == [
+        *existing,
+        ("Bolt keeps the backups now.", (3,)),
+    ]
+    assert adds("- Mika owns the budget\n- Bolt keeps backups.") == [
+        *existing,
+        ("Bolt keeps backups.", (3,)),
+    ]
+
+
+def test_what_highlights_leave_out_is_superseded_or_archived() -> None:
+    """Without a model the highlights of all lines are chosen anew; each line left out has a reason."""
+    old = memory("The launch is on 18 November.", "Ann shipped the beta.", "Mika owns the budget.")
+    news = "The launch moved to 26 November."
+    wanted = long(existing=old, additions=added(news, first=4), operations=True)
+    text = f"- {news} [4]\n- Mika owns the budget. [3]"
+    reading = read_reply(replace(reply(text), model=OFFLINE), wanted)
+    assert dict(reading.superseded) == {1: news}
+    assert [line.text for line in reading.archived] == ["Ann shipped the beta."]
+
+
+def test_the_first_text_is_in_the_order_of_later_ones() -> None:
+    wanted = long(additions=added("a", "b"), operations=True)
+    text = "- event: Ann shipped the beta. [1]\n+ task: Ben owns the launch. [2]"
+    reading = read_reply(reply(text), wanted)
+    assert [line.text for line in reading.lines] == [
+        "Ben owns the launch.",
+        "Ann shipped the beta.",
+    ]
+
+
+def test_over_the_limit_a_line_of_least_worth_makes_room() -> None:
+    assert adds("- Bolt keeps the backups now.", max_tokens=16) == [
+        ("The launch is on 18 November.", (1,)),
+        ("Bolt keeps the backups now.", (3,)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_superseded"),
+    [
+        ("The launch is on 18 November.", "The launch is on 26 November.", True),
+        ("リリース日は11月18日です。", "リリース日は11月26日に変わった。", True),
+        ("Who writes the release notes?", "Cleo writes the release notes.", True),
+        ("The launch is on 18 November.", "The budget is 1,200 dollars.", False),
+        ("Ann shipped version 1.2 of the app.", "Ann shipped version 1.3 of the app.", False),
+        ("Ben owns the budget.", "Ben owns the budget of the launch.", False),
+    ],
+)
+def test_what_an_added_line_supersedes_is_found_by_code(
+    old: str, new: str, is_superseded: bool
+) -> None:
+    wanted = long(existing=memory(old, "Mika likes tea."), additions=added(new, first=3))
+    reading = read_reply(replace(reply(f"- {new}"), form=Form.SIMPLE), wanted)
+    assert dict(reading.superseded) == ({1: new} if is_superseded else {})
+    assert [line.text for line in reading.lines if line.text not in (old, new)] == [
+        "Mika likes tea."
+    ]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.rules import search
-from memories.rules.search import holds, spans, stored, term
+from memories.rules.search import Audience, audience_key, holds, spans, stored, term
 from memories.rules.search_snippet import snippet
 from memories.rules.shingles import folded
 
@@ -125,10 +125,25 @@ def test_the_beginning_of_a_very_long_text_is_found() -> None:
     assert " begin " in tokens and " end " not in tokens
 
 
-def test_a_label_is_no_word_of_a_text() -> None:
-    tokens = stored("m c12", [search.label("m"), search.label("c", 12)])
-    assert tokens.split() == ["\ue000m", "\ue000c12", "m", "c12"]
-    assert term("\ue000m").words == ("m",)
+def test_the_different_tokens_of_a_text_fit_into_an_index() -> None:
+    letters = [chr(0x20000 + number) for number in range(300)]
+    pairs = " ".join(first + second for first in letters for second in letters)
+    tokens = stored(pairs).split()
+    size = sum(len(token.encode()) + search.KEY_WIDTH for token in set(tokens))
+    assert search.MOST_BYTES * 0.9 < size <= search.MOST_BYTES
+    assert tokens == stored(pairs[: 3 * len(tokens)]).split()[: len(tokens)]
+
+
+def test_no_key_of_an_audience_begins_another() -> None:
+    keys = {
+        audience_key(kind, audience, pk)
+        for kind in ("message", "version", "note")
+        for audience in Audience
+        for pk in (1, 17, 1_000_000)
+    }
+    assert len(keys) == 3 * len(Audience) * 3
+    assert {len(key) for key in keys} == {search.KEY_WIDTH}
+    assert all(key.isascii() and key.isalnum() and key == key.lower() for key in keys)
 
 
 @given(TEXTS, TEXTS)

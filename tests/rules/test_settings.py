@@ -26,7 +26,8 @@ DEFAULTS = {
     "message_threshold": 50,
     "thread_memories": True,
     "thread_min_messages": 5,
-    "workspace_short_term": False,
+    "workspace_short_term": True,
+    "merge_mode": "operations",
     "notes_enabled": True,
     "notes_inject": "auto",
     "time_zone": "UTC",
@@ -102,6 +103,7 @@ def test_a_switch_is_refused(key, value):
     [
         ("notes_inject", ("auto", "manual", "none")),
         ("output_language", ("conversation", "ja", "en")),
+        ("merge_mode", ("rewrite", "operations")),
     ],
 )
 def test_a_choice_takes_its_words_and_no_others(key, words):
@@ -113,7 +115,11 @@ def test_a_choice_takes_its_words_and_no_others(key, words):
 
 
 def test_what_is_not_a_choice_has_none():
-    assert {key for key in KEYS if choices(key)} == {"notes_inject", "output_language"}
+    assert {key for key in KEYS if choices(key)} == {
+        "merge_mode",
+        "notes_inject",
+        "output_language",
+    }
 
 
 def test_a_time_zone_is_one_that_exists():

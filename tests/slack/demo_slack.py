@@ -161,8 +161,7 @@ def _sign_up(workspace: "Workspace") -> "User":
     user = User.objects.create_user(DEMO_USER, password=DEMO_PASSWORD)
     Member.objects.create(workspace=workspace, user=user, role=Member.Role.ADMIN)
     person = workspace.people.get(slack_id=person_id(DEMO_PERSON))
-    person.user = user
-    person.save(update_fields=["user"])
+    person.link(user, "demo")
     return user
 
 

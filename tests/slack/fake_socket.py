@@ -14,6 +14,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.processes import PATIENCE
 from tests.slack.fake_slack import FakeSlack
 
 _MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
@@ -74,7 +75,7 @@ class FakeSocket:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(timeout=PATIENCE)
 
     def deliver(self, body: dict[str, Any]) -> Envelope:
         """Send an event's body to one connection, or keep it for the next; see ``taken``."""

@@ -1,7 +1,6 @@
 """`make demo-slack`: from a fake Slack to memories that are served, while people talk; then gone."""
 
 import contextlib
-import http.cookiejar
 import re
 import signal
 import socket
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from memories.demo.workspace import DEMO_PASSWORD, DEMO_USER
+from tests.demo.made import new_browser, sign_in
 from tests.processes import (
     alive_in_sessions,
     clean_environment,
@@ -47,8 +46,7 @@ class Demo:
                 stderr=output,
                 start_new_session=True,
             )
-        cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
-        self._browser = urllib.request.build_opener(cookies)
+        self.browser = new_browser()
 
     def said(self) -> str:
         return self.log.read_text()
@@ -60,21 +58,8 @@ class Demo:
         return False
 
     def page(self, url: str) -> str:
-        with self._browser.open(url, timeout=20) as answer:
+        with self.browser.open(url, timeout=60) as answer:
             return str(answer.read().decode())
-
-    def sign_in(self) -> None:
-        login = self._browser.open(self.url, timeout=20)
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', login.read().decode())
-        assert token is not None
-        form = {
-            "csrfmiddlewaretoken": token[1],
-            "username": DEMO_USER,
-            "password": DEMO_PASSWORD,
-        }
-        data = urllib.parse.urlencode(form).encode()
-        request = urllib.request.Request(login.geturl(), data, {"Referer": login.geturl()})
-        self._browser.open(request, timeout=20).close()
 
     def newest_messages(self) -> str:
         """The pages of messages of all channels that the workspace's page names."""
@@ -97,9 +82,10 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
         wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
 
 
+@pytest.mark.nightly("a second demo")
 def test_what_was_synced_is_remembered_and_served_and_a_signal_ends_it(demo: Demo) -> None:
     wait_until(demo.answers, f"an answer; see {demo.log}", PATIENCE)
-    demo.sign_in()
+    sign_in(demo.browser, demo.url)
     page = demo.page(demo.url)
     assert "Kazoe 3 launches on" in page, "a decision from the talk, in the workspace's memory"
     # What people say from now on comes by events.

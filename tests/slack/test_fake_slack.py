@@ -42,7 +42,7 @@ def fake(clock: VirtualClock) -> Iterator[FakeSlack]:
 @pytest.fixture
 def client(fake: FakeSlack) -> WebClient:
     """Without retries, so that each call is one."""
-    return WebClient(TOKEN, base_url=fake.url, timeout=5, retry_handlers=[])
+    return WebClient(TOKEN, base_url=fake.url, timeout=30, retry_handlers=[])
 
 
 def refusal(call: Any, *args: Any, **asked: Any) -> dict[str, Any]:
@@ -92,6 +92,7 @@ def test_a_socket_is_opened_with_an_app_token_alone(fake: FakeSlack, client: Web
     assert client.apps_connections_open(app_token=APP_TOKEN)["url"] == fake.socket_url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scope", "method", "asked"),
     [

@@ -9,7 +9,7 @@ from slack_sdk.socket_mode import SocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 from tests.slack.fake_slack import APP_TOKEN, FakeSlack
 from tests.slack.fake_socket import FakeSocket
 
@@ -50,11 +50,12 @@ def test_an_event_is_heard_and_acknowledged(fake: FakeSocket) -> None:
     long = "長い話" * 30_000
     with listening(fake, heard):
         envelopes = [fake.deliver({"event_id": "Ev1"}), fake.deliver({"text": long})]
-        assert all(envelope.taken.wait(10) for envelope in envelopes)
+        assert all(envelope.taken.wait(PATIENCE) for envelope in envelopes)
     assert [request.payload for request in heard] == [{"event_id": "Ev1"}, {"text": long}]
     assert {request.type for request in heard} == {"events_api"}
 
 
+@pytest.mark.slow
 def test_what_nobody_acknowledged_comes_again(fake: FakeSocket) -> None:
     waits = fake.deliver({"event_id": "Ev0"})
     deaf: list[SocketModeRequest] = []
@@ -63,11 +64,12 @@ def test_what_nobody_acknowledged_comes_again(fake: FakeSocket) -> None:
     wait_until(lambda: not fake.connections, "no connection")
     heard: list[SocketModeRequest] = []
     with listening(fake, heard):
-        assert waits.taken.wait(10)
+        assert waits.taken.wait(PATIENCE)
     assert heard[-1].retry_attempt >= 1
     assert heard[-1].retry_reason == "timeout"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["refresh", "drop"])
 def test_a_client_opens_a_new_connection(fake: FakeSocket, how: str) -> None:
     heard: list[SocketModeRequest] = []

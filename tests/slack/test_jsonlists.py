@@ -31,12 +31,14 @@ def read(content: bytes) -> tuple[list[object], str]:
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=10,
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
-@given(st.lists(VALUES), st.sampled_from([None, 1]), st.booleans())
+@given(st.lists(VALUES, max_size=8), st.sampled_from([None, 1]), st.booleans())
 def test_any_list_is_read_as_json_reads_it(
     values: list[Any], indent: int | None, ascii_only: bool
 ) -> None:
@@ -44,8 +46,9 @@ def test_any_list_is_read_as_json_reads_it(
     assert read(text.encode()) == (values, "")
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
-@given(st.lists(VALUES, min_size=1), st.data())
+@given(st.lists(VALUES, min_size=1, max_size=8), st.data())
 def test_a_cut_list_gives_what_lies_before_the_cut(values: list[Any], data: Any) -> None:
     content = json.dumps(values).encode()
     cut = data.draw(st.integers(0, len(content) - 1))

@@ -8,7 +8,7 @@ import pytest
 
 from memories.slack.socket import Socket
 from memories.slack.web import SlackError
-from tests.processes import wait_until
+from tests.processes import PATIENCE, wait_until
 from tests.slack.fake_faults import Fault
 from tests.slack.fake_slack import APP_TOKEN, FakeSlack
 from tests.slack.fake_socket import FakeSocket
@@ -44,37 +44,41 @@ def heard(fake: FakeSocket) -> Iterator[Heard]:
     one.socket.close()
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_acknowledged(fake: FakeSocket, heard: Heard) -> None:
     heard.socket.connect()
-    assert fake.deliver({"event_id": "Ev1"}).taken.wait(10)
+    assert fake.deliver({"event_id": "Ev1"}).taken.wait(PATIENCE)
     assert heard.bodies == [{"event_id": "Ev1"}]
 
 
+@pytest.mark.slow
 def test_what_is_not_stored_comes_again(fake: FakeSocket, heard: Heard) -> None:
     heard.socket.connect()
     heard.fails = True
     envelope = fake.deliver({"event_id": "Ev1"})
-    assert heard.refused.wait(10)
+    assert heard.refused.wait(PATIENCE)
     heard.fails = False
     assert not envelope.taken.is_set()
     fake.send_again()
-    assert envelope.taken.wait(10)
+    assert envelope.taken.wait(PATIENCE)
     assert heard.bodies == [{"event_id": "Ev1"}]
 
 
+@pytest.mark.slow
 def test_other_envelopes_are_acknowledged_and_no_more(fake: FakeSocket, heard: Heard) -> None:
     """Slash commands, say, which the app does not have."""
     heard.socket.connect()
     other = fake.deliver({"command": "/x"})
-    assert other.taken.wait(10)
+    assert other.taken.wait(PATIENCE)
     assert len(heard.bodies) == 1
     other.kind = "slash_commands"
     other.taken.clear()
     fake.send_again()
-    assert other.taken.wait(10)
+    assert other.taken.wait(PATIENCE)
     assert len(heard.bodies) == 1
 
 
+@pytest.mark.slow
 def test_a_lost_connection_is_seen_and_made_again(fake: FakeSocket, heard: Heard) -> None:
     heard.socket.connect()
     wait_until(lambda: fake.connections, "a connection")
@@ -82,19 +86,21 @@ def test_a_lost_connection_is_seen_and_made_again(fake: FakeSocket, heard: Heard
     wait_until(lambda: not heard.socket.is_connected, "that it is seen")
     missed = fake.deliver({"event_id": "Ev2"})
     heard.socket.connect()
-    assert missed.taken.wait(10)
+    assert missed.taken.wait(PATIENCE)
     assert fake.opened == 2
 
 
+@pytest.mark.slow
 def test_slack_asks_for_a_new_connection(fake: FakeSocket, heard: Heard) -> None:
     heard.socket.connect()
     wait_until(lambda: fake.connections, "a connection")
     fake.refresh()
     wait_until(lambda: fake.opened == 2, "another connection")
     wait_until(lambda: heard.socket.is_connected, "that it is in use")
-    assert fake.deliver({"event_id": "Ev3"}).taken.wait(10)
+    assert fake.deliver({"event_id": "Ev3"}).taken.wait(PATIENCE)
 
 
+@pytest.mark.slow
 def test_a_token_that_slack_refuses(fake: FakeSocket) -> None:
     one = Heard(fake, "xapp-wrong")
     with pytest.raises(SlackError) as caught:
@@ -105,6 +111,7 @@ def test_a_token_that_slack_refuses(fake: FakeSocket) -> None:
     one.socket.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["dropped", "bad gateway", "internal error"])
 def test_what_passes(fake: FakeSocket, heard: Heard, trouble: str) -> None:
     fault = {
@@ -121,6 +128,7 @@ def test_what_passes(fake: FakeSocket, heard: Heard, trouble: str) -> None:
     assert heard.socket.is_connected
 
 
+@pytest.mark.slow
 def test_an_address_where_nobody_answers(fake: FakeSocket, heard: Heard) -> None:
     fake.slack.socket_url = "ws://127.0.0.1:1/link/?ticket=1"
     with pytest.raises(SlackError) as caught:

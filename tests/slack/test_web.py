@@ -27,7 +27,7 @@ def fake() -> Iterator[FakeSlack]:
 
 @pytest.fixture
 def client(fake: FakeSlack) -> SlackClient:
-    return SlackClient(TOKEN, fake.url, timeout=5, pause=0.001)
+    return SlackClient(TOKEN, fake.url, timeout=30, pause=0.001)
 
 
 def texts(pages: Iterator[Any]) -> list[list[str]]:
@@ -91,6 +91,7 @@ def test_lists_public_channels_and_the_private_ones_it_is_in(
     assert public == {"C1", "C2"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
@@ -113,6 +114,7 @@ def test_a_short_trouble_is_retried(
     assert fake.count("conversations.history") == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "code"),
     [
@@ -197,6 +199,7 @@ def test_without_a_token_it_says_what_to_set() -> None:
         SlackClient("")
 
 
+@pytest.mark.slow
 def test_a_rate_limit_is_not_slept_through(fake: FakeSlack, client: SlackClient) -> None:
     """The next call waits, when it is a matter of seconds, and comes not too early."""
     fake.lay("conversations.history", Fault.rate_limited(1))

@@ -1,5 +1,6 @@
 """A team with a public and a private channel, and everybody who may knock."""
 
+import copy
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -41,8 +42,24 @@ class Cast:
         return f"/w/{self.workspace.slug}/{rest}"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def cast_from_the_start(request: pytest.FixtureRequest) -> None:
+    """Make the team before a module's first test, whichever that is, if any test uses it."""
+    items = (
+        item for item in request.session.items if item.getparent(pytest.Module) is request.node
+    )
+    if any("cast" in getattr(item, "fixturenames", ()) for item in items):
+        request.getfixturevalue("shared_cast")
+
+
 @pytest.fixture
-def cast(db: None) -> Cast:
+def cast(shared_cast: Cast, db: None) -> Cast:
+    """The team of the module, in objects and clients of the test's own."""
+    return copy.deepcopy(shared_cast)
+
+
+@pytest.fixture(scope="module")
+def shared_cast(module_transaction: None) -> Cast:
     workspace = WorkspaceFactory(slug="team", name="The team", domain="team")
     people = {name: PersonFactory(workspace=workspace, name=name) for name in ("mika", "tom")}
     visitor = PersonFactory(workspace=workspace, name="visitor", is_guest=True)
@@ -54,10 +71,8 @@ def cast(db: None) -> Cast:
     MemberFactory(workspace=workspace, user=users["editor"], role="editor")
     MemberFactory(workspace=workspace, user=users["insider"], role="admin")
     for name, person in (("member", people["mika"]), ("insider", people["tom"])):
-        person.user = users[name]
-        person.save()
-    visitor.user = users["guest"]
-    visitor.save()
+        person.link(users[name], "slack")
+    visitor.link(users["guest"], "slack")
     public = ChannelFactory(
         workspace=workspace, slack_id="C0PUBLIC", name="launch", members=[visitor]
     )

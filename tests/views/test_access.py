@@ -110,6 +110,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ANSWERS)
 def test_who_may_open_what(cast: Cast, what: str) -> None:
     path = addresses(cast)[what]
@@ -117,6 +118,7 @@ def test_who_may_open_what(cast: Cast, what: str) -> None:
     assert answers == ANSWERS[what]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ANSWERS)
 def test_nobody_is_asked_to_sign_in(cast: Cast, what: str) -> None:
     response = cast.clients["nobody"].get(addresses(cast)[what])
@@ -124,6 +126,7 @@ def test_nobody_is_asked_to_sign_in(cast: Cast, what: str) -> None:
     assert response["Location"].startswith("/login/")
 
 
+@pytest.mark.slow
 def test_a_private_name_is_nowhere_on_the_pages_of_others(cast: Cast) -> None:
     for name in ("editor", "member", "guest", "operator"):
         for what in "workspace channel messages version sources notes jobs context".split():
@@ -132,6 +135,7 @@ def test_a_private_name_is_nowhere_on_the_pages_of_others(cast: Cast) -> None:
             assert "earns" not in page
 
 
+@pytest.mark.slow
 def test_reading_writes_nothing(cast: Cast) -> None:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext

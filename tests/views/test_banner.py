@@ -55,6 +55,7 @@ def banner(client: Client, path: str) -> str:
     return " ".join(rest.partition("</div>")[0].split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 def test_members_are_told_guests_are_not(cast: Cast, state: str) -> None:
     endpoint(**STATES[state])
@@ -69,6 +70,7 @@ def test_members_are_told_guests_are_not(cast: Cast, state: str) -> None:
     assert banner(cast.clients["guest"], cast.path("c/C0PUBLIC/")) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "state",
     [
@@ -94,6 +96,7 @@ def test_an_endpoint_of_an_earlier_key_says_nothing_any_more(cast: Cast) -> None
     assert banner(cast.clients["member"], cast.path()) == ""
 
 
+@pytest.mark.slow
 def test_a_cap_is_told_until_it_ends_or_is_raised(cast: Cast) -> None:
     endpoint()
     waits = over_cap(cast.workspace, timezone.now() + timedelta(hours=5))
@@ -120,6 +123,7 @@ def test_it_speaks_japanese_pages_too(cast: Cast) -> None:
     assert 'role="status"' in banner(client, cast.path())
 
 
+@pytest.mark.slow
 def test_one_query_however_much_waits(cast: Cast) -> None:
     def queries() -> tuple[int, int]:
         """All of a page's, and the banner's."""

@@ -311,6 +311,7 @@ def test_a_thread_is_not_caught_up_with(cast: Cast) -> None:
     assert mark(cast, thread, 1).status_code == 404
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [
@@ -560,6 +561,7 @@ def many(workspace: Workspace, number: int) -> list[Memory]:
     return made
 
 
+@pytest.mark.slow
 def test_twenty_at_a_time(cast: Cast) -> None:
     many(cast.workspace, 44)
     seen: list[str] = []
@@ -576,6 +578,7 @@ def test_twenty_at_a_time(cast: Cast) -> None:
     assert len(set(seen)) == 45 and titles == 3, "each address is a whole page"
 
 
+@pytest.mark.slow
 def test_the_rest_is_a_part_that_takes_the_focus(cast: Cast) -> None:
     many(cast.workspace, 24)
     text = page(cast)
@@ -590,6 +593,7 @@ def test_the_rest_is_a_part_that_takes_the_focus(cast: Cast) -> None:
     assert "HX-Request" in response["Vary"]
 
 
+@pytest.mark.slow
 def test_what_is_marked_meanwhile_moves_nothing(cast: Cast) -> None:
     memories = many(cast.workspace, 24)
     text = page(cast)
@@ -610,10 +614,11 @@ def test_the_form_brings_the_whole_region(cast: Cast) -> None:
     assert 'hx-push-url="true"' in part
 
 
+@pytest.mark.slow
 def test_queries_do_not_grow_with_entries(cast: Cast) -> None:
     """Neither of a page, nor of its parts, nor of a mark."""
     counts = []
-    for number in (10, 90):
+    for number in (10, 60):
         for i, memory in enumerate(many(cast.workspace, number)):
             if i % 2:
                 saw(cast, memory, 1)

@@ -72,6 +72,7 @@ def each_stretch(page: str) -> int:
     return sum(int(n) for n in re.findall(r"<p class=\"facts\"><span>(\d+) tokens?</span>", page))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["member", "insider", "guest", "editor"])
 @pytest.mark.parametrize(
     "asked",
@@ -79,7 +80,9 @@ def each_stretch(page: str) -> int:
         {},
         {"channel": "C0PUBLIC"},
         {"channel": "launch", "budget": "60"},
-        {"channel": "C0PUBLIC", "budget": "1"},
+        {"channel": "C0PUBLIC", "budget": "30"},
+        {"channel": "C0PUBLIC", "budget": "200", "query": "Who ships, <and> 'what'?"},
+        {"query": "出荷はいつ？", "budget": "0"},
         {"channel": "C0PUBLIC", "thread": "ROOT"},
         {"channel": "C0PUBLIC", "at": AT},
         {"channel": "C0PUBLIC", "without": "short_term", "persona": "You're <Momo>."},
@@ -106,6 +109,7 @@ def test_the_text_is_what_the_command_prints(
     assert sum(rows) == told == each_stretch(page)
 
 
+@pytest.mark.slow
 def test_a_bot_reads_public_channels_only(full: Cast, capsys: Any) -> None:
     capsys.readouterr()
     call_command("context", "--workspace", "team", "--channel", "C0PUBLIC")
@@ -144,6 +148,7 @@ def test_the_same_request_as_a_command(full: Cast, capsys: Any) -> None:
     assert capsys.readouterr().out == f"{shown(page)}\n"
 
 
+@pytest.mark.slow
 def test_an_address_means_the_same_moment_to_everybody(full: Cast) -> None:
     """The control sends and shows the reader's own time; the address says the zone."""
 
@@ -190,7 +195,7 @@ def test_looking_changes_nothing(full: Cast) -> None:
 
 
 def test_each_section_leads_to_its_version(full: Cast) -> None:
-    page = get(full, f"?channel=C0PRIVATE&thread={full.messages[0].ts}", name="insider")
+    page = get(full, "?channel=C0PRIVATE", name="insider")
     history = Memory.objects.get(channel=full.private, memory_type=MemoryType.SHORT_TERM)
     for version in history.versions.all():
         assert f'href="/v/{version.pk}/"' in page
@@ -208,7 +213,7 @@ def test_what_is_left_out_is_said_with_its_reason(full: Cast) -> None:
     page = get(full, "?channel=C0PRIVATE&budget=20", name="insider")
     assert "Left out" in page and "piece: over the budget" in page
     assert "Long-term memory, #launch" in page
-    assert "Over the budget" in get(full, "?channel=C0PUBLIC&budget=1")
+    assert "Over the budget" in get(full, "?channel=C0PUBLIC&budget=1&persona=You+are+Momo")
     assert "Free:" in get(full, "?channel=C0PUBLIC&budget=90000")
 
 
@@ -221,6 +226,7 @@ def test_the_reserve_is_what_the_model_counted_beyond_our_estimate(full: Cast) -
     assert "budget-reserve" in page and "style=" not in page.split("<main")[1]
 
 
+@pytest.mark.slow
 def test_who_may_not_read_it_sees_no_trace_of_it(full: Cast) -> None:
     for name in ("member", "guest", "operator", "editor"):
         text = get(full, name=name)
@@ -245,12 +251,14 @@ def test_versions_from_private_days_are_counted_as_withheld(full: Cast) -> None:
     assert 'id="withheld"' not in get(full)  # it would not have been in it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "wrong", "said"),
     [
         ("?thread=1.000000", "thread", "Choose the channel it is in, too."),
         ("?channel=C0PUBLIC&thread=soon", "thread", "That is no ts."),
-        ("?budget=0", "budget", "greater than or equal to 1"),
+        ("?budget=-1", "budget", "greater than or equal to 0"),
+        ("?channel=C0PUBLIC&thread=1.000000", "thread", "There is no such thread in this channel."),
         ("?budget=lots", "budget", "whole number"),
         ("?at=soon", "at", "That is no moment."),
         ("?at=2026-13-45T00:00", "at", "That is no moment."),
@@ -285,9 +293,10 @@ def test_a_part_of_it_and_nothing_yet(cast: Cast) -> None:
     assert part.content.startswith(b'<div id="preview"') and b"autofocus" in part.content
 
 
+@pytest.mark.slow
 def test_no_more_queries_for_more_channels(full: Cast) -> None:
     counts = []
-    for many in (10, 90):
+    for many in (10, 60):
         for _ in range(many):
             channel = ChannelFactory(workspace=full.workspace)
             make_channel_memory(channel=channel)

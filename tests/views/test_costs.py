@@ -106,10 +106,11 @@ def test_a_call_under_way_is_no_cost_yet(cast: Cast) -> None:
     assert "up to 5,000 tokens under way" in text and "$0" not in text
 
 
+@pytest.mark.slow
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     """Days, models and channels."""
     counts = []
-    for many in (10, 100):
+    for many in (10, 60):
         for n in range(many):
             channel = ChannelFactory(workspace=cast.workspace)
             day = timezone.now().date() - timedelta(days=n % 28)
@@ -127,6 +128,7 @@ def test_the_page_in_japanese(spent: Cast) -> None:
     )
 
 
+@pytest.mark.slow
 def test_each_page_tells_what_its_memory_took(spent: Cast) -> None:
     """The workspace's like the cost page, a thread's for whom its calls are."""
     for name, sums in (

@@ -5,9 +5,11 @@ import re
 import pytest
 from django.test import RequestFactory
 from django.urls import get_resolver
-from django.utils import translation
+from django.utils import timezone, translation
 
-from tests.factories import MemberFactory
+from memories.models import Seen
+from memories.views import access
+from tests.factories import ChannelFactory, MemberFactory, make_channel_memory
 from tests.views.conftest import Cast
 
 HELP = '<a href="/help/">'
@@ -18,6 +20,7 @@ def column(cast: Cast, path: str, name: str = "member") -> str:
     return cast.clients[name].get(path).content.decode().partition("<main")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["catch-up/", "jobs/", "c/C0PUBLIC/", "/settings/", "/factors/"])
 def test_help_stands_between_the_theme_and_the_name(cast: Cast, path: str) -> None:
     beside = column(cast, path if path.startswith("/") else cast.path(path))
@@ -94,3 +97,29 @@ def test_what_may_repeat_what_was_typed_is_not_compressed(
 def test_the_keys_stand_on_pages_without_navigation_too(cast: Cast) -> None:
     page = cast.clients["member"].get(cast.path("settings/")).content.decode()
     assert 'popovertarget="keys"' in page and page.count('id="keys"') == 1
+
+
+def test_of_many_channels_those_whose_memories_changed_last_are_listed(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = f'href="{cast.path()}#channels-title"'
+    assert every not in column(cast, cast.path("jobs/"))
+    monkeypatch.setattr(access, "NAV_SHOWN", 2)
+    for channel in ChannelFactory.create_batch(4, workspace=cast.workspace):
+        make_channel_memory(channel=channel)
+    beside = column(cast, cast.path("jobs/"))
+    assert every in beside
+    shown = re.findall(r'href="/w/team/c/(\w+)/"', beside)
+    newest = cast.workspace.channels.order_by("-pk").values_list("slack_id", flat=True)[:2]
+    assert sorted(shown) == sorted(newest)
+
+
+def test_what_is_new_is_counted_whatever_is_listed(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "NAV_SHOWN", 2)
+    for channel in ChannelFactory.create_batch(4, workspace=cast.workspace):
+        make_channel_memory(channel=channel)
+    assert re.findall(r'id="nav-unseen">(\d*)', column(cast, cast.path("jobs/"))) == ["5"]
+    Seen.objects.of(cast.users["member"], channel.memories.get()).mark(1, timezone.now())
+    assert re.findall(r'id="nav-unseen">(\d*)', column(cast, cast.path("jobs/"))) == ["4"]

@@ -116,6 +116,7 @@ class TestHealth:
         text = cast.clients[name].get(cast.path("c/C0PUBLIC/")).content.decode()
         return 'aria-label="something is wrong"' in text.split("</nav>")[0]
 
+    @pytest.mark.slow
     def test_every_page_says_when_there_is_something_to_look_at(self, well: Cast) -> None:
         assert not self.nav_warns(well)
         made = job(well.public, "dead", fault="timeout")
@@ -195,6 +196,7 @@ class TestList:
 
 
 class TestAudience:
+    @pytest.mark.slow
     def test_a_private_channels_jobs_and_their_counts_are_hidden(self, well: Cast) -> None:
         secret = job(well.private, "dead", fault="timeout", fault_text="tom earns a lot")
         call(secret, micros=1_000_000)
@@ -259,6 +261,7 @@ class TestActing:
         assert "<html" not in text and 'hx-swap-oob="innerHTML"' in text
         assert re.search(rf'id="run-{dead.pk}"[^>]* autofocus', text)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["member", "editor", "guest"])
     def test_only_admins(self, well: Cast, name: str) -> None:
         dead = job(well.public, "dead")
@@ -327,6 +330,7 @@ class TestPolling:
         job(well.public)
         assert 'hx-trigger="every 3s"' in page(well)
 
+    @pytest.mark.slow
     def test_nothing_new_is_no_content(self, well: Cast) -> None:
         made = job(well.public, "claimed", lease_until=timezone.now() + timedelta(minutes=5))
         client = well.clients["member"]
@@ -355,6 +359,7 @@ class TestPolling:
             assert controls and all(" id=" in control for control in controls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rest", ["jobs/", "jobs/cost/"])
 def test_no_more_queries_for_more_jobs(well: Cast, rest: str) -> None:
     def make(count: int) -> None:
@@ -364,7 +369,7 @@ def test_no_more_queries_for_more_jobs(well: Cast, rest: str) -> None:
             call(made)
 
     counts = []
-    for many in (10, 90):
+    for many in (10, 60):
         make(many)
         with CaptureQueriesContext(connection) as asked:
             well.clients["insider"].get(well.path(rest))
@@ -385,6 +390,7 @@ def test_all_that_failed_are_counted_and_focus_follows(cast: Cast) -> None:
     assert nothing.content.decode().count("autofocus") == 1
 
 
+@pytest.mark.slow
 def test_its_reader_may_stop_the_refreshing(cast: Cast) -> None:
     one = job(cast.public, "dead", fault="timeout")
     for rest in ("", f"{job(cast.public).pk}/"):

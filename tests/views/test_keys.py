@@ -25,6 +25,7 @@ def test_no_key_begins_another() -> None:
     assert first.isdisjoint(KEYS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rest", ["c/C0PUBLIC/", "catch-up/", "search/?q=said", "notes/"])
 def test_who_wants_none_gets_none(cast: Cast, rest: str) -> None:
     client = cast.clients["editor"]

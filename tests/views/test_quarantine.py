@@ -34,6 +34,7 @@ def test_without_lines_it_says_so(cast: Cast) -> None:
     assert "Nothing waits." in page(cast)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "status"),
     [("editor", 200), ("member", 403), ("insider", 200), ("guest", 403), ("outsider", 404),
@@ -149,6 +150,7 @@ def test_a_message_is_revoked_and_made_a_source_again(cast: Cast) -> None:
     assert cast.clients["editor"].get(cast.path(path)).status_code == 405
 
 
+@pytest.mark.slow
 def test_a_person_is_revoked_and_made_a_source_again(cast: Cast) -> None:
     held(cast)
     path = f"sources/people/{cast.author.pk}/"

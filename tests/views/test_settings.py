@@ -44,6 +44,7 @@ def drawn(page: str) -> dict[str, str]:
     return dict(re.findall(r'name="(initial-\w+)" value="([^"]*)"', page))
 
 
+@pytest.mark.slow
 def test_an_older_form_takes_back_nothing_that_was_set_since(cast: Cast) -> None:
     client, path = cast.clients["insider"], cast.path("settings/")
     old = given(cast, message_threshold=20) | drawn(client.get(path).content.decode())
@@ -61,6 +62,7 @@ def test_an_older_form_takes_back_nothing_that_was_set_since(cast: Cast) -> None
     assert not Workspace.objects.get(pk=cast.workspace.pk).memory_settings.notes_enabled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "asks"), [(0, 30, True), (30, 7, True), (7, 30, False), (7, 0, False)]
 )
@@ -94,6 +96,7 @@ def test_a_wrong_value_is_shown_in_place_and_nothing_is_saved(cast: Cast) -> Non
     assert Workspace.objects.get(pk=cast.workspace.pk).settings == {}
 
 
+@pytest.mark.slow
 def test_what_was_changed_is_listed_in_words(cast: Cast) -> None:
     path = cast.path("settings/")
     assert "Nothing yet" in cast.clients["insider"].get(path).content.decode()
@@ -159,6 +162,7 @@ def helps(page: str) -> dict[str, str]:
     return {key: html.unescape(words) for key, words in found}
 
 
+@pytest.mark.slow
 def test_what_each_trigger_cost_lately_stands_beside_it(spent: Cast) -> None:
     client = spent.clients["insider"]
     page = client.get(spent.path("settings/")).content.decode()
@@ -178,13 +182,14 @@ def test_what_each_trigger_cost_lately_stands_beside_it(spent: Cast) -> None:
     assert helps(page)["message_threshold"].endswith("1 call, $1.50.")
 
 
+@pytest.mark.slow
 def test_model_prices_and_caps_are_told_and_not_set_here(spent: Cast, settings: Settings) -> None:
     def card() -> str:
         page = spent.clients["insider"].get(spent.path("settings/")).content.decode()
         return page[page.index('id="costs-title"') : page.index('id="saves-title"')]
 
     text = card()
-    assert "none: extracted offline" in text and "There is no cap." in text
+    assert "none: highlights" in text and "There is no cap." in text
     settings.MEMORYHUB_MODEL = "tiny"
     assert re.search("tokens in, out</dt><dd>unpriced<", card())
     Price.objects.change("tiny", Decimal("2.5"), Decimal(10), by=None)

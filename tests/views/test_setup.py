@@ -76,7 +76,7 @@ def test_a_demo_that_is_there_is_only_opened(boss: Client) -> None:
     assert not AuditEvent.objects.filter(action="demo").exists()
 
 
-@pytest.mark.long
+@pytest.mark.nightly("makes the demo once more")
 @pytest.mark.timeout(300)
 def test_the_demo_is_one_button_away(boss: Client) -> None:
     page = boss.post("/setup/demo/", follow=True)
@@ -116,3 +116,15 @@ def test_a_cap_that_is_used_up_holds_the_test_as_well(boss: Client, named: Endpo
     Cap.objects.create(period="day", tokens=0)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
     assert "a cap is reached" in part and not Call.objects.exists() and not named.asked
+
+
+def test_an_empty_installation_says_how_to_begin(db: None) -> None:
+    boss, client = Client(), Client()
+    boss.force_login(UserFactory(is_superuser=True))
+    page = boss.get("/").content.decode()
+    for words in ("make demo", "manage.py import_slack", "manage.py sync", 'href="/setup/"'):
+        assert words in page
+    client.force_login(UserFactory())
+    page = client.get("/").content.decode()
+    assert "ask whoever runs this installation" in page
+    assert "make demo" not in page and "manage.py" not in page

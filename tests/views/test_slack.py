@@ -41,6 +41,7 @@ def followed() -> set[str]:
     return set(Channel.objects.filter(is_followed=True).values_list("slack_id", flat=True))
 
 
+@pytest.mark.slow
 def test_only_those_who_administer_come_in(cast: Cast) -> None:
     expected = {"editor": 403, "member": 403, "guest": 403, "outsider": 404, "nobody": 302}
     for name, status in (expected | {"insider": 200, "operator": 200}).items():
@@ -102,6 +103,7 @@ def test_a_choice_is_kept_and_recorded(cast: Cast) -> None:
     assert "salaries" not in str(list(rows.values()))
 
 
+@pytest.mark.slow
 def test_many_channels_come_in_pages_and_are_found_by_name(cast: Cast) -> None:
     for n in range(230):
         ChannelFactory(workspace=cast.workspace, slack_id=f"CX{n}", name=f"team-{n:03}")
@@ -172,6 +174,7 @@ class TestTest:
         answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
         assert answer.content.decode().count("The token was revoked") == 2
 
+    @pytest.mark.slow
     def test_after_a_good_one_it_may_begin(
         self,
         cast: Cast,

@@ -20,6 +20,7 @@ def stop(cast: Cast, state: str) -> SlackConnection:
     return connection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", WORDS)
 def test_members_are_told_guests_are_not(cast: Cast, state: str) -> None:
     stop(cast, state)
@@ -46,6 +47,7 @@ def test_of_another_workspace_nothing_is_told(cast: Cast) -> None:
     assert banner(cast.clients["member"], cast.path()) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["uninstalled", "revoked", "not asked for a day"])
 def test_a_connected_workspace_hides_everything_until_slack_is_asked_again(
     cast: Cast, way: str

@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 from html import unescape
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -60,6 +61,7 @@ def test_a_long_thread_goes_on(cast: Cast) -> None:
     assert rest.count("<article") == 11
 
 
+@pytest.mark.slow
 def test_a_long_thread_is_read_back_to_when_it_was_begun(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     for i in range(120):
@@ -115,6 +117,7 @@ class TestAllOfAChannel:
             make_reply(root=root, author=cast.author, at=at + timedelta(minutes=i + 1))
         return root
 
+    @pytest.mark.slow
     def test_newest_first_with_what_is_remembered(self, cast: Cast) -> None:
         assert "No thread of this channel is stored." in self.page(cast)
         known = self.begin(cast, "the old one", 5, 0)

@@ -49,6 +49,7 @@ def asked(cast: Cast, name: str = "editor", memory: Memory | None = None, **head
     return response
 
 
+@pytest.mark.slow
 def test_the_page_says_what_it_costs_and_does_nothing(talking: Cast) -> None:
     segments = Segment.objects.count()
     page = talking.clients["editor"].get(talking.path("c/C0PUBLIC/")).content.decode()
@@ -62,6 +63,7 @@ def test_the_page_says_what_it_costs_and_does_nothing(talking: Cast) -> None:
     assert "/generate/" not in member
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", [MemoryType.SHORT_TERM, MemoryType.LONG_TERM])
 def test_what_waits_is_remembered_at_once(talking: Cast, of: MemoryType) -> None:
     memory = Memory.objects.of_channel(talking.public, of)
@@ -79,6 +81,7 @@ def test_what_waits_is_remembered_at_once(talking: Cast, of: MemoryType) -> None
     assert "1 message, asked for by hand" in page
 
 
+@pytest.mark.slow
 def test_its_job_is_asked_after_until_it_is_over(talking: Cast) -> None:
     part = asked(talking, **PART).content.decode()
     job = Generation.objects.unfinished().get()
@@ -95,6 +98,7 @@ def test_its_job_is_asked_after_until_it_is_over(talking: Cast) -> None:
     assert client.get(path).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_reader_may_stop_it_from_asking(talking: Cast) -> None:
     part = asked(talking, **PART).content.decode()
     job = Generation.objects.unfinished().get()
@@ -109,6 +113,7 @@ def test_a_reader_may_stop_it_from_asking(talking: Cast) -> None:
     assert 'id="live"' not in client.get(path).content.decode()
 
 
+@pytest.mark.slow
 def test_what_failed_says_why_and_is_tried_again(talking: Cast) -> None:
     asked(talking)
     job = Generation.objects.unfinished().get()
@@ -125,6 +130,7 @@ def test_what_failed_says_why_and_is_tried_again(talking: Cast) -> None:
     assert job.state == "waiting"
 
 
+@pytest.mark.slow
 def test_where_nothing_waits_nothing_is_made(talking: Cast) -> None:
     asked(talking)
     run_pass(talking.workspace, timezone.now())
@@ -144,6 +150,7 @@ def unseen(talking: Cast) -> Channel:
     return channel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marked", [False, True], ids=["never looked at", "with a start mark"])
 def test_a_channel_without_a_memory(talking: Cast, unseen: Channel, marked: bool) -> None:
     if marked:
@@ -161,6 +168,7 @@ def test_a_channel_without_a_memory(talking: Cast, unseen: Channel, marked: bool
     assert "the roof is green" in short_of(unseen).current.content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)])
 def test_nor_do_others_make_a_memory(
     talking: Cast, unseen: Channel, name: str, status: int
@@ -171,6 +179,7 @@ def test_nor_do_others_make_a_memory(
     assert not Memory.objects.filter(channel=unseen).exists()
 
 
+@pytest.mark.slow
 def test_an_empty_channel_offers_nothing(talking: Cast, unseen: Channel) -> None:
     unseen.messages.all().delete()
     page = talking.clients["editor"].get(talking.path("c/C0UNSEEN/")).content.decode()
@@ -179,6 +188,7 @@ def test_an_empty_channel_offers_nothing(talking: Cast, unseen: Channel) -> None
     assert "Nothing waits" in offer
 
 
+@pytest.mark.slow
 def test_why_nothing_can_be_remembered_yet(talking: Cast, unseen: Channel) -> None:
     """What a sync has not read to the end has no end that anybody knows."""
     Workspace.objects.update(connected_at=timezone.now(), listed_at=timezone.now(), synced_at=None)
@@ -190,6 +200,7 @@ def test_why_nothing_can_be_remembered_yet(talking: Cast, unseen: Channel) -> No
     assert not Generation.objects.filter(memory__channel=unseen).exists()
 
 
+@pytest.mark.slow
 def test_a_thread_by_itself(talking: Cast) -> None:
     now = timezone.now()
     root = MessageFactory(channel=talking.public, author=talking.author, at=now, text="who?")
@@ -207,6 +218,7 @@ def test_a_thread_by_itself(talking: Cast) -> None:
     assert not Segment.objects.filter(thread_ts="", reason="asked").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)])
 def test_others_ask_for_nothing(talking: Cast, name: str, status: int) -> None:
     assert asked(talking, name).status_code == status

@@ -101,6 +101,7 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
     assert f"/v/{secret.pk}/" in page_of(cast, version.pk, "insider")
 
 
+@pytest.mark.slow
 def test_the_job_and_its_cost_for_whom_it_is_open(cast: Cast) -> None:
     made = call(job(cast.public, "done"), micros=2_500_000).generation
     version = make_version(memory=cast.memory, text="- y", generation=made)
@@ -515,13 +516,15 @@ def test_by_htmx_the_comparison_comes_alone_with_its_title(cast: Cast) -> None:
     assert 'tabindex="-1" autofocus>v1' not in page
 
 
+@pytest.mark.slow
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     """Lines with their sources, and versions to choose from."""
     counts = []
     for many in (10, 100):
         for n in range(many):
-            text = "\n".join(f"- line {line} of {n}" for line in range(many))
-            made = make_version(memory=cast.memory, text=text, sources=cast.messages)
+            make_version(memory=cast.memory, text=f"- version {n} of {many}")
+        text = "\n".join(f"- line {n} of {many}" for n in range(many))
+        made = make_version(memory=cast.memory, text=text, sources=cast.messages)
         for path in (
             f"/v/{made.pk}/",
             f"/v/{made.pk}/sources/",
@@ -648,6 +651,7 @@ def test_another_pair_has_its_own_address(cast: Cast) -> None:
     assert (response.status_code, response["Location"]) == (302, f"/diff/{old}..{new}/")
 
 
+@pytest.mark.slow
 def test_beyond_the_newest_versions_one_walks_on(cast: Cast) -> None:
     for i in range(PAIRS_SHOWN + 60):
         draft = Draft(lines=[Line(f"- {i}", Origin.MODEL)], origin=Origin.MODEL)

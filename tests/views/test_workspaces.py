@@ -1,22 +1,22 @@
 """The start, and a workspace's page."""
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import Memory
 from memories.rules.memory import MemoryType
+from memories.views import workspaces
 from tests.factories import (
     MONDAY,
     ChannelFactory,
     MemberFactory,
     MessageFactory,
     NoteFactory,
-    UserFactory,
     WorkspaceFactory,
     make_channel_memory,
     make_segment,
@@ -45,18 +45,7 @@ def test_an_account_without_a_person_is_told_how_to_be_linked(cast: Cast) -> Non
     assert "The team" not in page
 
 
-def test_an_empty_installation_says_how_to_begin(db: None) -> None:
-    boss, client = Client(), Client()
-    boss.force_login(UserFactory(is_superuser=True))
-    page = boss.get("/").content.decode()
-    for words in ("make demo", "manage.py import_slack", "manage.py sync", 'href="/setup/"'):
-        assert words in page
-    client.force_login(UserFactory())
-    page = client.get("/").content.decode()
-    assert "ask whoever runs this installation" in page
-    assert "make demo" not in page and "manage.py" not in page
-
-
+@pytest.mark.slow
 def test_the_workspace_memory_is_shown_to_members_and_not_to_guests(cast: Cast) -> None:
     memory = make_workspace_memory(workspace=cast.workspace, texts=["- We moved to Kobe"])
     for name, sees in (("member", True), ("editor", True), ("operator", True), ("guest", False)):
@@ -100,6 +89,7 @@ def test_a_source_in_a_channel_that_the_reader_may_not_open_is_no_link(cast: Cas
     assert secret.ts in cast.clients["insider"].get(cast.path()).content.decode()
 
 
+@pytest.mark.slow
 def test_notes_of_the_whole_workspace_stand_beside_it(cast: Cast) -> None:
     def page(name: str = "member") -> str:
         found: str = cast.clients[name].get(cast.path()).content.decode().split("<main")[1]
@@ -124,9 +114,10 @@ def test_it_says_which_bots_are_given_its_memory(cast: Cast) -> None:
         assert ("bots everywhere in the workspace" in text) is is_told
 
 
+@pytest.mark.slow
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     counts = []
-    for many in (10, 100):
+    for many in (10, 60):
         for i in range(many):
             channel = ChannelFactory(workspace=cast.workspace, start_us=0)
             at = MONDAY + timedelta(hours=i)
@@ -140,3 +131,19 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
             assert cast.clients["member"].get(cast.path()).status_code == 200
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def test_channels_are_paged_and_searched(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspaces, "CHANNELS_AT_ONCE", 3)
+    for name in ("alpha", "beta", "gamma", "zeta"):
+        ChannelFactory(workspace=cast.workspace, name=name)
+
+    def listed(query: str) -> list[str]:
+        page = cast.clients["member"].get(cast.path(query)).content.decode()
+        found = page.partition('class="channel-list"')[2].partition("</ul>")[0]
+        return re.findall(r"</svg>([\w-]+)</a>", found)
+
+    assert listed("")[:2] == ["alpha", "beta"] and len(listed("")) == 3
+    assert "zeta" in listed("?page=9999")
+    assert listed("?q=%23ZETA") == ["zeta"]
+    assert listed("?q=salaries") == [], "a private channel stays unknown"

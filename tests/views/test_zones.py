@@ -25,6 +25,7 @@ def page(cast: Cast, rest: str) -> str:
     return response.content.decode()
 
 
+@pytest.mark.slow
 def test_the_days_of_a_search(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
     search.catch_up()
     later = page(cast, "search/?q=dusk&from=2026-01-21")
@@ -39,6 +40,7 @@ def test_the_day_of_catch_up(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT00
     assert f'datetime="2026-01-21T00:00:00{zone}"' in page(cast, "catch-up/?since=2026-01-21")
 
 
+@pytest.mark.slow
 def test_the_moment_of_a_context(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
     """It was said at 20:00 in UTC, which is 05:00 of the next day in Tokyo."""
     before = page(cast, "context/?channel=launch&at=2026-01-20T19:00")

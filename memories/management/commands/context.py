@@ -15,7 +15,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.pipeline.context import build_context
-from memories.rules.context import LEAVABLE, NoSuchChannel, NoThread
+from memories.rules.context import DEFAULT_BUDGET, LEAVABLE, NoSuchChannel, NoThread
 from memories.rules.context_text import Part
 
 
@@ -33,7 +33,14 @@ class Command(BaseCommand):
             "--budget",
             metavar="TOKENS",
             type=int,
-            help="leave out the less important beyond so many tokens (estimated)",
+            help="the best lines and messages for so many tokens (estimated); 0: all memories whole;"
+            f" default: {DEFAULT_BUDGET} for the text, JSON keys whole",
+        )
+        parser.add_argument(
+            "--query",
+            metavar="TEXT",
+            default="",
+            help="a question: lines and messages about it come first",
         )
         parser.add_argument(
             "--without",
@@ -49,6 +56,11 @@ class Command(BaseCommand):
             "--notes", action="store_true", help="with the notes where notes_inject is manual"
         )
         parser.add_argument(
+            "--with-archive",
+            action="store_true",
+            help="with lines that left long-term memories for want of room",
+        )
+        parser.add_argument(
             "--at",
             metavar="ISO-8601",
             help="the conversation up to this moment (UTC if unsaid), memories as they are now",
@@ -58,8 +70,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["budget"] is not None and options["budget"] < 1:
-            raise CommandError("--budget must be at least 1.")
+        if options["budget"] is not None and options["budget"] < 0:
+            raise CommandError("--budget must be 0 or more.")
         try:
             context = build_context(
                 workspace_from(options),
@@ -67,8 +79,10 @@ class Command(BaseCommand):
                 channel=options["channel"],
                 thread_ts=options["thread"],
                 budget=options["budget"],
+                question=options["query"],
                 persona=options["persona"],
                 with_notes=options["notes"],
+                with_archive=options["with_archive"],
                 without=options["without"],
                 now=moment(options["at"], "--at") if options["at"] else timezone.now(),
             )
@@ -78,10 +92,8 @@ class Command(BaseCommand):
             self.stdout.write(document(context.as_json()))
             return
         self.stdout.write(context.text)
-        if options["budget"] is not None and context.tokens > options["budget"]:
-            self.stderr.write(
-                f"over the budget: what never gives way takes {context.tokens} tokens"
-            )
+        if options["budget"] and context.tokens > options["budget"]:
+            self.stderr.write(f"over the budget: the persona takes {context.tokens} tokens")
         for item in context.left_out:
             what = f"{item.what} {item.id}".rstrip()
             self.stderr.write(f"left out: {what}, {item.count} ({item.reason})")

@@ -15,11 +15,13 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.management.progress import STOPPED, ProgressLine
+from memories.models import Workspace
 from memories.pipeline import search
 from memories.pipeline.importing import Backfill, ImportReport, WrongTeam, import_export
 from memories.pipeline.locks import Busy
 from memories.rules.invisible import marked
 from memories.rules.outcomes import Result, Thing
+from memories.rules.permalinks import DOMAIN
 from memories.slack.export import Export, NotAnExport
 
 PARTIAL = 2  # exit status: done, but something was not understood and left out
@@ -34,6 +36,14 @@ def backfill(text: str) -> Backfill:
     if text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 36_500:
         return int(text[:6])
     raise ArgumentTypeError(f"{text!r} is neither none, all nor a number of days")
+
+
+def slack_domain(text: str) -> str:
+    """Return ``acme`` of ``acme``, ``acme.slack.com`` or ``https://acme.slack.com/``."""
+    name = text.strip().lower().removeprefix("https://").rstrip("/").removesuffix(".slack.com")
+    if not DOMAIN.fullmatch(name):
+        raise ArgumentTypeError(f"{text!r} is not a Slack domain, such as acme.slack.com")
+    return name
 
 
 class Command(BaseCommand):
@@ -60,6 +70,13 @@ class Command(BaseCommand):
             help="store direct and group messages too, for the people who are in them; without it"
             " they are counted and left out",
         )
+        parser.add_argument(
+            "--slack-domain",
+            type=slack_domain,
+            metavar="NAME",
+            help="the part before .slack.com, for links to the messages in Slack; without it, it is"
+            " read from the addresses of files in the export",
+        )
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -75,6 +92,7 @@ class Command(BaseCommand):
                     timezone.now(),
                     backfill=options["backfill"],
                     direct_messages=options["direct_messages"],
+                    domain=options["slack_domain"] or "",
                     progress=lambda where, seen: progress.say(
                         lambda: f"{seen:,} read, {marked(where)}"
                     ),
@@ -103,14 +121,14 @@ class Command(BaseCommand):
             facts = {"workspace": workspace.slug, "seconds": round(seconds, 3)}
             self.stdout.write(document({**facts, **report.as_json()}))
         else:
-            self._tell(report, f"{path.name} into {workspace.slug}, {seconds:.1f} s")
+            self._tell(workspace, report, f"{path.name} into {workspace.slug}, {seconds:.1f} s")
         if report.is_partial:
             left_out = report.tally.count(result=Result.QUARANTINED)
             raise CommandError(
                 f"{left_out:,} not understood and left out; the rest is stored.", returncode=PARTIAL
             )
 
-    def _tell(self, report: ImportReport, title: str) -> None:
+    def _tell(self, workspace: Workspace, report: ImportReport, title: str) -> None:
         write = self.stdout.write
         write(title)
         write("".join(f"{head:>12}" for head in ("", "seen", *Result)))
@@ -121,6 +139,11 @@ class Command(BaseCommand):
         for thing, outcome, count in report.tally.lines():
             if outcome.reason:
                 write(f"  {thing}, {outcome.result}: {outcome.reason}: {count:,}")
+        if not workspace.domain:
+            write(
+                "  Messages have no links to Slack: the export names no address. To have them, run it"
+                " again with --slack-domain."
+            )
         for name, reason in report.files:
             write(f"  left out from where it breaks: {marked(name)} ({reason})")
         for name, count in report.unlisted:

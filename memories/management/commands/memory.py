@@ -108,10 +108,10 @@ class Command(BaseCommand):
 
     def _search(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         notes = Note.objects.in_use(workspace).visible_to(reader)
-        self._show(notes.search(options["query"]))
+        self._show(workspace, notes.search(options["query"]))
 
     def _list(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        self._show(Note.objects.in_use(workspace).visible_to(reader))
+        self._show(workspace, Note.objects.in_use(workspace).visible_to(reader))
 
     def _delete(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         if not workspace.memory_settings.notes_enabled:
@@ -162,7 +162,7 @@ class Command(BaseCommand):
         channels = workspace.channels.visible_to(reader)
         return channels.get(slack_id=find_channel(channels.names(), wanted))
 
-    def _show(self, notes: Iterable[Note]) -> None:
+    def _show(self, workspace: Workspace, notes: Iterable[Note]) -> None:
         if self.as_json:
             self.stdout.write(document([note.value.as_json() for note in notes]))
             return
@@ -179,6 +179,10 @@ class Command(BaseCommand):
         ]
         if rows:
             self.stdout.write(_table(rows))
+        elif workspace.memory_settings.notes_enabled:
+            self.stdout.write("There are no such notes.")
+        else:
+            self.stdout.write("Notes are switched off in this workspace.")
 
     def _warn(self, message: str) -> None:
         self.stderr.write(self.style.WARNING(f"Warning: {message}"))

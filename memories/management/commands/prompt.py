@@ -1,9 +1,11 @@
-"""Prints the prompts as the model gets them: version, instructions, and an example of the data."""
+"""Prints the prompts as the model gets them: version, system message, an example of the data, and
+the request after it."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -12,7 +14,15 @@ from memories.management.arguments import add_json_argument, document
 from memories.rules import prompts
 from memories.rules.memory import MemoryScope, MemoryType, is_valid_memory_combination
 from memories.rules.settings import MemorySettings, choices
-from memories.rules.summary import Addition, Language, MemoryLine, MessageLine, Reference, Request
+from memories.rules.summary import (
+    Addition,
+    Form,
+    Language,
+    MemoryLine,
+    MessageLine,
+    Reference,
+    Request,
+)
 
 KEY = "0f1e2d3c"  # drawn anew for each real call
 WORDS: dict[str, dict[str, str]] = {
@@ -51,6 +61,13 @@ class Command(BaseCommand):
             "--language", choices=choices("output_language"), default="en", help=told
         )
         parser.add_argument(
+            "--form",
+            choices=list(Form),
+            default=Form.FULL,
+            help="full: kinds and references; simple: sentences only, and a long-term memory is only "
+            "added to (default: %(default)s)",
+        )
+        parser.add_argument(
             "--list", action="store_true", help="the versions of all prompts instead of one prompt"
         )
         add_json_argument(parser)
@@ -61,7 +78,8 @@ class Command(BaseCommand):
         scope, kind = MemoryScope(options["scope"]), MemoryType(options["type"])
         if not is_valid_memory_combination(scope, kind):
             raise CommandError("A thread has no long-term memory, so there is no prompt for it.")
-        prompt = prompts.build(example(scope, kind, options["language"]), KEY)
+        request = example(scope, kind, options["language"], Form(options["form"]))
+        prompt = prompts.build(request, KEY)
         if options["json"]:
             shown = {"version": prompt.version, "system": prompt.system, "user": prompt.user}
             self.stdout.write(document(shown))
@@ -73,19 +91,22 @@ class Command(BaseCommand):
             {
                 "scope": scope,
                 "type": kind,
+                "form": form,
                 "language": language,
                 "version": prompts.version(request),
             }
-            for scope, kind, language, request in _examples()
+            for scope, kind, form, language, request in _examples()
         ]
         if as_json:
             self.stdout.write(document({"prompts": rows}))
             return
         for row in rows:
-            self.stdout.write("{scope:<10} {type:<11} {language:<13} {version}".format(**row))
+            self.stdout.write(
+                "{scope:<10} {type:<11} {form:<7} {language:<13} {version}".format(**row)
+            )
 
 
-def example(scope: MemoryScope, kind: MemoryType, language: Language) -> Request:
+def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Form) -> Request:
     """A small request of this scope and type, with every block that it can have."""
     words = WORDS["ja" if language == "ja" else "en"]
     settings = MemorySettings()
@@ -98,6 +119,7 @@ def example(scope: MemoryScope, kind: MemoryType, language: Language) -> Request
         zone="UTC",
         place="#general",
         references=[Reference("workspace memory", f"- {words['old']}")],
+        form=form,
     )
     added = [Addition("#general", [MemoryLine(2, words["new"])])]
     existing = [MemoryLine(1, words["old"])]
@@ -118,10 +140,10 @@ def example(scope: MemoryScope, kind: MemoryType, language: Language) -> Request
     return replace(request, messages=messages)
 
 
-def _examples() -> Iterator[tuple[MemoryScope, MemoryType, Language, Request]]:
+def _examples() -> Iterator[tuple[MemoryScope, MemoryType, Form, Language, Request]]:
     languages: tuple[Language, ...] = ("ja", "en", "conversation")
     for scope in MemoryScope:
         for kind in MemoryType:
             if is_valid_memory_combination(scope, kind):
-                for language in languages:
-                    yield scope, kind, language, example(scope, kind, language)
+                for form, language in product(Form, languages):
+                    yield scope, kind, form, language, example(scope, kind, language, form)

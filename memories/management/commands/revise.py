@@ -13,11 +13,11 @@ from memories.management.arguments import (
     add_reader_argument,
     add_workspace_argument,
     document,
-    person_of,
+    editor_of,
     reader_from,
     workspace_from,
 )
-from memories.models import Member, Memory, Reader, StaleBase, Unchanged, User, Workspace
+from memories.models import Memory, Reader, StaleBase, Unchanged, User, Workspace
 from memories.rules.context import NoSuchChannel, find_channel
 from memories.rules.memory import MemoryScope, MemoryType
 
@@ -74,7 +74,7 @@ class Command(BaseCommand):
             raise CommandError(
                 "Say which version you made your change from: --based-on N, as --show tells it."
             )
-        by = _author(workspace, reader)
+        by = editor_of(workspace, reader)
         if options["restore"] is not None:
             self._restore(memory, by, options)
         elif options["pin"] is not None or options["unpin"] is not None:
@@ -204,14 +204,6 @@ def _memory(workspace: Workspace, reader: Reader, options: dict[str, Any]) -> Me
     if memory is None:
         raise CommandError("There is no such memory yet: a pass makes the first text.")
     return memory
-
-
-def _author(workspace: Workspace, reader: Reader) -> User | None:
-    """Who changes it: nobody edits here who may not on the pages."""
-    by = person_of(reader)
-    if by and workspace.role_of(reader) not in Member.EDITING:
-        raise CommandError("This user may read the memory, but not change it.")
-    return by
 
 
 def _based_on(given: str) -> tuple[int, int]:

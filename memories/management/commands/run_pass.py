@@ -28,6 +28,11 @@ class Command(BaseCommand):
         add_workspace_argument(parser)
         add_json_argument(parser)
         parser.add_argument("--now", metavar="ISO-8601", help="as of this moment (UTC if unsaid)")
+        parser.add_argument(
+            "--force",
+            action="store_true",
+            help="also as of a moment in the future, which closes segments that are still going on",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_from(options)
@@ -38,6 +43,11 @@ class Command(BaseCommand):
         )
         if now is None:
             raise CommandError("The workspace is connected to Slack but was never read to the end.")
+        if now > timezone.now() and not options["force"]:
+            raise CommandError(
+                f"{options['now']} is in the future: conversations that go on would be closed too "
+                "early. Nothing was done. To do it all the same: --force."
+            )
         report = run_pass(workspace, now)
         if options["json"]:
             self.stdout.write(document(report.as_json()))

@@ -4,17 +4,19 @@ import errno
 import logging
 import socket
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connection
 
-from memoryhub.env import BASE_DIR
+from memories.pipeline.backup import remove_leftovers
+from memories.pipeline.locks import preparing
 from memoryhub.health import unapplied_migrations
 from memoryhub.static import collect_static_when_changed
 from memoryhub.supervise import Child, ChildFailedError, Supervisor
+from memoryhub.web import PROCESSES
 from memoryhub.worker import worker_child
 
 logger = logging.getLogger(__name__)
@@ -24,7 +26,9 @@ class Command(BaseCommand):
     help = "Run web and worker until Ctrl-C or SIGTERM; leave no process behind."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--port", type=int, default=settings.PORT, help="default: PORT or 8000")
+        parser.add_argument(
+            "--port", type=port_number, default=settings.PORT, help="default: PORT or 8000"
+        )
         parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
         parser.add_argument(
             "--try-port", action="store_true", help="only say whether the port can be had"
@@ -34,13 +38,16 @@ class Command(BaseCommand):
         if options["try_port"]:
             listen(host, port).close()
             return
-        if missing := unapplied_migrations():
-            raise CommandError(
-                f"{missing} migrations are not applied: run `manage.py migrate` first."
-            )
         with listen(host, port) as listener:
-            call_command("sync_schedules", stdout=self.stderr)
-            collect_static_when_changed()
+            port = listener.getsockname()[1]  # 0 asks for any free one
+            with preparing(self.stderr.write):
+                if missing := unapplied_migrations():
+                    raise CommandError(
+                        f"{missing} migrations are not applied: run `manage.py migrate` first."
+                    )
+                remove_leftovers()
+                call_command("sync_schedules", stdout=self.stderr)
+                collect_static_when_changed()
             address = settings.MEMORYHUB_URL if port == settings.PORT else f"http://{host}:{port}"
             self.stdout.write(f"Memory Hub runs at {address} (listening on {host}:{port})")
             self.stdout.write("Ctrl-C stops web and worker.")
@@ -53,32 +60,35 @@ class Command(BaseCommand):
 
 
 def children(listener: socket.socket) -> list[Child]:
-    """The two processes; web takes over the bound socket, so nobody can take the port between."""
-    socket_fd = listener.fileno()
-    return [
+    """Return the web processes and the worker.
+
+    The web processes take over the bound socket, so nobody can take the port between.
+    """
+    descriptor = listener.fileno()
+    web = [
         Child(
-            "web",
-            [
-                sys.executable,
-                "-m",
-                "gunicorn",
-                "--chdir",
-                str(BASE_DIR),
-                "--config",
-                "python:memoryhub.web",
-                "--bind",
-                f"fd://{socket_fd}",
-            ],
-            pass_fds=(socket_fd,),
-        ),
-        worker_child(),
+            f"web {number}",
+            [sys.executable, "-m", "memoryhub.web", str(descriptor)],
+            pass_fds=(descriptor,),
+        )
+        for number in range(1, PROCESSES + 1)
     ]
+    return [*web, worker_child()]
+
+
+def port_number(text: str) -> int:
+    """Return a port between 0 (any free one) and 65535."""
+    if not (text.isascii() and text.isdigit() and int(text[:6]) <= 65_535):
+        raise ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
+    return int(text)
 
 
 def listen(host: str, port: int) -> socket.socket:
     """Bind the address, or say plainly why not and what to do."""
     try:
         return socket.create_server((host, port), backlog=128)
+    except OverflowError as error:  # PORT of the environment
+        raise CommandError(f"{port} is not a port: a number from 0 to 65535.") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise CommandError(

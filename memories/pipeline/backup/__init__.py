@@ -40,6 +40,7 @@ __all__ = [
     "WorkerAtWork",
     "back_up",
     "check",
+    "remove_leftovers",
     "restore",
 ]
 
@@ -144,6 +145,12 @@ def restore(
 
         report.migrated = _take_in(archive, keep=True, finish=finish, tell=tell)
     return report
+
+
+def remove_leftovers() -> None:
+    """Remove the copies of an SQLite database that killed restores left beside it."""
+    if connection.vendor == "sqlite":
+        sqlite.remove_leftovers(Path(connection.settings_dict["NAME"]).parent)
 
 
 @contextmanager

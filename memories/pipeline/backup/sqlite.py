@@ -1,10 +1,15 @@
 """Backups of an SQLite database: a copy of the whole file, by SQLite's own online backup."""
 
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
 import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +27,12 @@ from memories.pipeline.backup.archive import (
     Tell,
     Writer,
 )
+from memories.pipeline.locks import preparing
+
+logger = logging.getLogger(__name__)
 
 MEMBER = "database.sqlite3"
+_PREFIX = ".backup-"
 PAGES = 2000  # copied at a time, between two words about the progress
 PATIENCE = 60.0  # seconds that others may keep the database busy
 
@@ -165,8 +174,32 @@ def _applied(opened: sqlite3.Connection) -> list[Migration]:
     return [(app, name) for app, name in rows]
 
 
+def remove_leftovers(beside: Path) -> None:
+    """Remove the folders that a killed backup or restore left here."""
+    for path in beside.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError), _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            shutil.rmtree(path)
+
+
 @contextmanager
 def _folder(beside: Path) -> Iterator[Path]:
-    """A folder that only its owner may read, on the disk where the space is wanted."""
-    with tempfile.TemporaryDirectory(prefix=".backup-", dir=beside) as name:
+    """A folder that only its owner may read, on the disk where the space is wanted.
+
+    Its lock ends with the process, so `remove_leftovers` spares a folder that is in use.
+    """
+    with ExitStack() as stack:
+        with preparing(logger.info):  # nobody removes it before its lock
+            remove_leftovers(beside)
+            name = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=beside))
+            stack.enter_context(_locked(Path(name), fcntl.LOCK_SH))
         yield Path(name)
+
+
+@contextmanager
+def _locked(folder: Path, how: int) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, how)
+        yield
+    finally:
+        os.close(descriptor)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from django.db import DataError, IntegrityError, models
+from django.utils import timezone
 
 from memories.models import (
     Backfill,
@@ -216,10 +217,14 @@ class Taken:
             raise BundleError(f"{rules.WORKSPACE}: has a member or a cap twice.") from error
 
     def _people(self) -> None:
+        now = (
+            timezone.now()
+        )  # an account of the same name proves nothing: it opens no private channel
+
         def make(row: dict[str, Any]) -> Person:
-            return Person(
-                workspace=self.done.workspace, **row | {"user": self.account(row["user"])}
-            )
+            user = self.account(row["user"])
+            link = {"user": user, "opens_until": now if user else None}
+            return Person(workspace=self.done.workspace, **row | link)
 
         with self.file(rules.PEOPLE):
             for some in self.rows("people", rules.PEOPLE, rules.PERSON, make):

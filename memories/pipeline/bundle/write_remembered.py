@@ -34,7 +34,7 @@ PLAIN_OF_VERSION = (
     *("number", "name", "origin", "audience", "created_at", "updated_at", "revision"),
     *("provisional", "merged"),
     *("until_us", "source_message_count", "source_latest_message_ts"),
-    *("trigger", "put_back", "kept"),
+    *("trigger", "put_back", "kept", "dropped"),
 )
 
 
@@ -191,7 +191,7 @@ def withhold(version: MemoryVersion) -> None:
     """Its number stays, for none may be missing; what it says is not the reader's to take along.
     Unsaved."""
     version.name, version.content = "", MARK
-    version.trigger, version.put_back, version.kept = {}, [], []
+    version.trigger, version.put_back, version.kept, version.dropped = {}, [], [], []
 
 
 def _identity(memory: Memory) -> tuple[str, str, str]:

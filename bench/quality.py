@@ -1,0 +1,322 @@
+"""Whether a context holds what a right answer needs: `make quality` (DATA=, MODEL=1).
+
+The demo's own questions (quality_questions.toml) are put to the demo's story as of the evening of a
+day; with DATA those of two files in GateMem's form, DATA.episodes.jsonl and DATA.checkpoints.jsonl. A
+question counts as a hit when all its strings stand in the context; recall is the mean share of them.
+Beside both stand two baselines of as many tokens: the newest messages, and the messages that a search
+for the question finds. Without MODEL=1 no model is asked.
+"""
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+BUDGETS = (1_000, 2_000, 4_000)
+NOW = datetime(2026, 11, 24, 9, tzinfo=UTC)  # of the demo's story
+OURS, ASKED = "context", "context --query"
+NEWEST, SEARCH = "newest messages", "search"
+PASSES_APART = timedelta(hours=2)
+
+
+@dataclass(frozen=True)
+class Question:
+    """``strings`` are regular expressions; ``at`` is the moment as of which it is asked. ``old`` is
+    what was true before."""
+
+    group: str  # a language, or a domain
+    channel: str
+    at: datetime
+    text: str
+    strings: tuple[str, ...]
+    old: str = ""
+
+    def is_outdated(self, text: str) -> bool:
+        """Whether what was true before stands in a context as if it held now."""
+        return bool(self.old) and any(
+            _holds(_plain(line), self.old) for line in current_lines(text)
+        )
+
+    def found_in(self, text: str) -> list[bool]:
+        plain = _plain(text)
+        return [_holds(plain, _plain(one)) for one in self.strings]
+
+
+@dataclass
+class Score:
+    """``missed`` are the questions of which a string is not there, ``outdated`` those whose old
+    answer stands there as if it held now."""
+
+    asked: int = 0
+    hits: int = 0
+    recall: float = 0.0
+    missed: list[str] = field(default_factory=list)
+    outdated: list[str] = field(default_factory=list)
+
+    def add(self, question: Question, text: str) -> None:
+        found = question.found_in(text)
+        self.asked += 1
+        self.hits += all(found)
+        self.recall += sum(found) / len(found)
+        if not all(found):
+            self.missed.append(question.text)
+        if question.is_outdated(text):
+            self.outdated.append(question.text)
+
+    @property
+    def hit_rate(self) -> float:
+        return self.hits / self.asked
+
+
+Scores = dict[tuple[str, int, str], Score]  # by group, budget and whose text it is
+
+
+def demo_questions(now: datetime = NOW) -> list[Question]:
+    """The demo's questions, in the order of their moments."""
+    from memories.demo.script import TOKYO, with_dates, workday
+
+    rows = tomllib.loads((Path(__file__).parent / "quality_questions.toml").read_text("utf-8"))
+    questions = []
+    for row in rows["question"]:
+        day = workday(now.astimezone(TOKYO).date(), row["day"])
+        at = datetime(day.year, day.month, day.day, 23, tzinfo=TOKYO)
+        strings = tuple(re.escape(with_dates(one, now)) for one in row["strings"])
+        text = with_dates(row["text"], now)
+        old = re.escape(_plain(with_dates(row.get("old", ""), now)))
+        questions.append(Question(row["language"], row["channel"], at, text, strings, old))
+    return sorted(questions, key=lambda question: question.at)
+
+
+def ask_demo(now: datetime = NOW, budgets: Sequence[int] = BUDGETS) -> Scores:
+    """The scores of the demo's questions, each put when the memories are as of its moment."""
+    from memories.demo.workspace import build_export
+    from memories.models import Workspace
+
+    workspace = Workspace.objects.create(slug="quality", name="Kazoe")
+    workspace.change_settings({"time_zone": "Asia/Tokyo"})
+    with TemporaryDirectory() as folder:
+        build_export(Path(folder), now)
+        _import(workspace, Path(folder), now)
+    scores: Scores = {}
+    at = None
+    for question in demo_questions(now):
+        if question.at != at:
+            at = question.at
+            _remember(workspace, at)
+        _ask(workspace, question, budgets, scores)
+    return scores
+
+
+def ask_gatemem(data: str, budgets: Sequence[int] = BUDGETS) -> Scores:
+    """The scores of the utility checkpoints of a domain; each episode is a channel of its own."""
+    from memories.models import Workspace
+
+    scores: Scores = {}
+    for episode, checkpoints in _episodes(data):
+        turns = _dated(episode["turns"])
+        workspace = Workspace.objects.create(slug=f"e{len(scores)}-{episode['number']}", name="e")
+        with TemporaryDirectory() as folder:
+            _write_export(Path(folder), episode, turns)
+            _import(workspace, Path(folder), turns[-1][0] + timedelta(hours=1))
+        clock = turns[0][0]
+        for checkpoint in checkpoints:
+            at = turns[checkpoint["index"]][0] + timedelta(seconds=60)
+            while clock < at:
+                _remember(workspace, clock)
+                clock += PASSES_APART
+            _remember(workspace, at)
+            strings = tuple(checkpoint["judge_spec"]["include"])
+            question = Question(episode["domain"], "episode", at, checkpoint["query_text"], strings)
+            _ask(workspace, question, budgets, scores)
+    return scores
+
+
+def _import(workspace: Any, folder: Path, now: datetime) -> None:
+    from memories.pipeline import search
+    from memories.pipeline.importing import import_export
+    from memories.slack.export import Export
+
+    with Export(folder) as export:
+        import_export(workspace, export, now, backfill="all")
+    search.catch_up()
+
+
+def _remember(workspace: Any, at: datetime) -> None:
+    from memories.llm.offline import OfflineSummariser
+    from memories.pipeline.passes import run_pass
+
+    run_pass(workspace, at, None if os.environ.get("MODEL") == "1" else OfflineSummariser())
+
+
+def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Scores) -> None:
+    from memories.models import Message, Reader
+    from memories.pipeline.context import build_context
+    from memories.pipeline.finding import best_for, keys_of
+    from memories.rules.slacktime import to_micros
+
+    said = Message.objects.visible_to(Reader.public()).filter(
+        channel__workspace=workspace, channel__name=question.channel
+    )
+    said = said.rememberable().until(to_micros(question.at)).select_related("author")
+    newest = [f"{row.author_name}: {row.text}" for row in said.order_by("-micros")]
+    keys = keys_of(workspace, Reader.public(), None)
+    matches = [f"{row.author_name}: {row.text}" for row in best_for(question.text, said, keys)]
+    for budget in budgets:
+        plain, asked = (
+            build_context(
+                workspace,
+                Reader.public(),
+                channel=question.channel,
+                budget=budget,
+                question=text,
+                now=question.at,
+            ).text
+            for text in ("", question.text)
+        )
+        texts = {
+            OURS: plain,
+            ASKED: asked,
+            NEWEST: _within(newest, budget),
+            SEARCH: _within(matches, budget),
+        }
+        for who, text in texts.items():
+            score = scores.setdefault((question.group, budget, who), Score())
+            score.add(question, text)
+
+
+def current_lines(text: str) -> list[str]:
+    """The lines of a context's memories that are given as holding now: not those of a history, of
+    the conversation, or marked as replaced."""
+    lines, is_memory, is_history = [], False, False
+    for line in text.splitlines():
+        if line.startswith("#"):
+            if line.startswith("# "):
+                is_memory = line in ("# Long-term memory", "# Short-term memory", "# Threads")
+            is_history = line.lstrip("# ") in ("History", "経緯")
+        elif is_memory and not is_history and not line.endswith(("(replaced)", "（変更済み）")):
+            lines.append(line)
+    return lines
+
+
+def _within(lines: Iterable[str], budget: int) -> str:
+    """The first lines that fit."""
+    from memories.rules.tokens import estimate
+
+    kept = []
+    for line in lines:
+        budget -= estimate(f"{line}\n")
+        if budget < 0:
+            break
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text.lower().replace(",", ""))
+
+
+def _holds(text: str, pattern: str) -> bool:
+    try:
+        return re.search(pattern, text) is not None
+    except re.error:
+        return pattern in text
+
+
+def _episodes(data: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Episodes with their checkpoints, in order of their turns."""
+    rows = [json.loads(line) for line in Path(f"{data}.checkpoints.jsonl").read_text().splitlines()]
+    for number, line in enumerate(Path(f"{data}.episodes.jsonl").read_text().splitlines()):
+        episode = json.loads(line) | {"number": number}
+        index = {turn["turn_id"]: i for i, turn in enumerate(episode["turns"])}
+        checkpoints = [
+            row | {"index": index[row["as_of_turn_id"]]}
+            for row in rows
+            if row["episode_id"] == episode["episode_id"]
+            and row["query_type"] == "utility"
+            and row["judge_spec"].get("include")
+            and row["as_of_turn_id"] in index
+        ]
+        yield episode, sorted(checkpoints, key=lambda row: row["index"])
+
+
+def _dated(turns: Sequence[dict[str, Any]]) -> list[tuple[datetime, str, str]]:
+    """(moment, speaker, text) of each turn, each later than the one before. Turns without a time are
+    three minutes apart; a story of the future is moved back by whole weeks."""
+    dated: list[tuple[datetime, str, str]] = []
+    at = datetime(2026, 3, 2, 9, tzinfo=UTC)
+    for turn in turns:
+        stamp = turn.get("timestamp")
+        given = datetime.fromisoformat(stamp).replace(tzinfo=UTC) if stamp else None
+        earliest = at + timedelta(microseconds=1) if dated else at
+        at = max(given or at + timedelta(minutes=3), earliest) if dated else given or at
+        dated.append((at, turn["speaker"]["principal_id"], turn["text"]))
+    late = dated[-1][0] - datetime.now(UTC)
+    back = timedelta(weeks=max(0, late // timedelta(weeks=1) + 1))
+    return [(at - back, who, text) for at, who, text in dated]
+
+
+def _write_export(
+    folder: Path, episode: dict[str, Any], turns: Sequence[tuple[datetime, str, str]]
+) -> None:
+    people = episode["entities"]["principals"]
+    ids = {person["principal_id"]: f"U{i:08d}" for i, person in enumerate(people)}
+    users = [
+        {
+            "id": ids[person["principal_id"]],
+            "team_id": "T1",
+            "name": person["principal_id"],
+            "real_name": person.get("display_name", person["principal_id"]),
+            "profile": {"real_name": person.get("display_name", "")},
+        }
+        for person in people
+    ]
+    channel = {"id": "C00000001", "name": "episode", "created": 1, "members": list(ids.values())}
+    days: dict[str, list[dict[str, str]]] = {}
+    for at, who, text in turns:
+        micros = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        row = {"type": "message", "ts": f"{micros // 10**6}.{micros % 10**6:06d}", "text": escaped}
+        days.setdefault(f"{at:%Y-%m-%d}", []).append(row | {"user": ids.get(who, "U00000000")})
+    (folder / "episode").mkdir()
+    files: dict[str, Any] = {"users.json": users, "channels.json": [channel]}
+    files |= {f"episode/{day}.json": rows for day, rows in days.items()}
+    for name, value in files.items():
+        (folder / name).write_text(json.dumps(value), "utf-8")
+
+
+def table(scores: Scores) -> str:
+    """The scores as lines of text."""
+    lines = [f"{'':12} {'tokens':>6}  {'':16} {'asked':>5} {'hit':>6} {'recall':>6} outdated"]
+    for (group, budget, who), score in scores.items():
+        rates = f"{score.hit_rate:6.3f} {score.recall / score.asked:6.3f}"
+        outdated = len(score.outdated) if who in (OURS, ASKED) else ""
+        lines.append(f"{group:12} {budget:6}  {who:16} {score.asked:5} {rates} {outdated:>8}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    import django
+    from django.core.management import call_command
+
+    with TemporaryDirectory() as folder:
+        os.environ |= {
+            "DATABASE_URL": f"sqlite:///{folder}/db.sqlite3",
+            "MEMORYHUB_VAR": folder,
+            "DJANGO_SETTINGS_MODULE": "memoryhub.settings",
+            "MEMORYHUB_LOG_LEVEL": "ERROR",
+        }
+        os.environ.setdefault("SECRET_KEY", "quality")
+        django.setup()
+        call_command("migrate", verbosity=0)
+        data = os.environ.get("DATA")
+        print(table(ask_gatemem(data) if data else ask_demo()))
+
+
+if __name__ == "__main__":
+    main()

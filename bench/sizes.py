@@ -1,0 +1,124 @@
+"""Milliseconds of every page of a large workspace, beside the same pages at a tenth of the size.
+
+    python -m bench.sizes [--rows 1000000]
+
+Works in two test databases of its own on the server of DATABASE_URL (SQLite files by default). With
+N messages a workspace has N / 200 failed jobs, a memory with N / 200 versions, N * 3 / 1000 channels and
+N / 100 people with accounts. An operator, and an editor who is in three private channels, ask for
+each page by Django's test client: once to warm up, then three times in each database. Prints a table
+of the middle times and of the queries of a page, and a line of JSON.
+
+To hold: no page takes longer than a second, nor longer than 1.5 times what it takes at a tenth of the
+size; a page within 20 ms is fast enough.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bench.database import empty_database
+
+TIMES = 3
+MOST_MS, MOST_GROWTH, FAST_MS = 1000.0, 1.5, 20.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    options = parser.parse_args()
+    with empty_database(), database_in_use() as tenth, empty_database(), database_in_use() as full:
+        from bench.sizes_rows import Size, fill
+
+        tenth()
+        fill(Size(options.rows // 10))
+        full()
+        fill(Size(options.rows))
+        result = measure(tenth, full)
+    print(json.dumps({"rows": options.rows, **result}))
+    return 0 if result["holds"] else 1
+
+
+@contextmanager
+def database_in_use() -> Iterator[Callable[[], None]]:
+    """A function that connects to the database that is in use now."""
+    from django.db import connection
+
+    name = connection.settings_dict["NAME"]
+
+    def connect() -> None:
+        if connection.settings_dict["NAME"] != name:
+            connection.close()
+            connection.settings_dict["NAME"] = name
+
+    yield connect
+    connect()
+
+
+def measure(tenth: Callable[[], None], full: Callable[[], None]) -> dict[str, Any]:
+    """Each page in turns, as each reader."""
+    from django.db import connection
+
+    from bench.sizes_pages import pages_of
+
+    print(f"{connection.vendor}: milliseconds at a tenth of the size, and at full size", flush=True)
+    pages: dict[str, dict[str, Any]] = {}
+    for reader in ("operator", "member"):
+        found = {}
+        for connect in (tenth, full):
+            connect()
+            client, paths = pages_of(reader)
+            found[connect] = client, paths
+        for name in found[full][1]:
+            times = []
+            for connect in (tenth, full):
+                connect()
+                client, paths = found[connect]
+                times.append(timed(client, paths[name]))
+            pages[f"{reader}: {name}"] = row = judged(*times)
+            show(f"{reader}: {name}", row)
+    return {
+        "bench": "sizes",
+        "database": connection.vendor,
+        "pages": pages,
+        "holds": all(row["holds"] for row in pages.values()),
+    }
+
+
+def timed(client: Any, path: str) -> tuple[float, int]:
+    """The middle time of a page in milliseconds, and its queries."""
+    queries = client.queries_of(path)
+    seconds = []
+    for _ in range(TIMES):
+        began = time.perf_counter()
+        client.ask(path)
+        seconds.append(time.perf_counter() - began)
+    return 1000 * statistics.median(seconds), queries
+
+
+def judged(tenth: tuple[float, int], full: tuple[float, int]) -> dict[str, Any]:
+    ms, queries = full
+    grows = ms / tenth[0]
+    return {
+        "tenth_ms": round(tenth[0], 1),
+        "ms": round(ms, 1),
+        "times": round(grows, 2),
+        "queries": queries,
+        "holds": ms <= MOST_MS and (grows <= MOST_GROWTH or ms <= FAST_MS),
+    }
+
+
+def show(name: str, row: dict[str, Any]) -> None:
+    print(
+        f"{name:40}{row['tenth_ms']:10.1f}{row['ms']:10.1f} ms{row['times']:8.2f} times"
+        f"{row['queries']:5} queries{'' if row['holds'] else ' *'}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

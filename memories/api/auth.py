@@ -1,0 +1,95 @@
+"""API keys on requests: who reads, what they may do, and how often."""
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja.security import HttpBearer
+
+from memories.api.problems import Problem
+from memories.models import ApiKey, Reader
+
+logger = logging.getLogger(__name__)
+
+
+class RateLimit:
+    """Requests of each key in the current minute, counted in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._minute = 0
+        self._counts: dict[int, int] = {}
+
+    def take(self, key: ApiKey, now: datetime) -> int:
+        """Count a request. Return how many are left in this minute, -1 for one too many."""
+        minute = int(now.timestamp()) // 60
+        with self._lock:
+            if minute != self._minute:
+                self._minute, self._counts = minute, {}
+            self._counts[key.pk] = self._counts.get(key.pk, 0) + 1
+            return max(-1, key.requests_per_minute - self._counts[key.pk])
+
+
+rate_limit = RateLimit()
+
+
+class KeyAuth(HttpBearer):
+    """Authenticate a request by ``Authorization: Bearer mhr_…``; sets `request.auth` to the key."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> ApiKey | None:
+        return key_of(request, token)
+
+
+def key_of(request: HttpRequest, token: str) -> ApiKey | None:
+    """Return the usable key of a token and log its use, without any text of the request.
+
+    Raises Problem 429 for a request too many in this minute.
+    """
+    now = timezone.now()
+    key = ApiKey.objects.find(token, now)
+    if key is None:
+        logger.warning("API key refused: %s %s", request.method, request.path)
+        return None
+    left = rate_limit.take(key, now)
+    request.rate_limit = (key.requests_per_minute, max(0, left))  # type: ignore[attr-defined]
+    if left < 0:
+        seconds = 60 - int(now.timestamp()) % 60
+        raise Problem(
+            429,
+            f"This key may send {key.requests_per_minute} requests a minute.",
+            {"Retry-After": str(seconds)},
+        )
+    key.note_use(now)
+    logger.info("API key %s (%s): %s %s", key.pk, key.name, request.method, request.path)
+    return key
+
+
+def reader_of(request: HttpRequest) -> Reader:
+    """Return whom the request's key reads as, at this moment."""
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    return key.reader(timezone.now())
+
+
+def needs(scope: ApiKey.Scope) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate an operation that only a key with this scope may call."""
+
+    def decorate(operation: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(operation)
+        def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            check_scope(request.auth, scope)  # type: ignore[attr-defined]
+            return operation(request, *args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def check_scope(key: ApiKey, scope: ApiKey.Scope) -> None:
+    """Raise Problem 403 for a key without the scope."""
+    if scope not in key.scopes:
+        raise Problem(403, f"This key lacks the scope {scope.value!r}.")

@@ -1,0 +1,236 @@
+"""The MCP server: tools and two kinds of resources over the same functions as the API."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from mcp import types
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+from memories.api import serialize
+from memories.api.auth import check_scope
+from memories.api.problems import Problem
+from memories.api.routes import (
+    MOST_TOKENS,
+    context_for,
+    get_or_404,
+    note_from,
+    readable_messages,
+    search_for,
+    sources_for,
+)
+from memories.api.schemas import NoteIn
+from memories.models import ApiKey, Channel, Line, MemoryVersion, Note
+from memories.rules.context import DEFAULT_BUDGET
+from memories.rules.slacktime import from_micros, to_micros
+
+INSTRUCTIONS = (
+    "Memory Hub holds what a team decided, plans and asked in its Slack channels. Call get_context"
+    " once when you begin a task, with the channel and the question at hand. Call search for"
+    " anything the context does not answer, and fetch for the sources of a line."
+)
+READ_ONLY = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+WRITES = types.ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+MOST_CHANGES = 100
+
+
+def build_server(key: ApiKey, *, is_long_lived: bool = False) -> MCPServer:
+    """Return a server whose tools read as the key does. A tool that writes needs its scope.
+
+    ``is_long_lived``: the server outlives a request of Django.
+    """
+    server = MCPServer("memory-hub", title="Memory Hub", instructions=INSTRUCTIONS)
+    tools = _Tools(key, is_long_lived=is_long_lived)
+    # Text alone: some clients drop the text of a result that is structured too.
+    server.tool(annotations=READ_ONLY, structured_output=False)(_in_thread(tools.get_context))
+    for tool in (tools.search, tools.fetch, tools.whats_new):
+        server.tool(annotations=READ_ONLY, structured_output=False)(_in_thread(tool))
+    if ApiKey.Scope.NOTES in key.scopes:
+        server.tool(annotations=WRITES, structured_output=False)(_in_thread(tools.add_note))
+    server.resource("memory://workspace", mime_type="text/plain")(_in_thread(tools.workspace))
+    server.resource("memory://channel/{channel}", mime_type="text/plain")(_in_thread(tools.channel))
+    return server
+
+
+def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the tool as a coroutine that queries in the thread of the request."""
+
+    @wraps(function)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await sync_to_async(function)(*args, **kwargs)
+        except Problem as problem:
+            raise ToolError(problem.detail) from problem
+
+    return run
+
+
+class _Tools:
+    """The functions behind the tools. Each reads anew whether the key may still read."""
+
+    def __init__(self, key: ApiKey, *, is_long_lived: bool) -> None:
+        self._pk = key.pk
+        self._is_long_lived = is_long_lived
+
+    @property
+    def key(self) -> ApiKey:
+        """The key as it is now. Raises Problem 401 when it was revoked or has expired."""
+        if self._is_long_lived:  # outside of requests nobody else replaces a lost connection
+            close_old_connections()
+        usable = ApiKey.objects.usable(timezone.now()).select_related("user", "workspace")
+        key = usable.filter(pk=self._pk).first()
+        if key is None:
+            raise Problem(401, "This key was revoked or has expired.")
+        return key
+
+    def get_context(
+        self,
+        channel: str = "",
+        thread: str = "",
+        query: str = "",
+        budget: int = DEFAULT_BUDGET,
+        at: str = "",
+    ) -> str:
+        """Read what the team knows, as one text: decisions, tasks, open questions, conversation.
+
+        Call this when a task begins. `channel` is an id or a name, `thread` the ts of a thread in
+        it, `query` the question at hand, `budget` the most tokens, `at` an ISO 8601 moment up to
+        which the conversation is read.
+        """
+        now = timezone.now()
+        moment = _moment(at) if at else None
+        if not 1 <= budget <= MOST_TOKENS:
+            raise Problem(422, f"budget must be from 1 to {MOST_TOKENS}.")
+        built = context_for(
+            self.key,
+            channel=channel,
+            thread=thread,
+            query=query,
+            budget=budget,
+            at=moment,
+            now=now,
+        )
+        left = sum(part.count for part in built.left_out)
+        return f"{built.text}\n\nAs of {(moment or now):%Y-%m-%dT%H:%MZ}; left out: {left} items."
+
+    def search(self, query: str, channel: str = "", limit: int = 10) -> str:
+        """Find notes, memories and messages that hold these words. No model is involved.
+
+        Returns JSON: {"results": [{"id", "title", "url", "snippet", "since"}]}.
+        """
+        found = search_for(self.key, query, channel, max(1, min(limit, 50)), timezone.now())
+        return json.dumps(found.model_dump(mode="json"), ensure_ascii=False)
+
+    def fetch(self, id: str) -> str:
+        """Read one search result, or a line, in full, with the messages it rests on.
+
+        `id` is that of a search result, such as "message-12", "version-3", "note-4" or "line-5".
+        Returns JSON: {"id", "title", "text", "url", "metadata"}.
+        """
+        kind, _, number = id.partition("-")
+        readers = {
+            "message": self._message,
+            "version": self._version,
+            "note": self._note,
+            "line": self._line,
+        }
+        if kind not in readers or not (number.isascii() and number.isdigit() and len(number) < 19):
+            raise Problem(422, "An id looks like message-12, version-3, note-4 or line-5.")
+        title, text, url, metadata = readers[kind](self.key, int(number))
+        document = {"id": id, "title": title, "text": text, "url": url, "metadata": metadata}
+        return json.dumps(document, ensure_ascii=False)
+
+    def _message(self, key: ApiKey, pk: int) -> "_Document":
+        reader = key.reader(timezone.now())
+        message = get_or_404(readable_messages(reader, key.workspace), pk=pk)
+        out = serialize.messages_out([message], key.workspace, reader)[0]
+        title = f"#{message.channel.name}: {out.author}"
+        return title, out.text, out.permalink or "", {"sent_at": out.sent_at.isoformat()}
+
+    def _version(self, key: ApiKey, pk: int) -> "_Document":
+        reader = key.reader(timezone.now())
+        rows = MemoryVersion.objects.visible_to(reader).select_related("memory__channel")
+        version = get_or_404(rows, memory__workspace=key.workspace, pk=pk)
+        lines = [{"id": f"line-{line.pk}", "text": line.text} for line in version.lines.all()]
+        url = serialize.absolute(f"/v/{version.pk}/")
+        return f"{version.memory} {version}", version.content, url, {"lines": lines}
+
+    def _note(self, key: ApiKey, pk: int) -> "_Document":
+        rows = Note.objects.in_use(key.workspace).visible_to(key.reader(timezone.now()))
+        note = get_or_404(rows, pk=pk)
+        url = serialize.absolute(f"/w/{key.workspace.slug}/notes/{note.pk}/")
+        return note.title, note.content, url, {"tags": note.tags, "version": note.number}
+
+    def _line(self, key: ApiKey, pk: int) -> "_Document":
+        line, sources = sources_for(key, pk, timezone.now())
+        metadata = {
+            "kind": line.kind,
+            "since": from_micros(line.at_us).isoformat() if line.at_us else None,
+            "sources": [out.model_dump(mode="json") for out in sources.messages],
+            "withheld": sources.withheld,
+        }
+        return line.text, line.text, serialize.absolute(f"/v/{line.version_id}/sources/"), metadata
+
+    def whats_new(self, since: str, channel: str = "") -> str:
+        """List the lines of memories that are new since an ISO 8601 moment, with their dates."""
+        key, moment = self.key, _moment(since)
+        reader = key.reader(timezone.now())
+        rows = MemoryVersion.objects.visible_to(reader).current()
+        rows = rows.filter(memory__workspace=key.workspace)
+        if channel:
+            named = (
+                Channel.objects.visible_to(reader).filter(workspace=key.workspace).named(channel)
+            )
+            if not named:
+                raise Problem(404, f"There is no channel {channel!r}.")
+            rows = rows.filter(memory__channel__in=named)
+        lines = Line.objects.filter(version__in=rows, masked=False, at_us__gt=to_micros(moment))
+        found = lines.select_related("version__memory__channel").order_by("-at_us")[:MOST_CHANGES]
+        texts = [
+            f"{from_micros(line.at_us):%Y-%m-%d} {line.version.memory.channel or 'workspace'}:"
+            f" {line.text.removeprefix('- ')}"
+            for line in found
+        ]
+        return "\n".join(texts) or "Nothing is new."
+
+    def add_note(self, text: str, channel: str = "") -> str:
+        """Keep a lasting statement for the whole team: a pattern, a decision, how something works.
+
+        With `channel` only its readers see it. Returns JSON: {"id", "url"}.
+        """
+        key = self.key
+        check_scope(key, ApiKey.Scope.NOTES)
+        note = note_from(key, NoteIn(content=text, channel=channel), timezone.now())
+        url = serialize.absolute(f"/w/{key.workspace.slug}/notes/{note.pk}/")
+        return json.dumps({"id": f"note-{note.pk}", "url": url})
+
+    def workspace(self) -> str:
+        """What the team knows, over all channels."""
+        return context_for(self.key, now=timezone.now()).text
+
+    def channel(self, channel: str) -> str:
+        """What is remembered of one channel, with its conversation."""
+        return context_for(self.key, channel=channel, now=timezone.now()).text
+
+
+_Document = tuple[str, str, str, dict[str, Any]]
+
+
+def _moment(text: str) -> datetime:
+    """Return an ISO 8601 moment, in UTC where no zone is given. Raises Problem 422."""
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise Problem(422, f"{text!r} is no moment: write it as 2026-11-24T09:00:00Z.")
+    return moment if timezone.is_aware(moment) else moment.replace(tzinfo=UTC)

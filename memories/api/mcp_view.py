@@ -1,0 +1,93 @@
+"""`/mcp`: MCP over HTTP. One request is one POST, and nothing is kept between two of them."""
+
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+
+from memories.api.auth import key_of
+from memories.api.mcp import build_server
+from memories.api.problems import Problem, respond, respond_unauthorized
+
+MOST_BYTES = 1_000_000
+
+
+@csrf_exempt  # it is authenticated by a header that no other site can send
+def mcp(request: HttpRequest) -> HttpResponse:
+    """Answer one MCP message of a client with a key."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    try:
+        key = key_of(request, token) if scheme.lower() == "bearer" else None
+    except Problem as problem:
+        return respond(problem.status, problem.detail, headers=problem.headers)
+    if key is None:
+        return respond_unauthorized()
+    if request.method != "POST":
+        return respond(405, "Send MCP messages by POST.", headers={"Allow": "POST"})
+    server = build_server(key)
+    status, headers, body = async_to_sync(_serve)(server, request)
+    response = HttpResponse(body, status=status)
+    for name, value in headers:
+        response[name] = value
+    return response
+
+
+async def _serve(server: Any, request: HttpRequest) -> tuple[int, list[tuple[str, str]], bytes]:
+    """Pass the request to the SDK as an ASGI exchange. Return status, headers and body."""
+    manager = StreamableHTTPSessionManager(
+        server._lowlevel_server,
+        json_response=True,
+        stateless=True,
+        # Django has checked the host. The Origin of a browser must be our own.
+        security_settings=TransportSecuritySettings(
+            enable_dns_rebinding_protection=True,
+            allowed_hosts=[request.get_host()],
+            allowed_origins=[settings.MEMORYHUB_URL],
+        ),
+        max_request_body_size=MOST_BYTES,
+    )
+    sent: list[Any] = []
+    received = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal received
+        if received:
+            return {"type": "http.disconnect"}
+        received = True
+        return {"type": "http.request", "body": request.body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": request.scheme,
+        "path": request.path,
+        "raw_path": request.path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in request.headers.items()
+            if name.lower() != "authorization"
+        ],
+        "server": (request.get_host().partition(":")[0], None),
+        "client": None,
+        "state": {},
+    }
+    async with manager.run():
+        await manager.handle_request(scope, receive, send)
+    start = next(message for message in sent if message["type"] == "http.response.start")
+    body = b"".join(message.get("body", b"") for message in sent if "body" in message)
+    headers = [
+        (name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]
+    ]
+    kept = [pair for pair in headers if pair[0].lower() != "content-length"]
+    return start["status"], kept, body

@@ -1,0 +1,194 @@
+"""What the API answers with. Times are ISO 8601 in UTC; ids are those of the pages."""
+
+from datetime import date, datetime
+from typing import Annotated, Any
+
+from ninja import Schema
+from pydantic import Field
+
+Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+NoteText = Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", max_length=20_000)]
+Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+class LeftOutOut(Schema):
+    what: str
+    id: str
+    count: int
+    reason: str
+
+
+class ContextOut(Schema):
+    """Seed S2's keys, with how the text came about."""
+
+    persona: str
+    conversation_history: list[str]
+    workspace_long_term_memory: str | None
+    workspace_short_term_memory: str | None
+    workspace_includes: list[str]
+    channel_memories: dict[str, Any]
+    thread_memories: dict[str, str]
+    target_thread_ts: str | None
+    notes: list[dict[str, Any]]
+    earlier_messages: list[str]
+    tokens: int
+    left_out: list[LeftOutOut]
+    text: str
+    as_of: datetime
+
+
+class ChannelOut(Schema):
+    """``memories`` are the ids of the channel's memories by their type."""
+
+    id: str
+    name: str
+    kind: str
+    is_archived: bool
+    memories: dict[str, int]
+
+
+class ChannelsOut(Schema):
+    items: list[ChannelOut]
+    next: str | None
+
+
+class LineOut(Schema):
+    """``since`` is the time of the line's newest message; ``superseded_by`` the text that replaced it."""
+
+    id: int
+    text: str
+    kind: str
+    since: datetime | None
+    origin: str
+    pinned: bool
+    unverified: bool
+    superseded_by: str | None = None
+
+
+class VersionOut(Schema):
+    id: int
+    number: int
+    origin: str
+    created_at: datetime
+    until: datetime
+    text: str
+    lines: list[LineOut]
+
+
+class VersionsOut(Schema):
+    items: list[VersionOut]
+    next: str | None
+
+
+class MemoryOut(Schema):
+    id: int
+    scope: str
+    scope_id: str
+    type: str
+    channel: str | None
+    current: VersionOut | None
+
+
+class DiffOut(Schema):
+    """``diff`` is a unified diff of the two texts."""
+
+    older: int
+    newer: int
+    diff: str
+
+
+class MessageOut(Schema):
+    id: int
+    channel: str
+    ts: str
+    thread_ts: str
+    author: str
+    text: str
+    sent_at: datetime
+    permalink: str | None
+
+
+class SourcesOut(Schema):
+    """``withheld`` counts the sources that this reader may not read."""
+
+    line: int
+    text: str
+    messages: list[MessageOut]
+    withheld: int
+
+
+class HitOut(Schema):
+    """``id`` is what `/…/fetch` of MCP takes: a kind and a number, such as ``message-12``."""
+
+    id: str
+    kind: str
+    title: str
+    snippet: str
+    since: datetime
+    url: str
+
+
+class SearchOut(Schema):
+    results: list[HitOut]
+
+
+class NoteIn(Schema):
+    """``channel`` is an id or a name; without one the note is for the whole workspace."""
+
+    content: NoteText
+    title: Text = ""
+    tags: list[Text] = []
+    channel: Text = ""
+
+
+class NotePatch(Schema):
+    """What is left out stays as it is."""
+
+    content: NoteText | None = None
+    title: Text | None = None
+    tags: list[Text] | None = None
+
+
+class NoteOut(Schema):
+    id: int
+    title: str
+    content: str
+    tags: list[str]
+    date: date
+    channel: str | None
+    version: int
+    is_pinned: bool
+    etag: str
+
+
+class NotesOut(Schema):
+    items: list[NoteOut]
+    next: str | None
+
+
+class ChangeOut(Schema):
+    """A version that was saved; ``memory`` and ``number`` say where to read it."""
+
+    cursor: str
+    memory: int
+    version: int
+    number: int
+    scope: str
+    scope_id: str
+    type: str
+    at: datetime
+
+
+class ChangesOut(Schema):
+    items: list[ChangeOut]
+    next: str
+
+
+class StatusOut(Schema):
+    workspace: str
+    reads_as: str
+    scopes: list[str]
+    channels: int
+    newest_message_at: datetime | None
+    newest_version_at: datetime | None
+    unremembered_messages: int

@@ -1,0 +1,181 @@
+"""Rows → what the API and MCP answer with. Everything here was read with the reader's eyes."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+
+from memories.api.schemas import (
+    ChangeOut,
+    ChannelOut,
+    HitOut,
+    LineOut,
+    MemoryOut,
+    MessageOut,
+    NoteOut,
+    VersionOut,
+)
+from memories.models import (
+    Channel,
+    Line,
+    Memory,
+    MemoryVersion,
+    Message,
+    Note,
+    Person,
+    Reader,
+    Workspace,
+)
+from memories.models.names import Names
+from memories.rules.invisible import clean
+from memories.rules.lines import words_of
+from memories.rules.markup import mentions_in, plain
+from memories.rules.permalinks import permalink
+from memories.rules.search import Term
+from memories.rules.search_snippet import snippet
+from memories.rules.slacktime import from_micros
+from memories.views import paths
+
+
+def names_in(texts: Iterable[str], workspace: Workspace, reader: Reader) -> Names:
+    """The names that these messages mention, as far as the reader may see them. Two queries."""
+    people_ids, channel_ids = mentions_in(texts)
+    people = Person.objects.filter(workspace=workspace, slack_id__in=people_ids)
+    channels = Channel.objects.visible_to(reader).filter(workspace=workspace)
+    return Names(people.names(), channels.filter(slack_id__in=channel_ids).names())
+
+
+def absolute(path: str) -> str:
+    return f"{settings.MEMORYHUB_URL}{path}"
+
+
+def line_out(line: Line, superseded_by: str | None = None) -> LineOut:
+    return LineOut(
+        id=line.pk,
+        text=line.text,
+        kind=line.kind,
+        since=from_micros(line.at_us) if line.at_us else None,
+        origin=line.origin,
+        pinned=line.pinned,
+        unverified=line.unverified,
+        superseded_by=superseded_by,
+    )
+
+
+def version_out(version: MemoryVersion) -> VersionOut:
+    return VersionOut(
+        id=version.pk,
+        number=version.number,
+        origin=version.origin,
+        created_at=version.created_at,
+        until=from_micros(version.until_us),
+        text=version.content,
+        lines=[line_out(line) for line in version.lines.all()],
+    )
+
+
+def memory_out(memory: Memory, current: MemoryVersion | None) -> MemoryOut:
+    """``current`` None: the reader may not read the current version."""
+    return MemoryOut(
+        id=memory.pk,
+        scope=memory.scope,
+        scope_id=memory.scope_id,
+        type=memory.memory_type,
+        channel=memory.channel.slack_id if memory.channel else None,
+        current=version_out(current) if current else None,
+    )
+
+
+def channel_out(channel: Channel, memories: dict[str, int]) -> ChannelOut:
+    return ChannelOut(
+        id=channel.slack_id,
+        name=channel.name,
+        kind=channel.kind,
+        is_archived=channel.is_archived,
+        memories=memories,
+    )
+
+
+def message_out(message: Message, domain: str, names: Names) -> MessageOut:
+    link = permalink(domain, message.channel.slack_id, message.ts, message.thread_ts)
+    return MessageOut(
+        id=message.pk,
+        channel=message.channel.slack_id,
+        ts=message.ts,
+        thread_ts=message.thread_ts,
+        author=message.author_name,
+        text=plain(clean(message.text), names),
+        sent_at=from_micros(message.micros),
+        permalink=link or None,
+    )
+
+
+def messages_out(
+    messages: Sequence[Message], workspace: Workspace, reader: Reader
+) -> list[MessageOut]:
+    """Messages with the names that they mention. Two queries."""
+    names = names_in((message.text for message in messages), workspace, reader)
+    return [message_out(message, workspace.domain, names) for message in messages]
+
+
+def note_out(note: Note) -> NoteOut:
+    return NoteOut(
+        id=note.pk,
+        title=note.title,
+        content=note.content,
+        tags=note.tags,
+        date=note.date,
+        channel=note.channel.slack_id if note.channel else None,
+        version=note.number,
+        is_pinned=note.is_pinned,
+        etag=note_etag(note),
+    )
+
+
+def note_etag(note: Note) -> str:
+    return f'"{note.pk}-{note.number}-{note.revision}"'
+
+
+def change_out(version: MemoryVersion) -> ChangeOut:
+    return ChangeOut(
+        cursor=str(version.pk),
+        memory=version.memory_id,
+        version=version.pk,
+        number=version.number,
+        scope=version.memory.scope,
+        scope_id=version.memory.scope_id,
+        type=version.memory.memory_type,
+        at=version.created_at,
+    )
+
+
+def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
+    """A message, a version, a note or an archived line that a search found."""
+    if isinstance(row, Message):
+        slug, slack_id = row.channel.workspace.slug, row.channel.slack_id
+        path = f"{paths.messages_path(slug, slack_id)}?around={row.ts}#msg-{row.ts}"
+        where, text, at = f"#{row.channel.name}: {row.author_name}", row.text, row.micros
+        return _hit("message", row.pk, where, plain(clean(text), names), path, terms, at)
+    if isinstance(row, Note):
+        path = reverse("notes-detail", args=[row.workspace.slug, row.pk])
+        return _hit("note", row.pk, row.title, clean(row.content), path, terms, row.created_at)
+    if isinstance(row, Line):
+        memory = row.version.memory
+        path = f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}"
+        title = f"{paths.scope_name(memory)}: {paths.type_name(memory)}"
+        return _hit("line", row.pk, title, clean(words_of(row.text)), path, terms, row.at_us)
+    path = reverse("versions-detail", args=[row.pk])
+    memory = row.memory
+    title = f"{paths.scope_name(memory)}: {paths.type_name(memory)}, v{row.number}"
+    return _hit("version", row.pk, title, clean(row.content), path, terms, row.created_at)
+
+
+def _hit(
+    kind: str, pk: int, title: str, text: str, path: str, terms: Sequence[Term], at: Any
+) -> HitOut:
+    words = "".join(piece.text for piece in snippet(text, terms))
+    since = from_micros(at) if isinstance(at, int) else at
+    return HitOut(
+        id=f"{kind}-{pk}", kind=kind, title=title, snippet=words, since=since, url=absolute(path)
+    )

@@ -1,0 +1,120 @@
+"""Make, list and revoke the keys with which agents read over the API and MCP."""
+
+import argparse
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from memories.management.arguments import add_workspace_argument, workspace_from
+from memories.models import ApiKey, Channel, User, Workspace
+
+
+class Command(BaseCommand):
+    help = "Make, list or revoke API keys. A key's token is printed once and is not stored."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser(
+            "create",
+            help="Make a key, and print its token.",
+            description="Make a key, and print its token.",
+        )
+        add_workspace_argument(create)
+        create.add_argument("name", help="what the key is for, such as `laptop` or `ci`")
+        create.add_argument(
+            "--as",
+            dest="username",
+            metavar="USER",
+            help="read what this account may read; without it public channels only",
+        )
+        create.add_argument(
+            "--channel",
+            metavar="ID_OR_NAME",
+            action="append",
+            default=[],
+            help="read this channel alone; may be given again",
+        )
+        create.add_argument(
+            "--scope",
+            action="append",
+            default=[],
+            choices=ApiKey.Scope.values,
+            help="besides `read`; may be given again",
+        )
+        create.add_argument("--days", type=int, metavar="N", help="the key expires after N days")
+        create.add_argument("--rate", type=int, default=120, metavar="N", help="requests a minute")
+        show = actions.add_parser(
+            "list",
+            help="Show all keys, without their tokens.",
+            description="Show all keys, without their tokens.",
+        )
+        add_workspace_argument(show)
+        revoke = actions.add_parser(
+            "revoke", help="End a key at once.", description="End a key at once."
+        )
+        add_workspace_argument(revoke)
+        revoke.add_argument("id", type=int, help="the number that `list` shows")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        workspace = workspace_from(options)
+        {"create": self.create, "list": self.list, "revoke": self.revoke}[options["action"]](
+            workspace, options
+        )
+
+    def create(self, workspace: Workspace, options: dict[str, Any]) -> None:
+        user = None
+        if options["username"]:
+            user = User.objects.filter(username=options["username"], is_active=True).first()
+            if user is None:
+                raise CommandError(f"There is no active account {options['username']!r}.")
+        if options["days"] is not None and not 1 <= options["days"] <= 3650:
+            raise CommandError("--days must be from 1 to 3650.")
+        if not 1 <= options["rate"] <= 100_000:
+            raise CommandError("--rate must be from 1 to 100000.")
+        channels = [self.channel(workspace, name) for name in options["channel"]]
+        days = options["days"]
+        try:
+            key, token = ApiKey.objects.issue(
+                workspace,
+                name=options["name"],
+                by=None,
+                user=user,
+                scopes=options["scope"],
+                channels=channels,
+                expires_at=timezone.now() + timedelta(days=days) if days else None,
+                requests_per_minute=options["rate"],
+            )
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(token)
+        self.stderr.write(f"Key {key.pk}, {key}. The token is not shown again.")
+
+    def channel(self, workspace: Workspace, name: str) -> Channel:
+        found = list(workspace.channels.named(name)[:2])
+        if len(found) != 1:
+            raise CommandError(f"There is no channel {name!r}, or several: use its id.")
+        return found[0]
+
+    def list(self, workspace: Workspace, options: dict[str, Any]) -> None:
+        now = timezone.now()
+        usable = set(ApiKey.objects.usable(now).values_list("pk", flat=True))
+        keys = workspace.api_keys.select_related("user").prefetch_related("channels")
+        for key in keys:
+            state = "usable" if key.pk in usable else "revoked" if key.revoked_at else "expired"
+            reads = key.user.get_username() if key.user else "public channels"
+            where = " ".join(str(channel) for channel in key.channels.all())
+            used = f"{key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never"
+            self.stdout.write(
+                f"{key.pk}\t{key}\t{state}\t{reads}\t{' '.join(key.scopes)}\t{where}\tused {used}"
+            )
+        if not keys:
+            self.stdout.write("There is no API key.")
+
+    def revoke(self, workspace: Workspace, options: dict[str, Any]) -> None:
+        key = workspace.api_keys.filter(pk=options["id"]).first()
+        if key is None:
+            raise CommandError(f"There is no key {options['id']} in this workspace.")
+        key.revoke(by=None, now=timezone.now())
+        self.stdout.write(f"Revoked key {key.pk}, {key}.")

@@ -1,0 +1,21 @@
+"""MCP over standard input and output, for agents on the same machine."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from memories.api.mcp import build_server
+from memories.models import ApiKey
+
+
+class Command(BaseCommand):
+    help = "Serve MCP on standard input and output, with the key in MEMORYHUB_KEY."
+    requires_system_checks: list[str] = []  # standard output belongs to the protocol
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        key = ApiKey.objects.find(settings.MEMORYHUB_KEY, timezone.now())
+        if key is None:
+            raise CommandError("MEMORYHUB_KEY holds no usable key: see `manage.py api_key`.")
+        build_server(key, is_long_lived=True).run("stdio")

@@ -1,0 +1,14 @@
+"""Django's own `migrate`, by one process at a time."""
+
+from typing import Any
+
+from django.core.management.commands.migrate import Command as MigrateCommand
+
+from memories.pipeline.locks import preparing
+
+
+class Command(MigrateCommand):
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Lock before Django's checks too: they write to the database."""
+        with preparing(self.stderr.write):
+            return super().execute(*args, **options)

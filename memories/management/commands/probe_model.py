@@ -1,0 +1,50 @@
+"""Find out what the configured model can do, and which form of the prompts fits it."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memories.management.arguments import add_json_argument, document
+from memories.pipeline.probing import ProbeRefused, configured_model, probe_model
+from memories.rules.probe import Findings
+from memories.rules.summary import SummariserError
+
+
+class Command(BaseCommand):
+    help = (
+        "Probe the model of the settings with four small tasks: whether it gives sources, keeps the "
+        "language, writes operations and reads a long text, whether it reasons, and how fast it is. "
+        "The result is kept and picks the form of the prompts."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_json_argument(parser)
+
+    def handle(self, **options: Any) -> None:
+        summariser = configured_model()
+        if summariser is None:
+            raise CommandError("MEMORYHUB_MODEL names no model. Offline highlights need no probe.")
+        try:
+            findings = probe_model(summariser)
+        except (ProbeRefused, SummariserError) as error:
+            raise CommandError(f"{summariser.endpoint_name} was not probed: {error}") from error
+        if options["json"]:
+            self.stdout.write(document({"model": summariser.name, **findings.as_json()}))
+        else:
+            self.stdout.write(in_words(summariser.endpoint_name, findings))
+
+
+def in_words(name: str, findings: Findings) -> str:
+    told = {True: "yes", False: "no"}
+    return "\n".join(
+        [
+            f"{name}: {findings.form} prompts",
+            f"  gives sources:      {told[findings.cites]}",
+            f"  keeps the language: {told[findings.keeps_language]}",
+            f"  writes operations:  {told[findings.writes_operations]}",
+            f"  reasons:            {told[findings.reasons]}",
+            f"  reads at once:      {findings.context_tokens or 'less than 4,000'} tokens",
+            f"  writes:             {findings.tokens_per_second or 'unknown'} tokens a second",
+        ]
+    )

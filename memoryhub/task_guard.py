@@ -1,0 +1,98 @@
+"""A worker runs the project's own tasks, whatever the queue or a table of django-q2 holds.
+
+django-q2 itself runs any function that a package names: as the task, as a hook, in a chain, or while
+it unpickles. Each package therefore passes `OwnTasks` between the broker and django-q2.
+"""
+
+import io
+import logging
+import pickle
+from typing import Any
+
+import picklefield.fields
+from django.db.models.signals import post_save
+from django_q import core_signing
+from django_q.conf import Conf
+from django_q.models import Task
+from django_q.signals import call_hook, pre_enqueue
+
+logger = logging.getLogger(__name__)
+
+TIME_CLASSES = {("datetime", "datetime"), ("datetime", "timedelta"), ("datetime", "timezone")}
+REQUIRED = {"id", "name", "func", "args", "kwargs", "started"}
+OPTIONS = {"group", "save", "cluster", "timeout", "ack_failure"}
+
+
+class TaskRefused(Exception):
+    """A package that is not one of the project's own tasks."""
+
+
+class PlainUnpickler(pickle.Unpickler):
+    """Reads plain values and times. A pickle that names anything else is refused before it runs."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in TIME_CLASSES:
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a task")
+        return super().find_class(module, name)
+
+
+class PlainPickle:
+    """The serializer that `django_q.core_signing.loads` takes."""
+
+    @staticmethod
+    def loads(data: bytes) -> Any:
+        return PlainUnpickler(io.BytesIO(data)).load()
+
+
+def check_package(payload: Any) -> None:
+    """Raise `TaskRefused` unless the signed payload is one of the project's own tasks, with ids as
+    arguments and no other function beside it."""
+    from memories.jobs import TASKS  # it queues tasks itself, through the brokers that import this
+
+    try:
+        task = core_signing.loads(
+            payload, key=Conf.SECRET_KEY, salt=Conf.PREFIX, serializer=PlainPickle
+        )
+    except Exception as error:
+        raise TaskRefused(f"{type(error).__name__}: {error}"[:200]) from None
+    if not isinstance(task, dict) or not task.keys() >= REQUIRED:
+        raise TaskRefused("it is no task")
+    if not isinstance(task["func"], str) or task["func"] not in TASKS:
+        raise TaskRefused(f"{task['func']!r:.200} is not a task of this project")
+    if extra := task.keys() - REQUIRED - OPTIONS:
+        raise TaskRefused(f"it has options that are not used here: {sorted(extra)!r:.200}")
+    if task["kwargs"] or not all(isinstance(value, int | str) for value in task["args"]):
+        raise TaskRefused("its arguments are more than ids")
+    if not isinstance(task.get("timeout", 0), int):
+        raise TaskRefused("its timeout is not a number")
+
+
+class OwnTasks:
+    """Mixed into a broker: it hands out the project's own tasks, and logs and drops the others."""
+
+    def dequeue(self) -> list[tuple[Any, Any]] | None:
+        packages = super().dequeue()  # type: ignore[misc]
+        return packages and [package for package in packages if self._is_own(*package)]
+
+    def _is_own(self, key: Any, payload: Any) -> bool:
+        try:
+            check_package(payload)
+        except TaskRefused as refused:
+            logger.error("a queued task was refused and not run: %s", refused)
+            self.fail(key)  # type: ignore[attr-defined]
+            return False
+        return True
+
+
+def queue_it(task: dict[str, Any], **kwargs: Any) -> None:
+    """A task's own option would run it at once, past the broker."""
+    if not Conf.SYNC:
+        task.pop("sync", None)
+
+
+def install() -> None:
+    """Close django-q2's ways past the broker: hooks of finished tasks, tasks that are run at once,
+    and pickles in its table of results."""
+    post_save.disconnect(call_hook, sender=Task)
+    pre_enqueue.connect(queue_it)
+    picklefield.fields.loads = PlainPickle.loads

@@ -1,0 +1,142 @@
+"""MCP with the official client: over HTTP in both protocol eras, and over standard input."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from memories.models import ApiKey, Note
+from memories.pipeline import search
+from tests.factories import (
+    MemberFactory,
+    MessageFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+)
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+
+@pytest.fixture
+def team(transactional_db):
+    workspace = WorkspaceFactory(slug="team")
+    user = UserFactory(username="editor")
+    MemberFactory(workspace=workspace, user=user, role="editor")
+    message = MessageFactory(channel__workspace=workspace, text="We launch on Monday")
+    make_channel_memory(channel=message.channel, texts=["- We launch on Monday"])
+    search.catch_up()
+    return workspace, user, message
+
+
+def make_key(team: Any, **options: Any) -> str:
+    return ApiKey.objects.issue(team[0], name="agent", by=None, user=team[1], **options)[1]
+
+
+def over_http(url: str, token: str, mode: str, use: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        headers = {"Authorization": f"Bearer {token}"}
+        async with httpx2.AsyncClient(headers=headers) as http:
+            transport = streamable_http_client(f"{url}/mcp", http_client=http)
+            async with Client(transport, mode=mode) as client:  # type: ignore[arg-type]
+                return await use(client)
+
+    return asyncio.run(run())
+
+
+def text_of(result: Any) -> str:
+    return "".join(part.text for part in result.content)
+
+
+async def use_everything(client: Client) -> dict[str, Any]:
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    context = await client.call_tool("get_context", {"query": "When do we launch?"})
+    found = json.loads(text_of(await client.call_tool("search", {"query": "launch"})))
+    fetched = json.loads(
+        text_of(await client.call_tool("fetch", {"id": found["results"][0]["id"]}))
+    )
+    news = await client.call_tool("whats_new", {"since": "2020-01-01"})
+    unknown = await client.call_tool("fetch", {"id": "message-999999"})
+    resource = await client.read_resource("memory://workspace")
+    return {
+        "tools": tools,
+        "context": text_of(context),
+        "structured": context.structured_content,
+        "found": found,
+        "fetched": fetched,
+        "news": text_of(news),
+        "unknown": (unknown.is_error, text_of(unknown)),
+        "resource": resource.contents[0].text,
+    }
+
+
+def check(seen: dict[str, Any]) -> None:
+    assert list(seen["tools"]) == ["get_context", "search", "fetch", "whats_new"]
+    assert all(tool.annotations.read_only_hint for tool in seen["tools"].values())
+    assert "We launch on Monday" in seen["context"] and "As of" in seen["context"]
+    assert seen["structured"] is None
+    assert "launch" in seen["found"]["results"][0]["snippet"]
+    assert "We launch on Monday" in seen["fetched"]["text"]
+    assert "We launch on Monday" in seen["news"]
+    assert seen["unknown"][0] and "may not read" in seen["unknown"][1]
+    assert "We launch on Monday" in seen["resource"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_uses_everything_over_http(team, live_server, settings, mode):
+    settings.MEMORYHUB_URL = live_server.url
+    check(over_http(live_server.url, make_key(team), mode, use_everything))
+
+
+@pytest.mark.cluster
+def test_the_official_client_uses_everything_over_stdio(team, process_environment):
+    async def run() -> dict[str, Any]:
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=["manage.py", "mcp"],
+            env=os.environ | process_environment | {"MEMORYHUB_KEY": make},
+            cwd=ROOT,
+        )
+        async with Client(server) as client:
+            return await use_everything(client)
+
+    make = make_key(team)
+    check(asyncio.run(run()))
+
+
+def test_a_key_with_the_scope_writes_notes(team, live_server, settings):
+    settings.MEMORYHUB_URL = live_server.url
+
+    async def use(client: Client) -> str:
+        return text_of(await client.call_tool("add_note", {"text": "Deploys run at noon"}))
+
+    added = json.loads(over_http(live_server.url, make_key(team, scopes=["notes"]), "auto", use))
+    assert Note.objects.get().content == "Deploys run at noon"
+    assert added["id"] == f"note-{Note.objects.get().pk}"
+
+
+@pytest.mark.parametrize(
+    "headers, status",
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer mhr_00000000_no"}, 401),
+        ({"Authorization": "Basic x"}, 401),
+        ({"Origin": "https://evil.example", "Authorization": "Bearer {token}"}, 403),
+    ],
+)
+def test_others_are_refused(team, live_server, headers, status):
+    sent = {name: value.format(token=make_key(team)) for name, value in headers.items()}
+    sent |= {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    answer = httpx2.post(f"{live_server.url}/mcp", headers=sent, json=body)
+    assert answer.status_code == status

@@ -1,0 +1,257 @@
+"""The API: contexts, memories, sources, search, notes, changes; and errors as problem details."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+
+from memories.models import ApiKey, Line, Note
+from memories.pipeline import search as index
+from memories.rules.settings import MemorySettings
+from tests.factories import NoteFactory
+
+NOTES = [ApiKey.Scope.NOTES]
+
+
+def test_the_context_is_that_of_the_command_and_the_page(cast, token, ask):
+    NoteFactory(workspace=cast.workspace, content="Ship on Fridays")
+    query = "channel=launch&budget=4000&query=When+do+we+launch%3F&at=2026-01-06T09:00:00Z"
+    api = ask(token("member"), f"context?{query}")
+    page = cast.clients["member"].get(cast.path(f"context/download/?{query}"))
+    command = StringIO()
+    call_command(
+        *("context", "--workspace", "team", "--as", "member", "--channel", "launch"),
+        *("--budget", "4000", "--query", "When do we launch?", "--at", "2026-01-06T09:00:00Z"),
+        stdout=command,
+    )
+    assert api.content == page.content == command.getvalue().encode()
+    assert b"We launch on Monday" in api.content
+
+
+def test_the_context_as_json_has_the_seeds_keys_and_when(cast, token, ask):
+    answer = ask(token("member"), "context?format=json&at=2026-01-06T09:00:00Z").json()
+    assert answer["as_of"] == "2026-01-06T09:00:00Z"
+    assert answer["channel_memories"]["C0PUBLIC"]["long_term_memory"]
+    assert answer["tokens"] > 0 and answer["text"]
+
+
+def test_an_unchanged_answer_is_not_sent_again(cast, token, ask):
+    key = token("member")
+    first = ask(key, "context?at=2026-01-06T09:00:00Z")
+    again = ask(key, "context?at=2026-01-06T09:00:00Z", headers={"If-None-Match": first["ETag"]})
+    assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+    assert "private" in first["Cache-Control"] and "Authorization" in first["Vary"]
+
+
+@pytest.mark.parametrize(
+    "path, status",
+    [
+        ("context?channel=nowhere", 404),
+        ("context?channel=salaries", 404),
+        ("context?thread=1.2", 422),
+        ("context?thread=1.000002", 404),
+        ("context?budget=0", 422),
+        ("context?budget=20001", 422),
+        ("context?at=2026-01-06T09:00:00", 422),
+        ("context?at=yesterday", 422),
+        ("context?query=%00", 400),
+        ("nowhere", 404),
+        ("channels/C0PRIVATE", 404),
+        ("channels?cursor=-1", 422),
+        ("channels?cursor=99999999999999999999", 422),
+        ("memories/0", 422),
+        ("memories/99999999", 404),
+        ("lines/99999999/sources", 404),
+        ("messages/99999999", 404),
+        ("search?q=", 422),
+        ("search?q=x&in=salaries", 404),
+        ("notes/99999999", 404),
+    ],
+)
+def test_errors_are_problem_details(cast, token, ask, path, status):
+    answer = ask(token("member"), path)
+    assert answer.status_code == status
+    assert answer["Content-Type"] == "application/problem+json"
+    assert answer.json()["status"] == status and answer.json()["detail"]
+
+
+def test_memories_their_versions_lines_and_sources(cast, token, ask):
+    key = token("member")
+    channel = ask(key, "channels/C0PUBLIC").json()
+    pk = channel["memories"]["long_term"]
+    memory = ask(key, f"memories/{pk}").json()
+    assert memory["channel"] == "C0PUBLIC"
+    assert [line["text"] for line in memory["current"]["lines"]][0] == "- We launch on Monday"
+    versions = ask(key, f"memories/{pk}/versions?limit=1").json()
+    assert [row["number"] for row in versions["items"]] == [2]
+    older = ask(key, f"memories/{pk}/versions?cursor={versions['next']}").json()
+    assert [row["number"] for row in older["items"]] == [1]
+    assert ask(key, f"memories/{pk}/versions/1").json()["text"].startswith("- We launch on Friday")
+    diff = ask(key, f"memories/{pk}/diff?from=1&to=2").json()["diff"]
+    assert "-- We launch on Friday" in diff and "+- We launch on Monday" in diff
+    line = memory["current"]["lines"][0]["id"]
+    Line.objects.get(pk=line).sources.set(cast.messages[:2])
+    sources = ask(key, f"lines/{line}/sources").json()
+    assert [row["text"] for row in sources["messages"]] == ["said number 0", "said number 1"]
+    assert sources["withheld"] == 0
+    found = sources["messages"][0]
+    assert found["permalink"].startswith("https://team.slack.com/archives/C0PUBLIC/p")
+    assert ask(key, f"messages/{found['id']}").json() == found
+
+
+def test_sources_that_the_key_may_not_read_are_counted(cast, token, ask):
+    line = Line.objects.filter(version__memory=cast.memory).first()
+    assert line is not None
+    secret = cast.private.messages.get()
+    line.sources.set([cast.messages[0], secret])
+    sources = ask(token("member"), f"lines/{line.pk}/sources").json()
+    assert (len(sources["messages"]), sources["withheld"]) == (1, 1)
+
+
+def test_an_archived_line_is_found(cast, token, ask):
+    line = Line.objects.filter(version=cast.memory.versions.get(number=1)).first()
+    assert line is not None
+    Line.objects.filter(pk=line.pk).update(fate=Line.Fate.ARCHIVED)
+    index.catch_up()
+    hits = ask(token("member"), "search?q=Friday").json()["results"]
+    hit = next(one for one in hits if one["id"] == f"line-{line.pk}")
+    assert hit["snippet"] == "We launch on Friday"
+    assert hit["url"].endswith(f"/m/{cast.memory.pk}/archive/?line={line.pk}")
+
+
+def test_a_note_is_added_changed_and_deleted(cast, token, ask):
+    key = token("editor", scopes=NOTES)
+    made = ask(
+        key,
+        "notes",
+        "post",
+        data={"content": "Deploys run at noon", "tags": ["ops"], "channel": "launch"},
+        content_type="application/json",
+    )
+    note = made.json()
+    assert made.status_code == 201 and note["channel"] == "C0PUBLIC"
+    path, etag = f"notes/{note['id']}", {"If-Match": made["ETag"]}
+    change = {"data": {"content": "Deploys run at one"}, "content_type": "application/json"}
+    assert ask(key, path, "patch", **change).status_code == 428
+    changed = ask(key, path, "patch", headers=etag, **change)
+    assert changed.json()["content"] == "Deploys run at one" and changed.json()["tags"] == ["ops"]
+    assert ask(key, path, "patch", headers=etag, **change).status_code == 412
+    assert ask(key, path, "delete", headers=etag).status_code == 412
+    assert ask(key, path, "delete", headers={"If-Match": changed["ETag"]}).status_code == 204
+    assert ask(key, path).status_code == 404
+    assert Note.objects.get(pk=note["id"]).author == cast.users["editor"]
+
+
+@pytest.mark.parametrize(
+    "user, options, body, status",
+    [
+        ("editor", {}, {"content": "x"}, 403),
+        ("member", {"scopes": NOTES}, {"content": "x"}, 403),
+        ("guest", {"scopes": NOTES}, {"content": "x", "channel": "launch"}, 403),
+        ("outsider", {"scopes": NOTES}, {"content": "x"}, 403),
+        ("", {"scopes": NOTES}, {"content": "x"}, 201),
+        ("editor", {"scopes": NOTES}, {"content": " "}, 422),
+        ("editor", {"scopes": NOTES}, {"content": "x\0"}, 422),
+        ("editor", {"scopes": NOTES}, {"content": "x", "channel": "salaries"}, 404),
+        ("editor", {"scopes": NOTES, "channels": "public"}, {"content": "x"}, 422),
+        (
+            "editor",
+            {"scopes": NOTES, "channels": "public"},
+            {"content": "x", "channel": "launch"},
+            201,
+        ),
+    ],
+)
+def test_a_key_writes_within_its_scope_and_channels(cast, token, ask, user, options, body, status):
+    if "channels" in options:
+        options = options | {"channels": [getattr(cast, options["channels"])]}
+    answer = ask(
+        token(user, **options), "notes", "post", data=body, content_type="application/json"
+    )
+    assert answer.status_code == status
+    assert Note.objects.count() == (status == 201)
+
+
+def test_notes_that_are_switched_off_are_not_written(cast, token, ask):
+    cast.workspace.change_settings({"notes_enabled": False})
+    assert MemorySettings().notes_enabled
+    answer = ask(
+        token("editor", scopes=NOTES),
+        "notes",
+        "post",
+        data={"content": "x"},
+        content_type="application/json",
+    )
+    assert answer.status_code == 409
+
+
+def test_changes_go_on_after_a_cursor(cast, token, ask):
+    key = token("member")
+    first = ask(key, "changes?limit=2").json()
+    rest = ask(key, f"changes?since={first['next']}").json()
+    numbers = [row["version"] for row in first["items"] + rest["items"]]
+    assert numbers == sorted(numbers) and len(numbers) == 3
+    assert ask(key, f"changes?since={rest['next']}").json() == {"items": [], "next": rest["next"]}
+
+
+def test_the_status_says_who_reads(cast, token, ask):
+    status = ask(token("member"), "status").json()
+    assert (status["workspace"], status["reads_as"], status["channels"]) == ("team", "member", 1)
+    assert status["newest_message_at"]
+
+
+@pytest.mark.nightly("thousands of requests; `make test` asks a few of each operation")
+def test_no_request_breaks_the_contract(cast, token, one_connection):
+    key = token("editor", scopes=list(ApiKey.Scope), requests_per_minute=10**6)
+    check_contract(key, examples=100)
+
+
+@pytest.mark.slow
+def test_a_few_requests_of_each_operation_keep_the_contract(cast, token, one_connection):
+    check_contract(
+        token("editor", scopes=list(ApiKey.Scope), requests_per_minute=10**6), examples=5
+    )
+
+
+@pytest.fixture
+def one_connection():
+    """Keep the test's connection through requests that come in by WSGI."""
+    signals = (request_started, request_finished)
+    for signal in signals:
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in signals:
+        signal.connect(close_old_connections)
+
+
+def check_contract(key: str, examples: int) -> None:
+    """Send generated requests to every operation of the OpenAPI document, in process. A change of a
+    note may be refused for want of If-Match, which no schema can say."""
+    import schemathesis
+    from hypothesis import HealthCheck, given, settings
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+    from memoryhub.wsgi import application
+
+    schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", application)
+    for result in schema.get_all_operations():
+        operation = result.ok()
+
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy())
+        def request(case):
+            excluded = [positive_data_acceptance] if case.method in ("PATCH", "DELETE") else []
+            case.call_and_validate(
+                headers={"Authorization": f"Bearer {key}", "Accept-Encoding": "identity"},
+                excluded_checks=excluded,
+            )
+
+        request()

@@ -1,0 +1,127 @@
+"""`manage.py rebuild`: offline and with a model over HTTP; what it says, and what it refuses."""
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_httpserver import HTTPServer
+
+from memories.models import Channel, Generation, Memory
+from memories.pipeline import proposals
+from memories.rules.memory import MemoryType
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+    make_segment,
+    make_version,
+)
+from tests.llm.endpoint import Endpoint
+
+pytestmark = pytest.mark.django_db
+
+PIN = "- Releases are on Tuesday."
+
+
+@pytest.fixture
+def memory() -> Memory:
+    """#general: its short-term version says more than its long-term text."""
+    workspace = WorkspaceFactory(slug="team", settings={"workspace_short_term": False})
+    general = ChannelFactory(workspace=workspace, slack_id="C1", name="general")
+    PersonFactory(workspace=workspace, name="Ben")
+    message = MessageFactory(channel=general, at=MONDAY, text="The launch moves to 26 November.")
+    segment = make_segment(messages=[message], outcome="remembered")
+    short = Memory.objects.of_channel(general, MemoryType.SHORT_TERM)
+    text = "- The launch moves to 26 November."
+    make_version(memory=short, text=text, sources=[message], segment=segment)
+    short.versions.update(merged=True)
+    memory = make_channel_memory(channel=general, texts=[f"- Ben plans the launch.\n{PIN}"])
+    memory.pin(1, by=None, based_on=1, pinned=True)
+    return memory
+
+
+def run(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    call_command("rebuild", *words)
+    return capsys.readouterr().out
+
+
+def test_offline_it_proposes_and_says_what_changes(
+    memory: Memory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run("--memory", "#general", capsys=capsys)
+    job = Generation.objects.rebuilds().get()
+    assert job.state == Generation.State.PROPOSED and job.model == "offline"
+    for words in (
+        "  - Ben plans the launch.",
+        "  + The launch moves to 26 November.",
+        f"    {PIN[2:]}",
+        "date, only the rebuilt text: 26 november",
+        "name, only the current text: Ben",
+        f"jobs accept {job.pk}",
+    ):
+        assert words in out
+    memory.refresh_from_db()
+    assert memory.head == 1
+
+
+def test_a_model_over_http_writes_it(
+    memory: Memory,
+    httpserver: HTTPServer,
+    settings: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    endpoint = Endpoint(httpserver)
+    launch, plan = "- decision: The launch is on 26 November. [1]", "- status: Ben plans it. [1]"
+    endpoint.decides(lambda user: plan if "whole workspace" in user else launch)
+    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
+    settings.MEMORYHUB_MODEL = "tiny"
+    [told] = json.loads(run("--memory", "C1", "--json", capsys=capsys))["rebuilds"]
+    assert (told["memory"], told["state"], told["based_on"]) == ("C1", "proposed", 1)
+    assert told["drift"]["date"] == {"lost": [], "gained": ["26 november"]}
+    assert told["text"].splitlines() == [PIN, "- The launch is on 26 November."]
+    assert "<<reference: lines that stay" in endpoint.prompt(0)[1]
+    call_command("jobs", "accept", str(told["job"]))
+    memory.refresh_from_db()
+    assert memory.current.content == told["text"]
+    assert [line.pinned for line in memory.current.line_values()] == [True, False]
+
+
+def test_a_model_that_fails_leaves_the_job_to_the_worker(
+    memory: Memory, httpserver: HTTPServer, settings: pytest.FixtureRequest
+) -> None:
+    Endpoint(httpserver).refuses(401)
+    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
+    settings.MEMORYHUB_MODEL = "tiny"
+    with pytest.raises(CommandError, match="Not done yet"):
+        call_command("rebuild", "--memory", "general")
+    assert Generation.objects.rebuilds().get().state == Generation.State.WAITING
+    assert proposals.of(memory) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--memory", "nowhere"], "nowhere"),
+        (["--memory", "workspace"], "workspace has no long-term memory yet"),
+        (["--memory", "empty"], "empty has no long-term memory yet"),
+        (["--memory", "old"], "old: there is nothing to make it from"),
+        (["--memory", "secret"], "secret"),
+        (["--memory", "general", "--as", "reader"], "not change it"),
+        ([], "--memory"),
+    ],
+)
+def test_what_it_refuses(memory: Memory, words: list[str], error: str) -> None:
+    workspace = memory.workspace
+    ChannelFactory(workspace=workspace, name="empty")
+    make_channel_memory(channel=ChannelFactory(workspace=workspace, name="old"))
+    secret = ChannelFactory(workspace=workspace, name="secret", kind=Channel.Kind.PRIVATE)
+    make_channel_memory(channel=secret)
+    MemberFactory(workspace=workspace, user=UserFactory(username="reader"), role="member")
+    with pytest.raises(CommandError, match=error):
+        call_command("rebuild", *words)
+    assert not Generation.objects.rebuilds().exists()

@@ -1,0 +1,17 @@
+import pytest
+
+from memories.models import Channel, Workspace
+from tests.factories import WorkspaceFactory
+from tests.pipeline.conversations import remembering
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    """A workspace without memories of threads."""
+    return WorkspaceFactory(settings={"thread_memories": False})
+
+
+@pytest.fixture
+def channel(workspace: Workspace) -> Channel:
+    """The channel #launch, remembered from MONDAY on, without messages."""
+    return remembering(workspace, name="launch")

@@ -1,0 +1,184 @@
+"""A sync that Slack breaks off, refuses or answers with an error concludes nothing from it."""
+
+import pytest
+from django.db.models import F, Q
+
+from memories.models import SlackConnection, Workspace
+from memories.pipeline.sync import State, sync_workspace
+from memories.rules.outcomes import Thing
+from tests.factories import WorkspaceFactory
+from tests.pipeline.sync.team import (
+    CLOSED,
+    ELSEWHERE,
+    GENERAL,
+    HISTORY,
+    LATER,
+    NOW,
+    REPLIES,
+    ROOT,
+    Sync,
+    channel_report,
+    client_of,
+    delete_a_line,
+    everything,
+    follow,
+    general,
+    say_more,
+    texts,
+    ts,
+)
+from tests.slack.fake_slack import FakeSlack, Fault
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.slow
+def test_a_walk_that_breaks_off_concludes_nothing_and_then_converges(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    delete_a_line(slack)
+    say_more(slack)
+    mark, complete = general(workspace).synced_ts, general(workspace).walked_at
+    slack.page_size = 1
+    # The closed channel is read after the general one.
+    slack.lay(HISTORY, Fault(500), on=2, times=4)
+    report = sync(LATER)
+    failed = channel_report(report)
+    assert failed.state is State.FAILED
+    assert "500" in failed.failures[0]
+    assert (general(workspace).synced_ts, general(workspace).walked_at) == (mark, complete)
+    # The page that came is kept; below it nothing is concluded.
+    assert texts(workspace)[-2:] == ["a new line", "one more"]
+    assert failed.walked.deleted == 0
+    assert channel_report(report, CLOSED).state is State.SYNCED
+
+    sync(LATER)
+    assert general(workspace).synced_ts == ts(0)
+    assert general(workspace).walked_at == LATER
+    assert texts(workspace)[-1] == "one more"
+    assert "a new line" not in texts(workspace)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page_size", [1, 1000])
+@pytest.mark.parametrize("call", [1, 2, 3, 5])
+@pytest.mark.parametrize("method", [HISTORY, REPLIES, "conversations.members"])
+def test_wherever_it_stops_it_goes_on(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, method: str, call: int, page_size: int
+) -> None:
+    """Three threads; the n-th call of a method and all after it fail."""
+    for n, root in enumerate((ts(5), ts(4))):
+        slack.say(GENERAL, "U1", f"question {n}", root)
+        slack.say(GENERAL, "U2", f"answer {n}", ts(1.5, n), thread=root)
+    slack.page_size = page_size
+    slack.lay(method, Fault.rate_limited(600), on=call, times=99)
+    report = sync()
+    assert report.tally.complete
+    assert slack.too_early == []
+    channel = general(workspace)
+    live = channel.messages.filter(state="live")
+    if channel.synced_ts:
+        # Up to the mark all is here that stands in the channel itself.
+        assert live.filter(Q(thread_ts="") | Q(thread_ts=F("ts"))).count() == 5
+    for root in live.filter(thread_ts=F("ts"), thread_moved=False):
+        # Each thread has all its replies, or is known to owe them.
+        held = live.filter(thread_ts=root.ts).exclude(ts=root.ts)
+        assert held.count() == len(slack.channels[GENERAL].replies_of(root.ts))
+    if channel.walked_at:
+        assert channel.synced_ts
+        assert not live.filter(thread_moved=True).exists()
+    slack.heal()
+    sync()
+    assert general(workspace).walked_at == NOW
+    stopped = everything(workspace)
+    fresh = follow(WorkspaceFactory())
+    assert not sync_workspace(fresh, client_of(slack), NOW).of(State.FAILED)
+    assert everything(fresh) == stopped
+
+
+def test_one_channel_stops_no_other(slack: FakeSlack, workspace: Workspace, sync: Sync) -> None:
+    slack.lay(HISTORY, Fault.error("internal_error"))
+    report = sync()
+    states = {one.channel_id: one.state for one in report.channels}
+    assert states == {
+        GENERAL: State.FAILED,
+        CLOSED: State.SYNCED,
+        ELSEWHERE: State.NOT_MEMBER,
+    }
+    assert texts(workspace, CLOSED) == ["between us"]
+
+
+def test_one_thread_stops_no_other_message(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    slack.lay(REPLIES, Fault.error("thread_not_found"))
+    found = channel_report(sync())
+    assert found.state is State.FAILED
+    assert ROOT in found.failures[0]
+    assert texts(workspace) == ["an old line", "shall we ship?", "a new line"]
+    assert channel_report(sync()).walked.new == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", ["token_revoked", "invalid_auth", "account_inactive"])
+def test_a_refused_token_changes_nothing(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, code: str
+) -> None:
+    sync()
+    before = everything(workspace)
+    say_more(slack)
+    slack.channels[CLOSED].is_private = False
+    slack.token_error = code
+    report = sync(LATER)
+    assert report.code == code
+    assert report.error
+    assert report.channels == []
+    assert everything(workspace) == before
+    workspace.refresh_from_db()
+    assert workspace.synced_at == NOW
+
+
+def test_a_token_revoked_half_way_ends_the_sync(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    slack.lay(HISTORY, Fault.error("token_revoked"), on=2)
+    report = sync()
+    assert report.code == "token_revoked"
+    assert report.tally.complete
+    assert report.tally.count(Thing.MESSAGE) == 5
+    workspace.refresh_from_db()
+    assert workspace.synced_at is None
+
+
+@pytest.mark.parametrize(
+    ("code", "state"), [("token_revoked", "revoked"), ("account_inactive", "uninstalled")]
+)
+def test_a_token_that_is_gone_stops_the_sync(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, code: str, state: str
+) -> None:
+    sync()
+    slack.token_error = code
+    assert sync(LATER).code == code
+    connection = SlackConnection.objects.get(workspace=workspace)
+    assert connection.state == state
+    assert code in connection.trouble
+
+
+def test_a_missing_scope_is_an_error_with_its_name(slack: FakeSlack, sync: Sync) -> None:
+    slack.scopes.remove("channels:read")
+    report = sync()
+    assert report.code == "missing_scope"
+    assert "channels:read" in report.error
+
+
+def test_the_token_of_another_team_is_refused(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    workspace.team_id = "T0OTHER"
+    workspace.save()
+    report = sync()
+    assert report.code == "wrong_team"
+    assert slack.counts() == {"auth.test": 1}
+    workspace.refresh_from_db()
+    assert (workspace.team_id, workspace.connected_at) == ("T0OTHER", None)

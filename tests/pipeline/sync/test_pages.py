@@ -1,0 +1,157 @@
+"""A well-formed page that is wrong: what it leaves out is not taken for deleted."""
+
+from datetime import timedelta
+
+import pytest
+
+from memories.models import Workspace
+from memories.pipeline.sync import State
+from memories.rules.outcomes import Result, Thing
+from tests.pipeline.sync.team import (
+    CLOSED,
+    GENERAL,
+    HISTORY,
+    LATER,
+    REPLIES,
+    ROOT,
+    Sync,
+    channel_report,
+    delete_a_line,
+    delete_a_thread,
+    everything,
+    general,
+    reply_late,
+    say_more,
+    texts,
+    ts,
+)
+from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.slow
+def test_an_odd_object_in_the_walk_concludes_nothing(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    delete_a_line(slack)
+    slack.say(GENERAL, "U1", "when?", ts(1, 5))
+    answer = slack.answer(HISTORY, {"channel": GENERAL, "limit": "99"}, f"Bearer {TOKEN}")
+    answer["messages"][0]["ts"] = None
+    slack.lay(HISTORY, Fault.answer(answer))
+    report = sync(LATER)
+    assert report.tally.count(Thing.MESSAGE, Result.QUARANTINED) == 1
+    assert channel_report(report).walked.deleted == 0
+    assert "a new line" in texts(workspace)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [1, 2], ids=["one page", "of both channels"])
+def test_an_empty_page_of_history_takes_nothing_that_is_there(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, times: int
+) -> None:
+    sync()
+    before = everything(workspace)
+    slack.lay(HISTORY, Fault.empty_page(), times=times)
+    report = sync(LATER)
+    assert [one.code for one in report.of(State.FAILED)] == ["malformed"] * times
+    assert (slack.count(HISTORY), slack.count(REPLIES)) == (2, times)
+    assert everything(workspace) == before
+    say_more(slack)
+    assert not sync(LATER + timedelta(hours=1)).of(State.FAILED)
+    assert texts(workspace)[-1] == "one more"
+    assert texts(workspace, CLOSED) == ["between us"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("full", [False, True])
+def test_a_page_that_ends_too_early_takes_nothing_that_is_there(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, full: bool
+) -> None:
+    """The second page says that nothing is below; what it hides is found where the walk goes on."""
+    for n in range(4):
+        slack.say(GENERAL, "U1", f"line {n}", ts(5, n))
+    slack.page_size = 2
+    sync()
+    before = texts(workspace)
+    of_general = [one["ts"] for one in slack.channels[GENERAL].standing()]
+    slack.edit(GENERAL, of_general[1], "line 0, edited", ts(0))
+    slack.lay(HISTORY, Fault.empty_page(), on=2)
+    assert channel_report(sync(LATER, full=full)).code == "malformed"
+    assert texts(workspace) == before
+    assert not sync(LATER + timedelta(hours=1)).of(State.FAILED)
+    assert texts(workspace) == [before[0], "line 0, edited", *before[2:]]
+
+
+@pytest.mark.slow
+def test_a_channel_that_people_emptied_is_emptied_here(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """At once: for each page that takes all, Slack is asked about one of its messages."""
+    sync()
+    delete_a_thread(slack)
+    delete_a_line(slack)
+    slack.delete(CLOSED, ts(3))
+    report = sync(LATER)
+    assert not report.of(State.FAILED)
+    assert texts(workspace) == ["an old line"]
+    assert texts(workspace, CLOSED) == []
+    asked = [call.params["ts"] for call in slack.calls if call.method == REPLIES]
+    assert len(asked) == 3, "a witness of each channel, and the thread"
+    sync(LATER + timedelta(hours=1))
+    assert slack.count(REPLIES) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault.empty_page(), id="an empty page again"),
+        pytest.param(Fault.error("internal_error"), id="trouble of Slack's"),
+        pytest.param(Fault.rate_limited(60), id="no call left"),
+    ],
+)
+def test_without_a_word_about_the_witness_nothing_is_concluded(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, fault: Fault
+) -> None:
+    sync()
+    before = texts(workspace)
+    delete_a_thread(slack)
+    delete_a_line(slack)
+    slack.lay(REPLIES, fault)
+    sync(LATER)
+    assert texts(workspace) == before
+    sync(LATER + timedelta(hours=1))
+    assert texts(workspace) == ["an old line"]
+
+
+def test_a_thread_without_its_root_is_owed(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    before = texts(workspace)
+    reply_late(slack)
+    slack.lay(REPLIES, Fault.empty_page())
+    found = channel_report(sync(LATER))
+    assert found.state is State.FAILED
+    assert ROOT in found.failures[0]
+    assert texts(workspace) == before
+    assert not sync(LATER + timedelta(hours=1)).of(State.FAILED)
+    assert texts(workspace) == [*before, "a late answer"]
+
+
+def test_a_thread_without_its_root_is_owed_by_the_ring(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """Its next turn would be a month later."""
+    sync()
+    slack.edit(GENERAL, ts(1.8), "on Monday", ts(0))
+    slack.lay(REPLIES, Fault.empty_page(), times=2)
+    sync(LATER, full=True)
+    slack.heal()
+    assert general(workspace).messages.owing_replies().count() == 1
+    assert "on Friday" in texts(workspace)
+    sync(LATER + timedelta(hours=1))
+    assert "on Monday" in texts(workspace)
+    assert not general(workspace).messages.owing_replies().exists()

@@ -1,0 +1,156 @@
+"""Who may read a channel follows Slack: its members, its privacy, the list of people."""
+
+from datetime import timedelta
+
+import pytest
+
+from memories.models import Reader, Workspace
+from memories.pipeline.sync import State
+from tests.factories import UserFactory
+from tests.pipeline.sync.team import (
+    CLOSED,
+    GENERAL,
+    LATER,
+    NOW,
+    Sync,
+    channel_report,
+    everything,
+    general,
+    members,
+    say_more,
+    sees,
+    texts,
+)
+from tests.slack.fake_slack import FakeSlack, Fault
+
+pytestmark = pytest.mark.django_db
+
+
+def test_members_follow_slack(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, ann: Reader
+) -> None:
+    sync()
+    assert sees(ann, CLOSED)
+    slack.channels[CLOSED].members = ["U2", "U3"]
+    sync(LATER - timedelta(minutes=1))
+    assert slack.count("conversations.members") == 0, "an hour is soon enough"
+    sync(LATER)
+    assert not sees(ann, CLOSED)
+    assert members(workspace.channels.get(slack_id=CLOSED)) == ["U2", "U3"]
+
+
+def test_a_list_asked_for_before_somebody_left_lets_nobody_in(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, ann: Reader
+) -> None:
+    sync()
+    closed = workspace.channels.get(slack_id=CLOSED)
+    closed.read_members_again(LATER + timedelta(seconds=1))  # an event, while the sync goes on
+    closed.memberships.filter(person__slack_id="U1").delete()
+    slack.channels[CLOSED].members = ["U1", "U2", "U3"]
+    sync(LATER)
+    assert not sees(ann, CLOSED)
+    assert members(closed) == ["U2"]
+    slack.channels[CLOSED].members = ["U2", "U3"]
+    sync(LATER + timedelta(minutes=1))
+    assert members(closed) == ["U2", "U3"], "asked again at once"
+
+
+def test_members_that_no_list_knows_are_placeholders(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    slack.channels[CLOSED].members.append("W9")
+    sync()
+    assert members(workspace.channels.get(slack_id=CLOSED)) == ["U1", "U2", "W9"]
+    assert workspace.people.get(slack_id="W9").is_placeholder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(500), id="500"),
+        pytest.param(Fault.dropped(), id="dropped"),
+        pytest.param(Fault.rate_limited(60), id="rate limit"),
+        pytest.param(Fault.error("fetch_members_failed"), id="an error of Slack"),
+        pytest.param(Fault(200, '{"ok": true}'), id="no list"),
+    ],
+)
+@pytest.mark.parametrize("page", [1, 2])
+def test_members_stay_as_they_were_when_their_walk_breaks_off(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, ann: Reader, fault: Fault, page: int
+) -> None:
+    sync()
+    slack.page_size = 1
+    slack.channels[CLOSED].members = ["U3"]
+    say_more(slack)
+    slack.lay("conversations.members", fault, on=3 + page, times=4)  # after those of general
+    slack.channels[CLOSED].members = ["U3", "U2"]
+    report = sync(LATER)
+    closed = workspace.channels.get(slack_id=CLOSED)
+    assert channel_report(report, CLOSED).state in (State.FAILED, State.LIMITED)
+    assert (members(closed), closed.members_known_at) == (["U1", "U2"], NOW)
+    assert texts(workspace)[-1] == "one more"
+    # A day later the old list no longer opens anything.
+    day_after = Reader(ann.user_id, now=NOW + timedelta(hours=25))
+    assert not sees(day_after, CLOSED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bot_is_in", [True, False], ids=["with the bot", "without the bot"])
+def test_public_to_private_hides_at_once(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, bot_is_in: bool
+) -> None:
+    sync()
+    everybody = Reader.public(now=NOW)
+    assert sees(everybody, GENERAL)
+    slack.channels[GENERAL].is_private = True
+    slack.channels[GENERAL].bot_is_in = bot_is_in
+    report = sync()
+    assert not sees(everybody, GENERAL)
+    assert general(workspace).kind == "private"
+    hidden = [one.channel_id for one in report.of(State.HIDDEN)]
+    assert hidden == ([] if bot_is_in else [GENERAL])
+
+
+def test_private_to_public_follows_slack(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    slack.channels[CLOSED].is_private = False
+    sync()
+    assert workspace.channels.get(slack_id=CLOSED).kind == "public"
+
+
+def test_a_list_of_channels_that_breaks_off_hides_and_opens_nothing(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    before = everything(workspace)
+    slack.channels[CLOSED].is_private = False
+    slack.page_size = 1
+    slack.lay("conversations.list", Fault(503), on=3, times=4)
+    assert sync(LATER).code == "unreachable"
+    assert everything(workspace) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [[], ["U1"]], ids=["empty", "cut"])
+def test_whom_a_whole_list_of_people_leaves_out_is_a_guest_until_it_names_them(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, left: list[str]
+) -> None:
+    """A channel that opens meanwhile is not opened to them."""
+    slack.channels[CLOSED].members = ["U1"]
+    sync()
+    everybody = dict(slack.users)
+    ben = UserFactory()
+    workspace.people.filter(slack_id="U2").update(user=ben, linked_by="slack")
+    assert sees(Reader.of(ben, NOW), GENERAL)
+    slack.users = {slack_id: everybody[slack_id] for slack_id in left}
+    slack.channels[CLOSED].is_private = False
+    assert sync().code == ""
+    assert not sees(Reader.of(ben, NOW), CLOSED)
+    assert sees(Reader.of(ben, NOW), GENERAL)  # as guests do: they are in it
+    slack.users = everybody
+    sync()
+    assert workspace.people.full().filter(slack_id__in=everybody).count() == 3
+    assert sees(Reader.of(ben, NOW), CLOSED)

@@ -1,0 +1,227 @@
+"""A walk of many runs, and the rings in which old messages and threads are read again."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from memories.models import Workspace
+from memories.pipeline.coverage import Gap, coverage_of
+from memories.pipeline.plan import channels_to_plan
+from memories.pipeline.store import store_messages
+from memories.rules.slacktime import from_micros, micros, to_micros
+from tests.factories import MONDAY, ChannelFactory, MessageFactory, ts_at
+from tests.pipeline.sync.team import (
+    CLOSED,
+    GENERAL,
+    HISTORY,
+    LATER,
+    NOW,
+    REPLIES,
+    ROOT,
+    OfCalls,
+    Sync,
+    channel_report,
+    client_of,
+    delete_a_line,
+    general,
+    say_more,
+    texts,
+    ts,
+)
+from tests.slack.fake_slack import FakeSlack
+
+pytestmark = pytest.mark.django_db
+
+# A walk of many runs
+
+
+def test_a_walk_goes_on_from_its_place(slack: FakeSlack, workspace: Workspace, sync: Sync) -> None:
+    """One call of history and one of replies in each run."""
+    workspace.channels.get(slack_id=CLOSED).follow(by=None, on=False)
+    slack.page_size = 1
+    seen = []
+    for run in range(4):
+        report = channel_report(sync(client=client_of(slack, limiter=OfCalls(1)), goes_on=run > 0))
+        row = general(workspace)
+        seen.append((report.state.value, row.walk_at_ts, row.synced_ts, row.walked_at))
+        assert slack.count(HISTORY) <= 1
+    assert seen == [
+        ("limited", ts(1), "", None),
+        ("limited", ROOT, "", None),
+        ("synced", "", ts(1), NOW),  # the thread, too: its second reply came with this run
+        ("synced", "", ts(1), NOW),  # a walk of minutes ago is as good as one now
+    ]
+    assert slack.count(HISTORY) == 0
+    assert slack.count("users.list") == 0, "who is there was listed a moment ago"
+    assert texts(workspace) == ["an old line", "shall we ship?", "yes", "on Friday", "a new line"]
+    # All that is said meanwhile is found by the next one.
+    say_more(slack)
+    sync()
+    assert texts(workspace)[-1] == "one more"
+
+
+def test_a_gap_shows_while_a_walk_is_under_way(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    slack.page_size = 1
+    found = channel_report(sync(client=client_of(slack, limiter=OfCalls(2)))).coverage
+    assert found is not None
+    at = from_micros(micros(ROOT))
+    assert (found.begin, found.end, found.behind) == (at, from_micros(micros(ts(1))), None)
+    assert found.gaps == (Gap(None, at),)
+    assert found.code == "ratelimited"
+    sync()
+    whole = coverage_of(general(workspace), NOW + timedelta(minutes=3))
+    assert (whole.begin, whole.gaps, whole.behind, whole.code) == (None, (), 180, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page_size", [1, 2])
+def test_what_is_deleted_while_a_walk_is_under_way_is_found(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, page_size: int
+) -> None:
+    sync()
+    slack.page_size = page_size
+    for n in range(4):
+        slack.say(GENERAL, "U1", f"said {n}", ts(0.5, n))
+    sync(client=client_of(slack, limiter=OfCalls(1)))  # down to said 3 or 2
+    slack.delete(GENERAL, ts(0.5, 3))
+    slack.delete(GENERAL, ts(0.5, 0))
+    delete_a_line(slack)
+    while channel_report(sync(client=client_of(slack, limiter=OfCalls(1)))).walked.pages == 0:
+        pass
+    sync(LATER)
+    assert texts(workspace)[-2:] == ["said 1", "said 2"]
+    assert "a new line" not in texts(workspace)
+
+
+def test_a_message_that_an_event_brought_meanwhile_is_not_gone(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """It is stored after Slack was asked, and stands on no page."""
+    sync()
+    client = client_of(slack)
+    history = client.history
+
+    def and_meanwhile(*asked: str) -> Iterator[Any]:
+        for page in history(*asked):
+            raw = {"type": "message", "user": "U1", "text": "just now", "ts": ts(0.1)}
+            store_messages(general(workspace), [raw], NOW, live=True)
+            yield page
+
+    client.history = and_meanwhile  # type: ignore[method-assign]
+    report = channel_report(sync(client=client))
+    assert report.walked.deleted == 0
+    assert texts(workspace)[-1] == "just now"
+    # Slack does not have it after all.
+    assert channel_report(sync()).walked.deleted == 1
+
+
+def test_nothing_is_remembered_of_a_channel_in_its_first_walk() -> None:
+    """Its newest messages are here, older ones are not: any cut would be a guess."""
+    channel = ChannelFactory(synced_ts="", walk_top_ts="1767603600.000100")
+    channel.remember_from(to_micros(MONDAY))
+    MessageFactory(channel=channel, at=MONDAY, text="hello")
+    late = to_micros(MONDAY + timedelta(days=1))
+    assert channels_to_plan(channel.workspace, late) == []
+    channel.describe({"synced_ts": "1767603600.000100", "walk_top_ts": ""})
+    assert channels_to_plan(channel.workspace, late) == [channel]
+
+
+# Rings
+
+
+def test_each_week_every_message_of_the_channel_is_compared(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    slack.edit(GENERAL, ts(60), "an old line, and edited", ts(0))
+    sync(NOW + timedelta(days=6))
+    assert "an old line" in texts(workspace)
+    sync(NOW + timedelta(days=7))
+    assert slack.count(HISTORY) == 2, "in one page with what is new"
+    assert "an old line, and edited" in texts(workspace)
+    assert general(workspace).swept_at == NOW + timedelta(days=7)
+
+
+def test_a_sweep_of_many_runs_leaves_what_is_new_its_turn(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    workspace.channels.get(slack_id=CLOSED).follow(by=None, on=False)
+    for n in range(6):
+        slack.say(GENERAL, "U1", f"long ago {n}", ts(100, n))
+    sync()
+    slack.page_size = 2
+    slack.delete(GENERAL, ts(100, 2))
+    begin = NOW + timedelta(days=8)
+    for run in range(20):
+        now = begin + timedelta(minutes=run)
+        slack.say(GENERAL, "U2", f"new {run}", ts_at(now))
+        sync(now, client=client_of(slack, limiter=OfCalls(3)))
+        assert texts(workspace)[-1] == f"new {run}"
+        if general(workspace).swept_at != NOW:
+            break
+    assert general(workspace).sweep_at_ts == ""
+    assert "long ago 2" not in texts(workspace)
+    assert "long ago 1" in texts(workspace)
+
+
+@pytest.mark.slow
+def test_each_thread_is_read_once_in_a_ring(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """Twenty threads in thirty days, and never many at a time."""
+    for n in range(19):
+        slack.say(GENERAL, "U1", f"question {n}", ts(50, n))
+        slack.say(GENERAL, "U2", f"answer {n}", ts(49, n), thread=ts(50, n))
+    sync()
+    read: list[str] = []
+    for n in range(19):
+        slack.edit(GENERAL, ts(49, n), f"answer {n}, edited", ts(0))
+    slack.edit(GENERAL, ts(1.8), "on Monday", ts(0))
+    for day in range(1, 31):
+        sync(NOW + timedelta(days=day))
+        asked = [call.params["ts"] for call in slack.calls if call.method == REPLIES]
+        assert len(asked) <= 1
+        read += asked
+    assert len(read) >= 20
+    assert len(set(read[:20])) == 20
+    live = general(workspace).messages.filter(state="live")
+    assert live.filter(text__endswith=", edited").count() == 19
+    assert live.filter(text="on Monday").exists()
+
+
+def test_a_full_sync_reads_all_of_it_once(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    slack.edit(GENERAL, ts(60), "an old line, and edited", ts(0))
+    slack.edit(GENERAL, ts(1.8), "on Monday", ts(0))
+    sync(LATER, full=True)
+    assert (slack.count(HISTORY), slack.count(REPLIES)) == (2, 1)
+    assert "an old line, and edited" in texts(workspace)
+    assert "on Monday" in texts(workspace)
+
+
+@pytest.mark.slow
+def test_a_long_thread_is_read_in_many_runs(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """A page a run, of two replies; more is said and deleted meanwhile."""
+    for n in range(7):
+        slack.say(GENERAL, "U2", f"and {n}", ts(1.5, n), thread=ROOT)
+    slack.page_size = 2
+    for run in range(9):
+        sync(client=client_of(slack, limiter=OfCalls(2 if run else 9)))
+        if run == 2:
+            slack.delete(GENERAL, ts(1.9))
+            slack.say(GENERAL, "U3", "late", ts(0.1), thread=ROOT)
+    sync()
+    thread = general(workspace).messages.filter(thread_ts=ROOT, state="live").in_order()
+    assert list(thread.values_list("text", flat=True)) == [
+        *("shall we ship?", "on Friday"),
+        *(f"and {n}" for n in range(7)),
+        "late",
+    ]

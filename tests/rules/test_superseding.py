@@ -1,0 +1,88 @@
+"""Which lines newer ones replace, and which they leave alone."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from memories.rules import salience
+from memories.rules.slacktime import to_micros
+from memories.rules.superseding import Statement, superseded
+
+FIRST = datetime(2026, 11, 2, 9, tzinfo=UTC)
+OTHERS = ["The printer on the second floor is broken", "会議室の鍵は受付にあります"]
+
+
+def statements(*texts: str) -> list[Statement]:
+    """A line a day."""
+    return [
+        Statement(text, to_micros(FIRST + timedelta(days=n)), salience.words_in(text))
+        for n, text in enumerate(texts)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("*Decided:* Kazoe 3 launches on 18 Nov. Freeze 10 Nov (owner @tom), strings 13 Nov (@yuki).", "*Decided:* new launch date 26 Nov. Conditions: five working days without a lost count."),
+        ("The launch is on 18 Nov", "The launch moved from 18 Nov to 26 Nov"),
+        ("The launch is on 18 November", "Launch postponed to 26 November, the fix is not ready"),
+        ("Kazoe 3 launches on 18 Nov", "*Decided:* the 18 Nov launch is off. New date when the fix is understood."),
+        ("*Decided:* the 18 Nov launch is off", "*Decided:* new launch date 26 Nov"),
+        ("Design review on 12 Nov", "Decision: the design review is on 17 Nov"),
+        ("Kazoe 3 launches on 18 November", "Kazoe 3 launches on 26 November"),
+        ("A shop pays ¥980 per device", "From 1 Dec on a shop pays ¥3,480 a month, instead of ¥980 per device"),
+        ("The free plan has 300 items", "the free plan grows from 300 to 500 items"),
+        ("Raw uploads are kept for 30 days", "Decision: raw uploads are kept for 90 days from 20 Nov on"),
+        ("Anyone against raising raw upload retention from 30 to 90 days?", "Decision: raw uploads are kept for 90 days from 20 Nov on"),
+        ("macros 14 of 16", "macros 16 of 16, done"),
+        ("発売日は11月18日です", "発売日は11月26日に変更します"),
+        ("発売は11月18日の予定です", "発売を11月18日から11月26日に延期しました"),
+        ("リリースは11月18日です", "リリースを延期し、11月26日にします"),
+        ("発売は11月18日です", "11月18日の発売は中止になりました"),
+        ("【決定】打ち合わせは11月10日", "【決定】打ち合わせは11月17日"),
+        ("無料プランは300件までです", "無料プランは300件ではなく500件までになりました"),
+        ("Kazoe 3の公開は11月18日です", "Kazoe 3の公開は11月26日です"),
+        ("アプリの文字列、611のうち402まで終わりました", "611 / 611、終わりました！"),
+    ],
+)  # fmt: skip
+def test_newer_news_replaces_older(older: str, newer: str) -> None:
+    first, second = OTHERS
+    assert superseded(statements(first, older, second, newer)) == {1: 3}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("Kazoe 3 launches on 18 Nov", "Status: 12 shops run the fix since 11 Nov"),
+        ("Kazoe 3 launches on 18 Nov", "The launch mail moved to 20 Nov"),
+        ("Kazoe 3 launches on 18 Nov", "Does the launch move to 26 Nov?"),
+        ("Kazoe 3 launches on 26 Nov", "10 % of shops get it on 26 Nov, everyone on 28 Nov"),
+        ("Kazoe 3 launches on 18 Nov", "Freeze postponed to 12 Nov"),
+        ("The freeze is on 10 Nov", "*Decided:* new launch date 26 Nov"),
+        ("Weekly demo on 2 Nov", "Decision: weekly demo on 9 Nov, as always"),
+        ("400 phones at once, p95 380 ms", "The sync server had 12 errors at 14:00"),
+        ("Android 9 is on 23 of 312 shops", "The list of group one has 31 shops"),
+        ("Anyone against 90 days of holidays for the cat?", "Decision: raw uploads are kept for 90 days"),
+        ("The budget of the stand is 900 euros", "The budget of the office moved to 1,200 euros"),
+        ("The office opens at 9:00", "The office was painted, it took 3 days"),
+        ("発売日は11月18日です", "発売の案内メールは11月20日に変更します"),
+        ("発売日は11月18日です", "現状：11月11日から12店舗で動いています"),
+        ("発売日は11月18日です", "発売日は11月26日に変更しますか？"),
+        ("棚卸は11月10日です", "発売日を11月26日に変更します"),
+        ("料金は12月1日に発表します", "料金は12月1日から3,480円に変更します"),
+        ("第1段階はCSVです", "第2段階はAPIに変更します"),
+    ],
+)  # fmt: skip
+def test_other_news_leaves_it_alone(older: str, newer: str) -> None:
+    first, second = OTHERS
+    assert superseded(statements(first, older, second, newer)) == {}
+
+
+def test_a_chain_ends_at_the_newest() -> None:
+    lines = statements(
+        "Kazoe 3 launches on 18 Nov",
+        "*Decided:* the 18 Nov launch is off",
+        "*Decided:* new launch date 26 Nov",
+        "Decision: the launch moved from 26 Nov to 30 Nov",
+    )
+    assert superseded(lines) == {0: 3, 1: 3, 2: 3}

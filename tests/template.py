@@ -1,0 +1,101 @@
+"""Databases that one process of a run makes and the others copy: a migrated one, and the demo's.
+
+They belong to the run's folder, which all its processes share.
+"""
+
+import contextlib
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+RUN = pytest.StashKey[Path]()  # of pytest's config: the folder of the run
+
+
+def make_once(run: Path, name: str, make: Callable[[], None]) -> None:
+    """Call ``make`` in the first process of the run that comes here; the others wait for it."""
+    with (run / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (run / f"{name}.made").exists():
+            make()
+            (run / f"{name}.made").touch()
+
+
+def make_migrated(run: Path) -> None:
+    """The template ``migrated``: every table, and no row of ours."""
+
+    def migrate() -> None:
+        create(run, "migrated")
+        with connected(run, "migrated"):
+            call_command("migrate", verbosity=0, interactive=False)
+
+    make_once(run, "migrated", migrate)
+
+
+@contextlib.contextmanager
+def connected(run: Path, name: str) -> Iterator[None]:
+    """Point Django's connection at a database of the run."""
+    before = connection.settings_dict["NAME"]
+    connection.close()
+    connection.settings_dict["NAME"] = database_name(run, name)
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict["NAME"] = before
+
+
+@contextlib.contextmanager
+def connected_to_copy(run: Path, name: str, template: str) -> Iterator[None]:
+    """Point Django's connection at a copy of a template, which is dropped afterwards."""
+    create(run, name, template)
+    with connected(run, name):
+        yield
+    drop(run, name)
+
+
+def database_name(run: Path, name: str) -> str:
+    """The path of an SQLite file, or a name on the PostgreSQL server."""
+    if connection.vendor == "sqlite":
+        return str(run / f"{name}.sqlite3")
+    return f"{run.name}-{name}"
+
+
+def database_url(name: str | None = None) -> str:
+    """The DATABASE_URL under which other processes reach a database, else the connected one."""
+    database = connection.settings_dict
+    name = name or str(database["NAME"])
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{name}"
+    host = database["HOST"] or database["OPTIONS"].get("host", "")
+    login = ":".join(part for part in (database["USER"], database["PASSWORD"]) if part)
+    port = f"&port={database['PORT']}" if database["PORT"] else ""
+    return f"postgres://{login}@/{name}?host={host}{port}"
+
+
+def create(run: Path, name: str, template: str = "") -> None:
+    """Create a database of the run: empty, or a copy of a template that nobody is connected to."""
+    new, old = database_name(run, name), database_name(run, template)
+    if connection.vendor != "sqlite":
+        execute(f'CREATE DATABASE "{new}"' + (f' TEMPLATE "{old}"' if template else ""))
+    elif template:
+        shutil.copyfile(old, new)
+
+
+def drop(run: Path, name: str) -> None:
+    if connection.vendor != "sqlite":
+        execute(f'DROP DATABASE IF EXISTS "{database_name(run, name)}" WITH (FORCE)')
+
+
+def drop_templates(run: Path) -> None:
+    for made in run.glob("*.made"):
+        drop(run, made.stem)
+
+
+def execute(statement: str) -> None:
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(statement)

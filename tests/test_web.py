@@ -1,0 +1,157 @@
+"""The web server: slow clients cost it no thread, and strangers send it no large files."""
+
+import contextlib
+import http.client
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from waitress.adjustments import Adjustments
+
+from memoryhub.uploads import make_ticket
+from memoryhub.web import PROCESSES, Request
+from tests.processes import PATIENCE, wait_until
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("/livez", "/help/")
+
+Start = Callable[..., int]
+
+
+@pytest.fixture
+def start(process_environment: dict[str, str]) -> Iterator[Start]:
+    """Start the web processes as `serve` does, with a line of Python before; return their port."""
+    with contextlib.ExitStack() as stack:
+
+        def start(before: str = "") -> int:
+            with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+                for _ in range(PROCESSES):
+                    code = f"from memoryhub import web\n{before}\nweb.main()"
+                    process = subprocess.Popen(
+                        [sys.executable, "-c", code, str(listener.fileno())],
+                        cwd=ROOT,
+                        env=process_environment | {"MEMORYHUB_DEBUG": "true"},  # static files
+                        pass_fds=(listener.fileno(),),
+                    )
+                    stack.callback(process.wait)
+                    stack.callback(process.terminate)
+                port = int(listener.getsockname()[1])
+            wait_until(lambda: status(port, "/livez") == 200, "the web server")
+            return port
+
+        yield start
+
+
+def status(
+    port: int,
+    path: str,
+    body: bytes | None = None,
+    seconds: float = PATIENCE,
+    **headers: str,
+) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    with contextlib.closing(connection):
+        connection.request("GET" if body is None else "POST", path, body, headers)
+        return connection.getresponse().status
+
+
+class SlowClients:
+    """Clients that send headers, and clients that send bodies, without an end."""
+
+    def __init__(self, port: int, each: int, stack: contextlib.ExitStack) -> None:
+        self.port, self.stack = port, stack
+        self.headers = [
+            self._begin(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ") for _ in range(each)
+        ]
+        body = b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000\r\n\r\nusername="
+        self.bodies = [self._begin(body) for _ in range(each)]
+
+    def _begin(self, text: bytes) -> socket.socket:
+        client = self.stack.enter_context(socket.create_connection(("127.0.0.1", self.port)))
+        client.sendall(text)
+        return client
+
+    def send_more(self) -> int:
+        """One byte each; how many the server still listens to."""
+        listening = 0
+        for client in [*self.headers, *self.bodies]:
+            with contextlib.suppress(OSError):
+                listening += client.send(b"a")
+        return listening
+
+
+@pytest.mark.cluster
+@pytest.mark.django_db(transaction=True)
+def test_slow_clients_stop_nobody(start: Start) -> None:
+    """None of them ends, so a server that waits for one of them never answers."""
+    port = start()
+    with contextlib.ExitStack() as stack:
+        slow = SlowClients(port, 100, stack)
+        for _ in range(5):
+            assert slow.send_more() == 200
+            assert [status(port, page) for page in PAGES] == [200, 200]
+
+
+@pytest.mark.cluster
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.nightly("lasts a minute, and its bound of 2 s needs an idle machine")
+def test_slow_clients_slow_nobody_down(start: Start) -> None:
+    port = start()
+    for _ in range(20):  # each process compiles its templates once
+        assert [status(port, page) for page in PAGES] == [200, 200]
+    slowest, answers = 0.0, 0
+    with contextlib.ExitStack() as stack:
+        slow = SlowClients(port, 100, stack)
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            slow.send_more()
+            for page in PAGES:
+                began = time.monotonic()
+                assert status(port, page, seconds=2) == 200
+                slowest, answers = max(slowest, time.monotonic() - began), answers + 1
+    assert answers > 100
+    assert slowest < 2
+
+
+@pytest.mark.cluster
+@pytest.mark.django_db(transaction=True)
+def test_a_request_that_does_not_end_is_ended(start: Start) -> None:
+    port = start("web.RECEIVE_SECONDS = 1")
+    with contextlib.ExitStack() as stack:
+        slow = SlowClients(port, 3, stack)
+        wait_until(lambda: slow.send_more() == 0, "every slow client cut off")
+
+
+@pytest.mark.cluster
+@pytest.mark.django_db(transaction=True)
+def test_only_a_form_with_a_ticket_may_be_large(start: Start) -> None:
+    """What is let through meets Django, which refuses a form without its token."""
+    port = start()
+    length = 3_000_000
+    announced = {"Content-Length": str(length)}  # its headers alone get a request refused
+    assert status(port, "/login/", b"small") == 403
+    assert status(port, "/setup/import/", b"", **announced) == 413
+    assert status(port, "/setup/import/?ticket=upload:1:forged", b"", **announced) == 413
+    assert status(port, f"/setup/import/?ticket={make_ticket()}", bytes(length)) == 403
+
+
+@pytest.mark.cluster
+@pytest.mark.django_db(transaction=True)
+def test_what_a_proxy_says_reaches_django(start: Start) -> None:
+    port = start("import os; os.environ['MEMORYHUB_URL'] = 'https://memory.example.com'")
+    host = {"Host": "memory.example.com"}
+    assert status(port, "/help/", **host) == 301
+    assert status(port, "/help/", **host, **{"X-Forwarded-Proto": "https"}) == 200
+
+
+def test_an_upload_may_take_its_time() -> None:
+    late = {}
+    for query in ("", f"?ticket={make_ticket()}"):
+        request = Request(Adjustments())
+        request.received(f"POST /{query} HTTP/1.1\r\nContent-Length: 9\r\n\r\n".encode())
+        late[query[:7]] = request.is_late(request.began_at + 3600)
+    assert late == {"": True, "?ticket": False}

@@ -1,0 +1,74 @@
+"""The page on which people make and revoke API keys."""
+
+import re
+
+import pytest
+
+from memories.models import ApiKey
+from tests.views.conftest import Cast
+
+NEW = {"name": "laptop", "days": "90", "channels": ""}
+
+
+def make(cast: Cast, who: str, **given: str) -> str:
+    page = cast.clients[who].post(cast.path("keys/"), NEW | given)
+    assert page.status_code == 200
+    found = re.search(r"<code>(mh[rw]_[^<]+)</code>", page.content.decode())
+    assert found is not None
+    return found[1]
+
+
+def test_a_key_is_shown_once_and_reads_as_its_maker(cast: Cast) -> None:
+    token = make(cast, "insider", channels="salaries", notes="on")
+    assert token not in cast.clients["insider"].get(cast.path("keys/")).content.decode()
+    key = ApiKey.objects.get()
+    assert (key.user, key.scopes) == (cast.users["insider"], ["notes", "read"])
+    answer = cast.clients["nobody"].get(
+        "/api/v1/channels", headers={"Authorization": f"Bearer {token}"}
+    )
+    assert [channel["name"] for channel in answer.json()["items"]] == ["salaries"]
+
+
+def test_revoked_it_opens_nothing(cast: Cast) -> None:
+    token = make(cast, "member")
+    path = cast.path(f"keys/{ApiKey.objects.get().pk}/revoke/")
+    assert cast.clients["member"].post(path).status_code == 302
+    headers = {"Authorization": f"Bearer {token}"}
+    assert cast.clients["nobody"].get("/api/v1/status", headers=headers).status_code == 401
+    assert "revoked" in cast.clients["member"].get(cast.path("keys/")).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("who", "status"), [("member", 302), ("insider", 302), ("editor", 404), ("outsider", 404)]
+)
+def test_ones_own_keys_and_all_of_them_for_an_admin(cast: Cast, who: str, status: int) -> None:
+    make(cast, "member")
+    path = cast.path(f"keys/{ApiKey.objects.get().pk}/revoke/")
+    assert cast.clients[who].post(path).status_code == status
+
+
+def test_an_admin_sees_no_private_name_by_a_key(cast: Cast) -> None:
+    cast.private.memberships.all().delete()
+    key, _token = ApiKey.objects.issue(
+        cast.workspace, name="x", by=None, user=cast.users["member"], channels=[cast.private]
+    )
+    page = cast.clients["insider"].get(cast.path("keys/")).content.decode()
+    assert str(key.lookup) in page and "salaries" not in page
+
+
+@pytest.mark.parametrize(
+    ("who", "given", "words"),
+    [
+        ("member", {"name": ""}, "required"),
+        ("member", {"days": "5"}, "valid choice"),
+        ("member", {"channels": "salaries"}, "There is no channel salaries"),
+    ],
+)
+def test_wrong_inputs_are_told(cast: Cast, who: str, given: dict[str, str], words: str) -> None:
+    page = cast.clients[who].post(cast.path("keys/"), NEW | given)
+    assert page.status_code == 422 and words in page.content.decode()
+    assert not ApiKey.objects.exists()
+
+
+def test_who_may_not_edit_makes_no_key_that_writes(cast: Cast) -> None:
+    assert make(cast, "member", notes="on").startswith("mhr_")

@@ -1,0 +1,72 @@
+"""Impossible input is refused with words, and a form's way back stays here."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.views.conftest import Cast
+
+NUL = "a\0b"
+WORDS = "The address or the form holds something impossible"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "data"),
+    [
+        ("get", "/w/team/people/", {"q": NUL}),
+        ("get", "/w/team/people/", {NUL: "q"}),
+        ("get", "/w/team/slack/", {"q": NUL}),
+        ("get", "/w/team/search/", {"q": NUL}),
+        ("get", "/w/team/context/", {"persona": NUL}),
+        ("get", "/w/team/c/C%00/", {}),
+        ("post", "/w/team/people/", {"name": NUL, "role": "editor"}),
+        ("post", "/w/team/notes/", {"content": NUL}),
+        ("post", "/login/", {"login": NUL, "password": "x"}),
+        ("get", "/admin/memories/person/", {"q": NUL}),
+        ("get", "/admin/memories/message/", {"state": NUL}),
+        ("post", "/admin/memories/price/add/", {"model": NUL}),
+    ],
+)
+def test_what_no_database_holds_is_refused(cast: Cast, method: str, path: str, data: Any) -> None:
+    response = getattr(cast.clients["operator"], method)(path, data)
+    assert response.status_code == 400
+    assert WORDS in response.content.decode()
+
+
+def test_a_cookie_too(cast: Cast) -> None:
+    client = cast.clients["nobody"]
+    client.cookies["sessionid"] = NUL
+    assert client.get("/login/", headers={"Cookie": "sessionid=a\0b"}).status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/login/", "/login/again/", "/factors/webauthn/reauthenticate/"])
+@pytest.mark.parametrize("given", ["http://[", "//[::1", "//evil.example", "x"])
+@pytest.mark.parametrize("who", ["operator", "nobody"])
+def test_a_login_leads_nowhere_else(cast: Cast, who: str, path: str, given: str) -> None:
+    response = cast.clients[who].get(path, {"next": given})
+    assert response.status_code in (200, 302)
+    assert urlsplit(response.headers.get("Location", "")).netloc == ""
+
+
+@pytest.mark.parametrize("path", ["/theme/", "/w/team/jobs/resume/"])
+@pytest.mark.parametrize(
+    ("given", "location"),
+    [
+        ("/w/team/notes/?q=a", "/w/team/notes/?q=a"),
+        ("x", ""),
+        ("x.y", ""),
+        ("", ""),
+        ("//evil.example", ""),
+        ("https://evil.example/", ""),
+        ("/\\evil.example", ""),
+        ("\n/w", ""),
+    ],
+)
+def test_a_form_leads_back_to_a_path_of_ours(
+    cast: Cast, path: str, given: str, location: str
+) -> None:
+    response = cast.clients["operator"].post(path, {"next": given})
+    assert response.status_code == 302
+    start = "/" if path == "/theme/" else "/w/team/"
+    assert response["Location"] == (location or start)

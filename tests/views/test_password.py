@@ -1,0 +1,73 @@
+"""Everybody changes their own password on a page."""
+
+import pytest
+from django.test import Client
+
+from memories.models import AuditEvent
+from tests.factories import PASSWORD, UserFactory
+
+pytestmark = pytest.mark.django_db
+
+NEW = "a long word 7"
+
+
+@pytest.fixture
+def user(client):
+    user = UserFactory(username="mika")
+    client.force_login(user)
+    return user
+
+
+def change(client, old=PASSWORD, new=NEW, again=NEW):
+    return client.post("/password/", {"oldpassword": old, "password1": new, "password2": again})
+
+
+def test_it_is_changed_on_the_record_and_other_browsers_are_signed_out(client, user):
+    elsewhere = Client()
+    elsewhere.force_login(user)
+    assert change(client)["Location"] == "/settings/"
+    assert "Your password is saved." in client.get("/settings/").content.decode()
+    user.refresh_from_db()
+    assert user.check_password(NEW)
+    assert elsewhere.get("/settings/").status_code == 302
+    assert AuditEvent.objects.filter(action="password_chosen", actor="mika").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"old": "wrong"}, "That is not your current password."),
+        ({"again": "another word 8"}, "same password"),
+        ({"new": "short", "again": "short"}, "too short"),
+        ({"new": "password123", "again": "password123"}, "too common"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_changes(client, user, given, words):
+    answer = change(client, **given)
+    assert answer.status_code == 200 and words in answer.content.decode()
+    user.refresh_from_db()
+    assert user.check_password(PASSWORD) and not AuditEvent.objects.filter(action="password_chosen")
+
+
+def test_an_account_without_one_sets_one(client, user):
+    user.set_unusable_password()
+    user.save()
+    client.force_login(user)
+    assert client.get("/password/")["Location"] == "/password/new/"
+    page = client.get("/password/new/").content.decode()
+    assert "Choose a password" in page and "oldpassword" not in page
+    client.post("/password/new/", {"password1": NEW, "password2": NEW})
+    user.refresh_from_db()
+    assert user.check_password(NEW)
+
+
+def test_only_who_is_signed_in(client):
+    assert client.get("/password/")["Location"].startswith("/login/")
+
+
+def test_it_is_in_the_account_menu_in_both_languages(client, user):
+    for language, words in (("en", "Change your password"), ("ja", "パスワードの変更")):
+        user.prefer(language=language)
+        page = client.get("/settings/").content.decode()
+        assert page.count('href="/password/"') == 2
+        assert words in client.get("/password/").content.decode()

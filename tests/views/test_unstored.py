@@ -1,0 +1,47 @@
+"""What a browser may keep of a page: nothing while somebody is signed in."""
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from tests.factories import UserFactory
+from tests.views.conftest import Cast
+
+
+def keeps_nothing(answer: object) -> bool:
+    return "no-store" in answer.get("Cache-Control", "")  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", ["catch-up/", "search/?q=launch", "c/C0PUBLIC/", "c/C0NONE/", "/settings/", "/help/"]
+)
+def test_no_page_of_who_is_signed_in_is_kept(cast: Cast, path: str) -> None:
+    """Neither a whole page nor a part, an error or a redirect."""
+    address = path if path.startswith("/") else cast.path(path)
+    for headers in ({}, {"HX-Request": "true"}):
+        assert keeps_nothing(cast.clients["member"].get(address, headers=headers))
+
+
+def test_what_is_public_may_be_kept(cast: Cast) -> None:
+    answer = cast.clients["nobody"].get("/help/")
+    assert answer.status_code == 200 and not keeps_nothing(answer)
+
+
+def test_static_files_are_kept_by_who_is_signed_in(cast: Cast, settings: Settings) -> None:
+    (settings.STATIC_ROOT / "kept.css").write_text("a {}")
+    client = Client()  # looks at the files when it begins
+    client.force_login(cast.users["member"])
+    answer = client.get("/static/kept.css")
+    assert answer.status_code == 200
+    assert "max-age" in answer["Cache-Control"] and not keeps_nothing(answer)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/logout/", "/admin/logout/"])
+def test_signing_out_drops_what_was_kept(client: Client, path: str) -> None:
+    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+    assert "Clear-Site-Data" not in client.get("/settings/")
+    left = client.post(path)
+    assert "_auth_user_id" not in client.session
+    assert left["Clear-Site-Data"] == '"cache"'
