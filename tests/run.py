@@ -5,8 +5,10 @@ test     everything that is not marked nightly: on SQLite with a browser, on Pos
          marked postgres, and the bars of tests/hard at small size
 nightly  everything, on both databases, in every look and at full size
 
-A run has parts; it ends with a table of them. Names of parts select these alone, so that a nightly
-run can go on where it stopped: its table holds what earlier runs of the same commit have shown.
+A run has parts; it ends with a table of them. `test` runs two parts at a time, since many tests
+wait; the name of its part stands before each line. Names of parts select these alone, so that a
+nightly run can go on where it stopped: its table holds what earlier runs of the same commit have
+shown.
 PostgreSQL comes from TEST_DATABASE_URL, else from a server that is started for the run.
 With CI=true a test that could not run is a failure.
 """
@@ -17,7 +19,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,8 @@ class Run:
         self.level = level
         self.stack = ExitStack()
         self.rows: dict[str, Row] = {}
+        self.commands: list[subprocess.Popen[str]] = []  # those that run now
+        self.is_stopped = False
 
     def parts(self) -> dict[str, Callable[[], Row]]:
         full = self.level == "nightly"
@@ -70,47 +75,66 @@ class Run:
         if unknown := [name for name in selected if name not in parts]:
             print(f"No such part: {', '.join(unknown)}. There are: {', '.join(parts)}.")
             return 2
-        with self.stack:
-            for name in selected or parts:
-                print(f"\n=== {name}", flush=True)
-                started = time.monotonic()
-                row = parts[name]()
-                self.rows[name] = row | {"seconds": round(time.monotonic() - started)}
-                if self.level == "nightly":
-                    keep(name, self.rows[name])
+        started = time.monotonic()
+        with self.stack, ThreadPoolExecutor(2 if self.level == "test" else 1) as pool:
+            list(pool.map(lambda name: self.run_part(name, parts[name]), selected or parts))
         earlier = kept() if self.level == "nightly" else {}
-        return summarize(list(parts), earlier | self.rows)
+        status = summarize(list(parts), earlier | self.rows)
+        print(f"This run took {time.monotonic() - started:.0f} s.")
+        return 143 if self.is_stopped else status
+
+    def stop(self, *_: object) -> None:
+        """End the commands that run, and begin no other."""
+        self.is_stopped = True
+        for command in self.commands:
+            command.terminate()
+
+    def run_part(self, name: str, part: Callable[[], Row]) -> None:
+        if self.is_stopped:
+            return
+        print(f"\n=== {name}", flush=True)
+        started = time.monotonic()
+        row = part()
+        if self.is_stopped:
+            return
+        self.rows[name] = row | {"seconds": round(time.monotonic() - started)}
+        if self.level == "nightly":
+            keep(name, self.rows[name])
 
     def checks(self) -> Row:
         manage = [sys.executable, "-W", "error::RuntimeWarning", "manage.py"]
         check = [*manage, "check", "--fail-level", "WARNING"]
-        failed = execute([*manage, "makemigrations", "--check", "--dry-run"])
-        failed |= execute(check)
-        failed |= execute([*check, "--deploy"], PRODUCTION)
+        failed = self.execute("checks", [*manage, "makemigrations", "--check", "--dry-run"])
+        failed |= self.execute("checks", check)
+        failed |= self.execute("checks", [*check, "--deploy"], PRODUCTION)
         return {"tests": 3, "failed": failed, "not_run": []}
 
-    def suite(self, name: str, marks: str, **variables: str) -> Row:
-        """Run the tests with these marks, twice as many at a time as there are cores: many wait."""
+    def suite(self, name: str, marks: str, files: Sequence[str] = (), **variables: str) -> Row:
+        """Run the tests with these marks, of all files or these. Collecting the rest takes long."""
         results = ROOT / "var" / f"tests-{name}.xml"
         results.parent.mkdir(exist_ok=True)
         results.unlink(missing_ok=True)
-        workers = min(8, (os.cpu_count() or 2) * (1 if self.level == "check" else 2))
-        command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "--dist=worksteal"]
-        failed = execute([*command, f"--junitxml={results}", "-m", marks], variables)
+        cores = min(4, os.cpu_count() or 2)
+        # Many tests wait, but for those of `check`. `test` runs another part beside.
+        workers = {"check": cores, "test": cores + (name == "sqlite"), "nightly": 2 * cores}
+        command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers[self.level])]
+        command += ["--dist=worksteal", f"--junitxml={results}", "-m", marks, *files]
+        failed = self.execute(name, command, variables)
         tests, not_run = read_results(results)
         return {"tests": tests, "failed": failed, "not_run": not_run}
 
     def browser(self, marks: str) -> Row:
         if reason := chromium.install():
             return {"tests": 0, "failed": False, "not_run": [f"browser tests: {reason}"]}
-        return self.suite("browser", marks)
+        return self.suite("browser", marks, ["tests/browser"])
 
     def postgresql(self, marks: str) -> Row:
         try:
             url = self.postgres_url()
         except (NoPostgresError, psycopg.OperationalError) as error:
             return {"tests": 0, "failed": False, "not_run": [f"PostgreSQL: {error}"]}
-        return self.suite("postgresql", marks, DATABASE_URL=url)
+        files = [] if self.level == "nightly" else marked_postgres()
+        return self.suite("postgresql", marks, files, DATABASE_URL=url)
 
     def bars(self, *, full: bool) -> Row:
         variables = {"FULL": "1"} if full else {}
@@ -120,7 +144,7 @@ class Run:
         except (NoPostgresError, psycopg.OperationalError) as error:
             variables["DATABASES"] = "sqlite"
             not_run = [f"bars on PostgreSQL: {error}"]
-        failed = execute([sys.executable, "-m", "tests.hard"], variables)
+        failed = self.execute("bars", [sys.executable, "-m", "tests.hard"], variables)
         return {"tests": len(list((ROOT / "tests/hard").glob("bar_*.py"))), "failed": failed,
                 "not_run": not_run}  # fmt: skip
 
@@ -132,11 +156,31 @@ class Run:
         connect(url).close()
         return url
 
+    def execute(
+        self, part: str, command: list[str], variables: dict[str, str] | None = None
+    ) -> bool:
+        """Run a command without the developer's own options; True if it failed."""
+        with subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=clean_environment() | (variables or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            self.commands.append(process)
+            assert process.stdout is not None
+            for line in process.stdout:
+                print(f"{part:<11}| {line}", end="", flush=True)
+            self.commands.remove(process)
+        return process.returncode != 0
 
-def execute(command: list[str], variables: dict[str, str] | None = None) -> bool:
-    """Run a command without the developer's own options; True if it failed."""
-    environment = clean_environment() | (variables or {})
-    return subprocess.run(command, cwd=ROOT, env=environment).returncode != 0
+
+def marked_postgres() -> list[str]:
+    """The files with tests that are marked postgres."""
+    paths = sorted(ROOT.glob("tests/**/test_*.py"))
+    return [str(path.relative_to(ROOT)) for path in paths if "mark.postgres(" in path.read_text()]
 
 
 def read_results(results: Path) -> tuple[int, list[str]]:
@@ -167,9 +211,8 @@ def summarize(parts: list[str], rows: dict[str, Row]) -> int:
     for row in rows.values():
         for line in row["not_run"]:
             print(f"!!! could not run: {line}")
-    seconds = sum(row["seconds"] for row in rows.values())
     bad = any(row["failed"] or (strict and row["not_run"]) for row in rows.values())
-    print(f"\n{'Failed' if bad else 'Passed'} in {seconds} s.")
+    print(f"\n{'Failed' if bad else 'Passed'}.")
     return 1 if bad else 0
 
 
@@ -202,8 +245,9 @@ def main() -> int:
     if level not in ("check", "test", "nightly"):
         print(__doc__)
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    return Run(level).run(selected)
+    run = Run(level)
+    signal.signal(signal.SIGTERM, run.stop)
+    return run.run(selected)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,9 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
 
 from memories.api.auth import key_of
-from memories.api.mcp import build_server
+from memories.models import ApiKey
 from memories.api.problems import Problem, respond, respond_unauthorized
 
 MOST_BYTES = 1_000_000
@@ -28,18 +26,23 @@ def mcp(request: HttpRequest) -> HttpResponse:
         return respond_unauthorized()
     if request.method != "POST":
         return respond(405, "Send MCP messages by POST.", headers={"Allow": "POST"})
-    server = build_server(key)
-    status, headers, body = async_to_sync(_serve)(server, request)
+    status, headers, body = async_to_sync(_serve)(key, request)
     response = HttpResponse(body, status=status)
     for name, value in headers:
         response[name] = value
     return response
 
 
-async def _serve(server: Any, request: HttpRequest) -> tuple[int, list[tuple[str, str]], bytes]:
+async def _serve(key: ApiKey, request: HttpRequest) -> tuple[int, list[tuple[str, str]], bytes]:
     """Pass the request to the SDK as an ASGI exchange. Return status, headers and body."""
+    # The SDK takes as long to import as all of Django: no other command or page pays for it.
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    from memories.api.mcp import build_server
+
     manager = StreamableHTTPSessionManager(
-        server._lowlevel_server,
+        build_server(key)._lowlevel_server,
         json_response=True,
         stateless=True,
         # Django has checked the host. The Origin of a browser must be our own.
