@@ -30,6 +30,7 @@ EPOCH = {
     True: 20,
     False: 8,
 }  # rounds until the lines of people are cleared away: a text has its limits
+MOST = 4  # times the rounds, until each kind of clash came about
 PEOPLE = ("aya", "ben")
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 
@@ -52,7 +53,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         ]
         for position in world["pinned"]:
             _expect("302", people[0].say(f"pin {world['version']} {position}"))
-        errors = _rounds(rounds, EPOCH[full], seed, world, people, job, model)
+        rounds, errors = _rounds(rounds, EPOCH[full], seed, world, people, job, model)
         figures = json.loads(job.say("figures"))
     rows = [json.loads(line) for ledger in ledgers for line in ledger.read_text().splitlines()]
     return _judged(rounds, world, rows, figures, errors)
@@ -66,10 +67,16 @@ def _rounds(
     people: "list[Told]",
     job: "Told",
     model: FakeModel,
-) -> list[str]:
+) -> tuple[int, list[str]]:
+    """Play the rounds, and more until the model has tried to change somebody's line.
+
+    Returns how many rounds there were, and what went wrong.
+    """
     chance = random.Random(seed)
     errors: list[str] = []
-    for number in range(1, rounds + 1):
+    number = 0
+    while number < rounds or number < MOST * rounds and not _refused_changes(job):
+        number += 1
         tokens = [_token(chance, number, person) for person in range(len(people))]
         for person in people:  # both see the same text before either of them saves
             person.tell(f"open {world['memory']}")
@@ -87,10 +94,14 @@ def _rounds(
                 errors.append(f"round {number}: {answer}")
         if failed := json.loads(job.hear()):
             errors.append(f"round {number}: {failed}")
-        if number % epoch == 0 and number < rounds:
+        if number % epoch == 0 and number != rounds:
             lines = json.dumps([world["lines"][i] for i in world["pinned"]])
             _expect("302", people[number // epoch % 2].say(f"clear {lines}"))
-    return errors
+    return number, errors
+
+
+def _refused_changes(job: "Told") -> int:
+    return int(json.loads(job.say("figures"))["refused_changes"])
 
 
 def _token(chance: random.Random, number: int, person: int) -> str:
