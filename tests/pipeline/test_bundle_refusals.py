@@ -80,7 +80,7 @@ BAD = [
     (list_also("../../evil", b"x"), "evil: belongs to nothing"),
     (put("manifest.json", b"[]"), "manifest.json: this is no bundle"),
     (put("manifest.json", b"\xff"), "manifest.json: is not UTF-8"),
-    (replace("manifest.json", b'"version": 4', b'"version": 5'), "is of version 5"),
+    (replace("manifest.json", b'"version": 1', b'"version": 5'), "is of version 5"),
     (replace("manifest.json", b'"people": ', b'"people": 1'), "counts: are not what"),
     (put("people.jsonl", b"{}\n"), "people.jsonl, line 1: has no 'slack_id'"),
     (put("people.jsonl", b"\xff\n"), "people.jsonl, line 1: is not UTF-8"),

@@ -142,11 +142,9 @@ class BundleReader:
     def _settle_format(manifest: Any) -> None:
         if not isinstance(manifest, dict) or manifest.get("format") != rules.FORMAT:
             raise Wrong("this is no bundle of a workspace")
-        if manifest.get("version") not in rules.READABLE:
-            raise Wrong(
-                f"is of version {str(manifest.get('version'))[:20]} of the format; known"
-                f" here are {' and '.join(map(str, rules.READABLE))}"
-            )
+        if manifest.get("version") != rules.VERSION:
+            version = str(manifest.get("version"))[:20]
+            raise Wrong(f"is of version {version} of the format; known here is {rules.VERSION}")
 
     def text(self, name: str) -> str:
         """A small file, checked."""

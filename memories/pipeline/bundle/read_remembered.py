@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memories.models import Generation, GenerationInput, Line, Memory, MemoryVersion, Segment
+from memories.pipeline.bundle import records
 from memories.pipeline.bundle.archive import BundleError, chunks
 from memories.pipeline.bundle.keys import key_of_import, key_today
 from memories.pipeline.bundle.read_said import Taken, timed
@@ -50,7 +51,7 @@ class _Memories:
     def _memory(self, name: str) -> None:
         taken = self.taken
         with taken.file(name):
-            row = rules.MEMORY(bundle_text.from_json(taken.text(name)))
+            row = records.MEMORY(bundle_text.from_json(taken.text(name)))
             if not rules.valid_place(row):
                 raise Wrong("scope, id, type, channel and thread do not belong together")
             channel = taken.channel(row["channel"]) if row["channel"] else None
@@ -71,7 +72,7 @@ class _Memories:
             memory = Memory.objects.create(
                 workspace=taken.done.workspace,
                 channel=channel,
-                **{k: row[k] for k in ("scope", "scope_id", "memory_type", "thread_ts", "head")},
+                **{name: row[name] for name in records.MEMORY.plain},
             )
         taken.done.counts["memories"] += 1
         self.memories[row["scope"], row["scope_id"], row["memory_type"]] = memory
@@ -92,7 +93,7 @@ class _Memories:
         for number in numbers:
             name = rules.version_file(folder, number)
             with self.taken.file(name):
-                front, content = bundle_text.read_version(self.taken.text(name))
+                front, content = bundle_text.read_version(self.taken.text(name), records.VERSION)
                 if front["number"] != number:
                     raise Wrong("number: is not that of its file")
                 fronts.append((name, front))
@@ -160,11 +161,11 @@ class _Memories:
         facts: list[tuple[Any, ...]] = []
         with self.taken.file(rules.GENERATIONS):
             for some in self.taken.rows(
-                "generations", rules.GENERATIONS, rules.GENERATION, self._generation
+                "generations", rules.GENERATIONS, records.GENERATION, self._generation
             ):
                 rows = timed([generation for generation, _ in some], "created_at")
                 made += [(row.pk, row.memory_id) for row in rows]
-                facts += [tuple(getattr(row, name) for name in rules.FACTS) for row in rows]
+                facts += [tuple(getattr(row, name) for name in records.FACTS) for row in rows]
                 GenerationInput.objects.bulk_create(
                     GenerationInput(generation=generation, version_id=version, revision=revision)
                     for generation, read in some

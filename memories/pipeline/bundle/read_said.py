@@ -24,6 +24,7 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.pipeline.bundle import records
 from memories.pipeline.bundle.archive import BundleError, BundleReader, Tell, chunks
 from memories.rules import bundle as rules
 from memories.rules import bundle_text
@@ -178,7 +179,7 @@ class Taken:
 
     def _workspace(self, slug: str | None) -> Workspace:
         with self.file(rules.WORKSPACE):
-            self.own = rules.WORKSPACE_SHAPE(bundle_text.from_json(self.text(rules.WORKSPACE)))
+            self.own = records.WORKSPACE(bundle_text.from_json(self.text(rules.WORKSPACE)))
             try:
                 read_settings(self.own["settings"])
             except InvalidSetting as error:
@@ -227,7 +228,7 @@ class Taken:
             return Person(workspace=self.done.workspace, **row | link)
 
         with self.file(rules.PEOPLE):
-            for some in self.rows("people", rules.PEOPLE, rules.PERSON, make):
+            for some in self.rows("people", rules.PEOPLE, records.PERSON, make):
                 for person in Person.objects.bulk_create(some):
                     self.people[person.slack_id] = person.pk
 
@@ -237,7 +238,7 @@ class Taken:
             return Channel(workspace=self.done.workspace, **row), people
 
         with self.file(rules.CHANNELS):
-            for some in self.rows("channels", rules.CHANNELS, rules.CHANNEL, make):
+            for some in self.rows("channels", rules.CHANNELS, records.CHANNEL, make):
                 for channel in Channel.objects.bulk_create(channel for channel, _ in some):
                     self.channels[channel.slack_id] = channel
                 for channel, people in some:
@@ -250,7 +251,7 @@ class Taken:
             return Segment(**row | {"channel": self.channel(row["channel"])})
 
         with self.file(rules.SEGMENTS):
-            for some in self.rows("segments", rules.SEGMENTS, rules.SEGMENT, make):
+            for some in self.rows("segments", rules.SEGMENTS, records.SEGMENT, make):
                 for one in Segment.objects.bulk_create(some):
                     self.segments[one.channel.slack_id, one.thread_ts, one.number] = one.pk
 
@@ -268,7 +269,7 @@ class Taken:
 
         name = rules.messages_file(slack_id)
         with self.file(name):
-            for some in self.rows("messages", name, rules.MESSAGE, make):
+            for some in self.rows("messages", name, records.MESSAGE, make):
                 Message.objects.insert(some)
 
     def _backfills(self) -> None:
@@ -285,22 +286,20 @@ class Taken:
             return made
 
         with self.file(rules.BACKFILLS):
-            for some in self.rows("backfills", rules.BACKFILLS, rules.BACKFILL, make):
+            for some in self.rows("backfills", rules.BACKFILLS, records.BACKFILL, make):
                 self.backfills += some
 
     def _notes(self) -> None:
         def make(row: dict[str, Any]) -> tuple[Note, list[NoteVersion]]:
             versions = [self._note_version(each, row["number"]) for each in row.pop("versions")]
-            accounts = {name: self.account(row[name]) for name in ("author", "deleted_by")}
-            if row["worded_at"] is None:  # of a format without versions
-                row |= {"worded_at": row["updated_at"], "worded_by": row["author"]}
-            accounts["worded_by"] = self.account(row["worded_by"])
+            names = ("author", "deleted_by", "worded_by")
+            accounts = {name: self.account(row[name]) for name in names}
             channel = self._channel_or_none(row["channel"])
             own = {"workspace": self.done.workspace, "channel": channel}
             return Note(**row | accounts | own), versions
 
         with self.file(rules.NOTES):
-            for some in self.rows("notes", rules.NOTES, rules.NOTE, make):
+            for some in self.rows("notes", rules.NOTES, records.NOTE, make):
                 timed([note for note, _ in some], "created_at", "updated_at")
                 for note, versions in some:
                     for version in versions:
