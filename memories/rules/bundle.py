@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from memories.rules.memory import WORKSPACE_SCOPE_ID, MemoryScope, MemoryType
-from memories.rules.shapes import Shape, an_object, many, pattern, text, whole
+from memories.rules.shapes import Shape, an_object, text, whole
 
 FORMAT = "memory-hub-workspace"
-VERSION = 1
 
-MANIFEST = "manifest.json"
 WORKSPACE = "workspace.json"
 PEOPLE = "people.jsonl"
 CHANNELS = "channels.jsonl"
@@ -55,16 +53,9 @@ def version_file(folder: str, number: int) -> str:
 
 MANIFEST_SHAPE = Shape(
     {
-        "format": text(),
-        "version": whole(),
         "prompts": text(64),
         "left_out": Shape({"channels": whole(), "references": whole()}),
         "counts": an_object,
-        "files": many(
-            Shape(
-                {"name": text(1000, least=1), "bytes": whole(), "sha256": pattern("[0-9a-f]{64}")}
-            )
-        ),
     }
 )
 

@@ -24,8 +24,8 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline import audience
+from memories.pipeline.archive import ArchiveError
 from memories.pipeline.bundle import records
-from memories.pipeline.bundle.archive import BundleError
 from memories.pipeline.bundle.reading import import_workspace
 from memories.pipeline.bundle.writing import NotAReader
 from memories.pipeline.passes import run_pass
@@ -130,7 +130,7 @@ def test_a_version_after_the_newest_is_refused(tmp_path):
         files["notes.jsonl"] = files["notes.jsonl"].replace(b'"number": 2', b'"number": 9')
 
     rewrite(tmp_path / "b.zip", wrong, honest=True)
-    with pytest.raises(BundleError, match="notes.jsonl, line 2: versions: 9 is not before 4"):
+    with pytest.raises(ArchiveError, match="notes.jsonl, line 2: versions: 9 is not before 4"):
         import_workspace(tmp_path / "b.zip", slug="copy")
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from memories.models import Generation, GenerationInput, Line, Memory, MemoryVersion, Segment
+from memories.pipeline.archive import ArchiveError
 from memories.pipeline.bundle import records
-from memories.pipeline.bundle.archive import BundleError, chunks
+from memories.pipeline.bundle.archive import chunks
 from memories.pipeline.bundle.keys import key_of_import, key_today
 from memories.pipeline.bundle.read_said import Taken, timed
 from memories.pipeline.keys import PROMPTS
@@ -105,7 +106,7 @@ class _Memories:
             if front["base"] or front["restored_from"]:
                 bases.append((name, row.pk, front["base"], front["restored_from"]))
             if (front["generation"] is None) is not (front["made_by"] is None):
-                raise BundleError(f"{name}: has one of generation and made_by only.")
+                raise ArchiveError(f"{name}: has one of generation and made_by only.")
             if front["generation"] is not None:
                 line, facts = front["generation"], front["made_by"]
                 self.made_by.append(MadeBy(name, row.pk, memory.pk, line, facts))
@@ -126,7 +127,7 @@ class _Memories:
         try:
             messages = self.taken.messages(key for line in lines for key in line["sources"])
         except Wrong as error:
-            raise BundleError(f"{name}: {error}.") from error
+            raise ArchiveError(f"{name}: {error}.") from error
         rows = Line.objects.bulk_create(
             Line(version=version, position=i, **{k: v for k, v in line.items() if k != "sources"})
             for i, line in enumerate(lines)
@@ -147,7 +148,7 @@ class _Memories:
             ids = []
             for number in numbers:
                 if number is not None and (memory.pk, number) not in self.versions:
-                    raise BundleError(f"{name}: there is no version {number}.")
+                    raise ArchiveError(f"{name}: there is no version {number}.")
                 ids.append(self.versions[memory.pk, number][0] if number else None)
             rows.append(MemoryVersion(pk=pk, base_id=ids[0], restored_from_id=ids[1]))
         MemoryVersion.objects.bulk_update(rows, ["base", "restored_from"], batch_size=100)
@@ -174,9 +175,9 @@ class _Memories:
         rows_of_versions = []
         for one in self.made_by:
             if one.line > len(made) or made[one.line - 1][1] != one.memory:
-                raise BundleError(f"{one.name}: generation: is none of its memory's.")
+                raise ArchiveError(f"{one.name}: generation: is none of its memory's.")
             if facts[one.line - 1] != tuple(one.facts.values()):
-                raise BundleError(f"{one.name}: made_by: is not what its generation says.")
+                raise ArchiveError(f"{one.name}: made_by: is not what its generation says.")
             rows_of_versions.append(
                 MemoryVersion(pk=one.version, generation_id=made[one.line - 1][0])
             )

@@ -24,8 +24,9 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.pipeline.archive import MANIFEST, ArchiveError
 from memories.pipeline.bundle import records
-from memories.pipeline.bundle.archive import BundleError, BundleReader, Tell, chunks
+from memories.pipeline.bundle.archive import BundleReader, Tell, chunks
 from memories.rules import bundle as rules
 from memories.rules import bundle_text
 from memories.rules.settings import InvalidSetting, read_settings
@@ -67,7 +68,7 @@ class Taken:
 
     def __init__(self, bundle: BundleReader, slug: str | None, tell: Tell) -> None:
         self.bundle, self.tell = bundle, tell
-        self.left = dict.fromkeys(bundle.names)  # not read yet
+        self.left = dict.fromkeys(bundle.files)  # not read yet
         self.seen = 0
         self.accounts: dict[str, User] = {}
         self.people: dict[str, int] = {}
@@ -82,14 +83,14 @@ class Taken:
     def file(self, name: str) -> Iterator[None]:
         """Whatever is wrong in here is wrong with this file, which is read once."""
         if name not in self.left:
-            raise BundleError(f"{name}: is missing.")
+            raise ArchiveError(f"{name}: is missing.")
         del self.left[name]
         try:
             yield
         except Wrong as error:
-            raise BundleError(f"{name}: {error}.") from error
+            raise ArchiveError(f"{name}: {error}.") from error
         except (IntegrityError, DataError) as error:
-            raise BundleError(f"{name}: two of its rows are the same, or contradict.") from error
+            raise ArchiveError(f"{name}: two of its rows are the same, or contradict.") from error
 
     def text(self, name: str) -> str:
         return self.bundle.text(name)
@@ -104,7 +105,7 @@ class Taken:
                 try:
                     made = make(row)
                 except Wrong as error:
-                    raise BundleError(f"{name}, line {line}: {error}.") from error
+                    raise ArchiveError(f"{name}, line {line}: {error}.") from error
                 self.count(what, name)
                 yield made
 
@@ -118,9 +119,9 @@ class Taken:
 
     def finish(self) -> None:
         for name in self.left:
-            raise BundleError(f"{name}: belongs to nothing in this bundle.")
+            raise ArchiveError(f"{name}: belongs to nothing in this bundle.")
         if dict(self.done.counts) != {k: n for k, n in self._promised().items() if n}:
-            raise BundleError(f"{rules.MANIFEST}: counts: are not what the files hold.")
+            raise ArchiveError(f"{MANIFEST}: counts: are not what the files hold.")
 
     def _promised(self) -> dict[str, Any]:
         promised: dict[str, Any] = self.bundle.manifest["counts"]
@@ -186,13 +187,13 @@ class Taken:
                 raise Wrong(f"settings: {error}") from error
             slug = slug or self.own["slug"]
             if Workspace.objects.filter(slug=slug).exists():
-                raise BundleError(
+                raise ArchiveError(
                     f"There is a workspace {slug} already; --workspace takes it in under another"
                     " name."
                 )
             team = self.own["team_id"]
             if team and (other := Workspace.objects.filter(team_id=team).first()):
-                raise BundleError(f"Workspace {other.slug} already is that of this Slack team.")
+                raise ArchiveError(f"Workspace {other.slug} already is that of this Slack team.")
             own = {k: v for k, v in self.own.items() if k not in ("members", "caps", "slug")}
             [workspace] = timed([Workspace(slug=slug, **own)], "created_at")
             return workspace
@@ -215,7 +216,7 @@ class Taken:
                 row = {"user": self.account(member["user"]), "role": member["role"]}
                 Member.objects.create(workspace=workspace, **row)
         except IntegrityError as error:
-            raise BundleError(f"{rules.WORKSPACE}: has a member or a cap twice.") from error
+            raise ArchiveError(f"{rules.WORKSPACE}: has a member or a cap twice.") from error
 
     def _people(self) -> None:
         now = (
