@@ -57,7 +57,7 @@ class Progress:
 
     @property
     def minutes_left(self) -> dict[str, float] | None:
-        return None if self.seconds_left is None else (self.seconds_left * (1 / 60)).as_json(2)
+        return None if self.seconds_left is None else self.seconds_left.times(1 / 60).as_json(2)
 
     def as_json(self) -> dict[str, Any]:
         return {

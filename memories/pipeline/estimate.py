@@ -1,287 +1,221 @@
 """rows → quote: what a backfill would cost, read from the messages and written nowhere (rule 3)."""
 
 from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
-from itertools import groupby
-from operator import attrgetter
+from statistics import mean
 
 from django.conf import settings
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, Prefetch, Q, QuerySet
 
 from memories.models import (
     Call,
     Channel,
     Generation,
     Memory,
-    MemoryVersion,
     Message,
     Price,
     Segment,
     Workspace,
 )
-from memories.models.messages import MessageQuerySet, name_of_author
-from memories.models.names import Names
-from memories.pipeline.ask import Asker
-from memories.pipeline.owe import MOST_INPUT_TOKENS
-from memories.rules import prompts
-from memories.rules.bounds import INPUT_LIMIT
-from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
-from memories.rules.quote import OFFLINE_RATES, Quote, Rates, Sample, measured_rates, quote_of
-from memories.rules.segments import Cut, should_update_short_term_memory
-from memories.rules.slacktime import to_micros
-from memories.rules.summary import Request
-from memories.rules.tokens import estimate
-from memories.rules.windows import windows
-from memories.rules.workload import (
-    REPLY,
-    Limits,
-    Lines,
+from memories.rules.quote import (
+    LINE,
+    OFFLINE,
     Load,
-    Size,
-    Text,
-    expected_output,
-    line_size,
+    Means,
+    Quote,
+    Range,
+    answer_length,
+    quote_of,
 )
+from memories.rules.segments import should_update_short_term_memory
+from memories.rules.settings import MemorySettings
+from memories.rules.slacktime import to_micros
+from memories.rules.tokens import counts, estimate, of_counts
+from memories.rules.windows import windows
 
 MOST_SAMPLES = 24
 AT_ONCE = 2000  # rows read at a time
-ABOVE = "workspace memory"  # as `ask` calls it
 
 
 def quote_backfill(
     workspace: Workspace, channels: Iterable[Channel], since_us: int, now: datetime
 ) -> Quote:
-    """What remembering these channels from ``since_us`` on would cost now. Writes nothing."""
-    reader = _Reader(workspace, since_us, to_micros(now))
+    """What remembering these channels from ``since_us`` on would cost now."""
+    background = _workspace_memory(workspace)
     in_order = sorted(channels, key=lambda channel: channel.pk)  # as passes plan them
-    return _quote(reader, (reader.load(channel) for channel in in_order))
-
-
-def _quote(reader: "_Reader", loads: Iterable[Load]) -> Quote:
-    model = settings.MEMORYHUB_MODEL
-    price = Price.objects.of_model(model) if model else None
-    side_by_side = settings.MEMORYHUB_LLM_CONCURRENCY if model else 1
-    return quote_of(
-        loads,
-        reader.settings,
-        Limits(INPUT_LIMIT, MOST_INPUT_TOKENS, side_by_side),
-        rates_of(model) if model else OFFLINE_RATES,
-        price.micros if price else None,
-        workspace_memory=reader.background,
-        is_free=not model,
+    loads = (
+        load_of(channel, workspace.memory_settings, since_us, to_micros(now), background)
+        for channel in in_order
     )
+    return _quote(loads, workspace.memory_settings, background)
 
 
 def quote_update(memory: Memory, now: datetime) -> Quote:
     """What it costs to remember at once what waits in the memory's channel, or in its thread."""
     assert memory.channel is not None
-    channel, thread_ts = memory.channel, memory.thread_ts
-    workspace = memory.workspace
+    channel, thread_ts, workspace = memory.channel, memory.thread_ts, memory.workspace
     as_of_us = since_us = to_micros(workspace.known_until(now) or now)
     if channel.start_us is None:  # as a first pass would fix it
         since_us -= workspace.memory_settings.window_us
-    reader = _Reader(workspace, since_us, as_of_us, asked=thread_ts)
-    load = reader.load(channel)
-    wanted = replace(load, segments=()) if thread_ts else replace(load, threads=())
-    return _quote(reader, [wanted])
+    background = _workspace_memory(workspace)
+    load = load_of(
+        channel, workspace.memory_settings, since_us, as_of_us, background, asked=thread_ts
+    )
+    load = replace(load, segments=(), messages=0) if thread_ts else replace(load, threads=())
+    return _quote([load], workspace.memory_settings, background)
 
 
-def rates_of(model: str) -> Rates:
-    """How this model answered lately: its newest calls against what is expected of such."""
-    samples = []
-    askers: dict[int, Asker] = {}
-    calls = (
-        Call.objects.filter(model=model, requests=1, fault="", ended_at__isnull=False)
-        .filter(generation__state=Generation.State.DONE)
+def _quote(loads: Iterable[Load], memory_settings: MemorySettings, background: int) -> Quote:
+    model = settings.MEMORYHUB_MODEL
+    price = Price.objects.of_model(model) if model else None
+    return quote_of(
+        loads,
+        memory_settings,
+        means_of(model) if model else OFFLINE,
+        price.micros if price else None,
+        side_by_side=settings.MEMORYHUB_LLM_CONCURRENCY if model else 1,
+        workspace_memory=background,
+        is_free=not model,
+    )
+
+
+def means_of(model: str) -> Means:
+    """The means of this model's newest answers to segments and threads, repeated calls included."""
+    calls = Call.objects.filter(model=model, prompt_tokens__gt=0, ended_at__isnull=False)
+    generations = list(
+        Generation.objects.filter(state=Generation.State.DONE, segment__isnull=False)
+        .filter(pk__in=calls.values("generation"))
+        .select_related("memory__workspace")
+        .prefetch_related(Prefetch("claims", queryset=calls))
         .order_by("-pk")[:MOST_SAMPLES]
     )
-    for call in calls:
-        generation = Generation.objects.with_memory().get(claims=call)
-        workspace = generation.memory.workspace
-        asker = askers.setdefault(workspace.pk, Asker(workspace))
-        request = _as_then(asker.question(generation).request, generation, call.began_at)
-        if request.is_empty or call.ended_at is None:
-            continue
-        data = estimate(prompts.data_text(request, "0" * 8))
-        samples.append(
-            Sample(
-                expected_in=estimate(prompts.instructions(request)) + data,
-                tokens_in=call.prompt_tokens,
-                expected_out=expected_output(request.max_tokens, data),
-                tokens_out=call.completion_tokens,
-                seconds=(call.ended_at - call.began_at).total_seconds(),
-            )
-        )
-    return measured_rates(samples)
-
-
-def _as_then(request: Request, generation: Generation, at: datetime) -> Request:
-    """The request with those references only that were there when it was asked."""
-    memory = generation.memory
-    there = MemoryVersion.objects.filter(memory__workspace=memory.workspace_id, created_at__lt=at)
-    above = there.filter(
-        memory__scope=MemoryScope.WORKSPACE, memory__memory_type=MemoryType.LONG_TERM
+    if not generations:
+        return Means()
+    segments = [generation.segment_id for generation in generations]
+    sizes = Counter[int]()
+    messages = Message.objects.filter(Q(segment__in=segments) | Q(thread_segment__in=segments))
+    for *keys, text in messages.values_list("segment", "thread_segment", "text"):
+        for key in keys:
+            sizes[key] += estimate(text) + LINE
+    besides, answers, seconds = [], [], []
+    for generation in generations:
+        assert generation.segment_id
+        tokens = sizes[generation.segment_id]
+        limit = generation.memory.workspace.memory_settings.short_term_max_tokens
+        for call in generation.claims.all():
+            assert call.ended_at
+            besides.append(call.prompt_tokens - tokens)
+            answers.append(call.completion_tokens / answer_length(limit, tokens))
+            seconds.append((call.ended_at - call.began_at).total_seconds())
+    return Means(
+        besides=max(0.0, mean(besides)),
+        answer=mean(answers),
+        seconds=Range(0.75, 1.0, 1.5).times(mean(seconds)),
+        repeats=len(seconds) / len(generations),
+        measured=len(seconds),
     )
-    of_channel = there.filter(memory__channel=memory.channel, memory__scope=MemoryScope.CHANNEL)
-    types = of_channel.values_list("memory__memory_type", flat=True).distinct().order_by()
-    kept = [r for r in request.references if r.title == ABOVE and above.exists()]
-    kept += [r for r in request.references if r.title != ABOVE][: len(types)]
-    return replace(request, references=kept)
 
 
-@dataclass
-class _Waiting:
-    """The messages of a conversation that would be cut: their times and sizes, not their texts."""
-
-    times: "array[int]" = field(default_factory=lambda: array("q"))
-    wide: "array[int]" = field(default_factory=lambda: array("l"))
-    narrow: "array[int]" = field(default_factory=lambda: array("l"))
-    has_text: bytearray = field(default_factory=bytearray)
-
-    def add(self, us: int, size: Size, mark: int = 0) -> None:
-        wide, narrow, has_text = size
-        self.times.append(us)
-        self.wide.append(wide)
-        self.narrow.append(narrow + mark)
-        self.has_text.append(has_text)
-
-    def texts(self, cuts: Iterable[Cut]) -> Iterator[Text]:
-        """What a summary of each would read; those without any text cost nothing."""
-        for one in cuts:
-            lines = Lines()
-            for i in range(one.begin, one.end):
-                lines.add((self.wide[i], self.narrow[i], bool(self.has_text[i])))
-            if lines.has_text:
-                yield lines.text
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A message, as far as it counts."""
-
-    us: int
-    thread_ts: str
-    is_reply: bool
-    segment: int | None
-    thread_segment: int | None
-    size: Size
-
-
-class _Reader:
-    """Reads channel after channel; of each only numbers are kept. ``asked``: as `plan_channel`."""
-
-    def __init__(
-        self, workspace: Workspace, since_us: int, now_us: int, *, asked: str | None = None
-    ) -> None:
-        self.asked = asked
-        self.settings = workspace.memory_settings
-        self.since_us = since_us
-        self.now_us = now_us
-        self.names = Names.public(workspace)
-        long_term = Memory.objects.filter(workspace=workspace, scope=MemoryScope.WORKSPACE)
-        self.background = _lengths(long_term).get(MemoryType.LONG_TERM, 0)
-
-    def load(self, channel: Channel) -> Load:
-        talk, threads = self._uncut(channel)
-        segments = [*self._left_out(channel, "segment"), *self._cut(channel, "", talk)]
-        of_threads = [*self._left_out(channel, "thread_segment")]
-        for thread_ts, replies in threads.items():
-            of_threads += self._cut(channel, thread_ts, replies)
-        known = _lengths(Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL))
-        return Load(
-            channel.slack_id,
-            channel.name,
-            segments,
-            of_threads,
-            is_public=channel.is_public,
-            background=0 if channel.has_guests() else self.background,
-            short_term=known.get(MemoryType.SHORT_TERM, 0),
-            long_term=known.get(MemoryType.LONG_TERM, 0),
-            is_recent=max(talk.times, default=0) >= self.now_us - self.settings.window_us,
-        )
-
-    def _uncut(self, channel: Channel) -> tuple[_Waiting, dict[str, _Waiting]]:
-        """What is in no segment yet, of the channel and of its threads."""
-        start_us = (
-            self.since_us if channel.start_us is None else min(self.since_us, channel.start_us)
-        )
-        uncut = Q(segment=None)
-        if self.settings.thread_memories:
-            uncut |= Q(thread_segment=None) & ~Q(thread_ts="")
-        found = Message.objects.rememberable().filter(uncut, channel=channel, micros__gte=start_us)
-        talk, threads = _Waiting(), defaultdict[str, _Waiting](_Waiting)
-        for row in self._rows(found.until(self.now_us).in_order()):
-            if row.segment is None:
-                talk.add(row.us, row.size, REPLY if row.is_reply else 0)
-            if row.thread_ts and row.thread_segment is None and self.settings.thread_memories:
-                threads[row.thread_ts].add(row.us, row.size)
-        return talk, threads
-
-    def _cut(self, channel: Channel, thread_ts: str, waiting: _Waiting) -> list[Text]:
-        """The summaries of what would be cut: one a segment, or one of all that a thread has."""
-        times = waiting.times
-        segments = channel.segments.filter(thread_ts=thread_ts)
-        frontier = segments.aggregate(last=Max("last_us"))["last"] if times else None
-        if not times or (thread_ts and not self._is_remembered(frontier, len(times))):
-            return []
+def load_of(
+    channel: Channel,
+    settings: MemorySettings,
+    since_us: int,
+    now_us: int,
+    background: int,
+    *,
+    asked: str | None = None,
+) -> Load:
+    """What is to be remembered of a channel. ``asked`` as for `plan_channel`."""
+    waiting, is_japanese = _waiting(channel, settings, since_us, now_us)
+    messages, segments = _left_out(channel, since_us, "segment")
+    _, threads = _left_out(channel, since_us, "thread_segment")
+    last_cuts = channel.segments.values_list("thread_ts").annotate(Max("last_us")).order_by()
+    frontiers = dict(last_cuts)
+    for thread_ts, (times, tokens) in waiting.items():
+        frontier = frontiers.get(thread_ts)
+        if thread_ts and frontier is None and len(times) < settings.thread_min_messages:
+            continue
+        latest_us = max(times[-1], frontier or 0)
         due = should_update_short_term_memory(
-            max(times[-1], frontier or 0), len(times), self.now_us, self.settings, has_memory=True
+            latest_us, len(times), now_us, settings, has_memory=True
         )
-        cuts = windows(
-            times,
-            channel.cut_from_us,
-            frontier,
-            due,
-            self.now_us,
-            self.settings,
-            asked=self.asked == thread_ts,
-        )
-        if thread_ts and cuts:
+        is_asked = asked == thread_ts
+        from_us = channel.cut_from_us
+        cuts = windows(times, from_us, frontier, due, now_us, settings, asked=is_asked)
+        if thread_ts and cuts:  # one version of all that a thread has
             cuts = [replace(cuts[-1], begin=cuts[0].begin)]
-        return list(waiting.texts(cuts))
+        for one in cuts:
+            if length := sum(tokens[one.begin : one.end]):
+                (threads if thread_ts else segments).append(length)
+                messages += 0 if thread_ts else one.end - one.begin
+    known = _lengths(Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL))
+    return Load(
+        channel.slack_id,
+        channel.name,
+        messages,
+        segments,
+        threads,
+        background=0 if channel.has_guests() else background,
+        short_term=known.get(MemoryType.SHORT_TERM, 0),
+        long_term=known.get(MemoryType.LONG_TERM, 0),
+        is_public=channel.is_public,
+        is_recent=max(waiting[""][0], default=0) >= now_us - settings.window_us,
+        is_japanese=is_japanese,
+    )
 
-    def _is_remembered(self, frontier: int | None, replies: int) -> bool:
-        return frontier is not None or replies >= self.settings.thread_min_messages
 
-    def _left_out(self, channel: Channel, column: str) -> Iterator[Text]:
-        """What somebody cancelled in this period is wanted again."""
-        cancelled = Segment.objects.filter(
-            channel=channel, outcome=Segment.Outcome.CANCELLED, last_us__gte=self.since_us
-        )
-        if not cancelled.exists():
-            return
-        found = Message.objects.rememberable().filter(**{f"{column}__in": cancelled.values("pk")})
-        mark = REPLY if column == "segment" else 0
-        rows = self._rows(found.order_by(column, "micros", "pk"))
-        for _, messages in groupby(rows, key=attrgetter(column)):
-            lines = Lines()
-            for row in messages:
-                wide, narrow, has_text = row.size
-                lines.add((wide, narrow + (mark if row.is_reply else 0), has_text))
-            if lines.has_text:
-                yield lines.text
+def _waiting(
+    channel: Channel, settings: MemorySettings, since_us: int, now_us: int
+) -> tuple[dict[str, tuple["array[int]", "array[int]"]], bool]:
+    """Times and tokens of the messages in no segment, by thread ("" is the channel itself).
 
-    def _rows(self, messages: MessageQuerySet) -> Iterator[_Row]:
-        columns = messages.values_list(
-            "micros",
-            "ts",
-            "thread_ts",
-            "segment",
-            "thread_segment",
-            "text",
-            "author__name",
-            "username",
-        )
-        for us, ts, thread_ts, segment, in_thread, text, person, username in columns.iterator(
-            AT_ONCE
-        ):
-            author = name_of_author(person or "", username) or prompts.UNKNOWN
-            size = line_size(plain(text, self.names), author)
-            yield _Row(us, thread_ts, thread_ts not in ("", ts), segment, in_thread, size)
+    Also whether most of their text is Japanese.
+    """
+    waiting: dict[str, tuple[array[int], array[int]]] = defaultdict(
+        lambda: (array("q"), array("l"))
+    )
+    start_us = since_us if channel.start_us is None else min(since_us, channel.start_us)
+    uncut = Q(segment=None)
+    if settings.thread_memories:
+        uncut |= Q(thread_segment=None) & ~Q(thread_ts="")
+    messages = Message.objects.rememberable().filter(uncut, channel=channel, micros__gte=start_us)
+    columns = ("micros", "thread_ts", "segment", "thread_segment", "text")
+    rows = messages.until(now_us).in_order().values_list(*columns)
+    wide = others = 0
+    for us, thread_ts, segment, in_thread, text in rows.iterator(AT_ONCE):
+        size = counts(text)
+        wide, others = wide + size[0], others + size[1]
+        keys = [] if segment else [""]
+        if thread_ts and in_thread is None and settings.thread_memories:
+            keys.append(thread_ts)
+        for key in keys:
+            times, tokens = waiting[key]
+            times.append(us)
+            tokens.append(of_counts(*size) + LINE if text.strip() else 0)
+    return waiting, 2 * wide > others
+
+
+def _left_out(channel: Channel, since_us: int, column: str) -> tuple[int, list[int]]:
+    """Of cancelled segments in the period: their messages, and the tokens of each."""
+    cancelled = Segment.objects.filter(
+        channel=channel, outcome=Segment.Outcome.CANCELLED, last_us__gte=since_us
+    )
+    messages = Message.objects.rememberable().filter(**{f"{column}__in": cancelled.values("pk")})
+    sizes, numbers = Counter[int](), Counter[int]()
+    for key, text in messages.values_list(column, "text").iterator(AT_ONCE):
+        sizes[key] += estimate(text) + LINE if text.strip() else 0
+        numbers[key] += 1
+    kept = [key for key in sizes if sizes[key]]
+    return sum(numbers[key] for key in kept), [sizes[key] for key in kept]
+
+
+def _workspace_memory(workspace: Workspace) -> int:
+    of_workspace = Memory.objects.filter(workspace=workspace, scope=MemoryScope.WORKSPACE)
+    return _lengths(of_workspace).get(MemoryType.LONG_TERM, 0)
 
 
 def _lengths(memories: "QuerySet[Memory]") -> dict[str, int]:

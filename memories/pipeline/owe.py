@@ -23,11 +23,10 @@ from memories.models import (
 from memories.models.generations import REBUILD
 from memories.models.versions import MemoryVersionQuerySet
 from memories.pipeline.keys import input_key, merge_key, numbered, thread_key
+from memories.rules.bounds import MERGE_LIMIT
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import HOUR
 from memories.rules.tokens import estimate
-
-MOST_INPUT_TOKENS = 12_000  # one merge reads so much; what is left stays owed for the next
 
 
 @transaction.atomic
@@ -138,7 +137,7 @@ def _as_many_as_fit(versions: Iterable[MemoryVersion]) -> list[MemoryVersion]:
     tokens = 0
     for version in versions:
         tokens += estimate(version.content)
-        if taken and tokens > MOST_INPUT_TOKENS:
+        if taken and tokens > MERGE_LIMIT:
             break
         taken.append(version)
     return taken

@@ -14,6 +14,7 @@ from memories.rules.parts import combination, halves
 from memories.rules.summary import Bound, MemoryLine, Reading, Request, Way
 from memories.rules.tokens import estimate
 
+MERGE_LIMIT = 12_000  # tokens of short-term versions that one merge takes in
 INPUT_LIMIT = 24_000  # estimated prompt tokens; a longer request is split and combined (rule 11)
 MOST_HALVINGS = 3  # for an endpoint that takes less: parts of an eighth at most
 MOST_CALLS = 16  # in search of what is refused, their combination included

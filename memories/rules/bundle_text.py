@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-from memories.rules.bundle import VERSION_SHAPE
-from memories.rules.shapes import Wrong, text
+from memories.rules.shapes import Check, Wrong, text
 
 
 def plain(value: Any) -> Any:
@@ -50,13 +49,13 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def version_text(front: Mapping[str, Any], content: str) -> str:
     """A version as people read it: a front of ``key: JSON``, then the text word for word."""
-    fields = [f"{key}: {as_json(front[key])}" for key in VERSION_SHAPE.keys if key != "lines"]
+    fields = [f"{key}: {as_json(front[key])}" for key in front if key != "lines"]
     lines = [f"- {as_json(line)}" for line in front["lines"]]
     return "\n".join(["---", *fields, "lines:", *lines, "---", content]) + "\n"
 
 
-def read_version(data: str) -> tuple[dict[str, Any], str]:
-    """(front, text) of a version's file. Raises Wrong with the line."""
+def read_version(data: str, shape: Check) -> tuple[dict[str, Any], str]:
+    """(front, text) of a version's file, its front as the shape reads it. Raises Wrong with the line."""
     head, mark, content = data.partition("\n---\n")
     begin, *rows = head.split("\n")
     if not mark or begin != "---" or not content.endswith("\n"):
@@ -67,7 +66,7 @@ def read_version(data: str) -> tuple[dict[str, Any], str]:
             _read_field(front, line)
         except Wrong as error:
             raise Wrong(f"line {i}: {error}") from error
-    return VERSION_SHAPE(front), text(least=1)(content[:-1])
+    return shape(front), text(least=1)(content[:-1])
 
 
 def _read_field(front: dict[str, Any], line: str) -> None:

@@ -6,11 +6,10 @@ changed, words are compared: a word of a spaced script, or one character of kana
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from enum import StrEnum
-
-from diff_match_patch import diff_match_patch
 
 from memories.rules.lines import split_text, words_of
 from memories.rules.shingles import MARK
@@ -18,6 +17,7 @@ from memories.rules.shingles import MARK
 _WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+|\s+|[^\w\s]", re.UNICODE)
 _ALIKE = 0.4  # two lines that share less are one removed and one added
+_MOST_WORD_PAIRS = 1_000_000
 _MOST_PAIRS = 10_000  # of lines that are held against each other; a rewritten book is not
 
 
@@ -165,10 +165,7 @@ def survives(base: str, edit: str, later: str) -> bool:
 
 def compare_words(old: str, new: str) -> list[Piece]:
     """One changed line, word by word."""
-    return [
-        Piece(_KINDS[operation], "".join(tokens))
-        for operation, tokens in _token_diff(words(old), words(new))
-    ]
+    return [Piece(kind, "".join(tokens)) for kind, tokens in _token_diff(words(old), words(new))]
 
 
 def hunks(
@@ -306,43 +303,33 @@ def _counted(line: str) -> Counter[str]:
     return Counter(word.casefold() for word in words(line) if not word.isspace())
 
 
-_KINDS = {0: Kind.SAME, 1: Kind.ADDED, -1: Kind.REMOVED}
-_FIRST = 0xE000  # the library wants characters: tokens become some that no text needs
+def _token_diff(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Kind, Sequence[str]]]:
+    """Runs of tokens, each in both texts or in one.
 
-
-def _token_diff(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, list[str]]]:
-    """Runs of tokens: 0 in both, -1 only in the old, 1 only in the new."""
-    numbers: dict[str, int] = {}
-    for token in (*old, *new):
-        numbers.setdefault(token, len(numbers) + _FIRST)
-    names = {number: token for token, number in numbers.items()}
-    engine = diff_match_patch()
-    encoded = ("".join(chr(numbers[t]) for t in old), "".join(chr(numbers[t]) for t in new))
-    diffs = engine.diff_main(*encoded, False)
-    engine.diff_cleanupSemantic(diffs)
-    return [(operation, [names[ord(c)] for c in text]) for operation, text in diffs]
+    A run that both texts share between two changes that are as long becomes part of one change.
+    """
+    runs: list[tuple[int, int, int, int, bool]] = []
+    # With so many pairs of words, frequent ones are no places to align at: it takes seconds.
+    is_long = len(old) * len(new) > _MOST_WORD_PAIRS
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=is_long).get_opcodes():
+        while tag != "equal" and len(runs) > 1 and runs[-1][4]:
+            (k1, k2, l1, l2, _), (m1, m2, _, _, _) = runs[-2:]
+            if m2 - m1 > min(max(k2 - k1, l2 - l1), max(i2 - i1, j2 - j1)):
+                break
+            i1, j1 = k1, l1
+            del runs[-2:]
+        runs.append((i1, i2, j1, j2, tag == "equal"))
+    for i1, i2, j1, j2, is_same in runs:
+        if is_same:
+            yield Kind.SAME, old[i1:i2]
+            continue
+        if i1 < i2:
+            yield Kind.REMOVED, old[i1:i2]
+        if j1 < j2:
+            yield Kind.ADDED, new[j1:j2]
 
 
 def _runs(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int, bool]]:
     """``(i1, i2, j1, j2, equal)`` over two lists of lines, neighbouring differences as one run."""
-    numbers: dict[str, int] = {}
-    for line in (*old, *new):
-        numbers.setdefault(line, len(numbers) + _FIRST)
-    engine = diff_match_patch()
-    diffs = engine.diff_main(
-        "".join(chr(numbers[line]) for line in old),
-        "".join(chr(numbers[line]) for line in new),
-        False,
-    )
-    runs: list[tuple[int, int, int, int, bool]] = []
-    i = j = 0
-    for operation, text in diffs:
-        di = len(text) if operation <= 0 else 0
-        dj = len(text) if operation >= 0 else 0
-        if runs and operation and not runs[-1][4]:
-            i1, _, j1, _, _ = runs[-1]
-            runs[-1] = (i1, i + di, j1, j + dj, False)
-        else:
-            runs.append((i, i + di, j, j + dj, operation == 0))
-        i, j = i + di, j + dj
-    return runs
+    codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return [(i1, i2, j1, j2, tag == "equal") for tag, i1, i2, j1, j2 in codes]

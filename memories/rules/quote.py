@@ -1,208 +1,243 @@
-"""What remembering older history will cost, before anything is spent: calls, tokens, money, time.
+"""Estimate of a backfill before anything is spent: calls, tokens, money and time.
 
-Each number is a range around what is most likely; the calls themselves are counted by `workload`.
+A call on a segment or a thread reads its messages and a mean number of tokens besides them. Merges
+read what those calls answer. Each number is a range around the most likely one.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from statistics import stdev
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.bounds import INPUT_LIMIT, MERGE_LIMIT
 from memories.rules.settings import MemorySettings
-from memories.rules.workload import (
-    BLOCK,
-    TITLED,
-    Expected,
-    Limits,
-    Load,
-    Part,
-    answer_length,
-    batches,
-    channel_merges,
-    expect,
-    first_calls,
-    instructions,
-)
 
 Money = Callable[[int, int], int]  # tokens in, tokens out → millionths of a dollar
 
+INSTRUCTIONS, JAPANESE_INSTRUCTIONS = 280, 440  # tokens of our own words in a request
+LINE = 8  # tokens of a message's date, author and number
+BLOCK = 20  # tokens around a block of data
 
-@dataclass(frozen=True)
-class Range:
+
+class Range(NamedTuple):
     low: float
     middle: float
     high: float
 
-    def __add__(self, other: "Range") -> "Range":
-        return Range(self.low + other.low, self.middle + other.middle, self.high + other.high)
+    def times(self, factor: float) -> "Range":
+        return Range(*(end * factor for end in self))
 
-    def __mul__(self, n: float) -> "Range":
-        return Range(self.low * n, self.middle * n, self.high * n)
-
-    def as_json(self, digits: int = 0) -> dict[str, float]:
-        numbers = {"low": self.low, "middle": self.middle, "high": self.high}
-        return {name: round(n, digits) if digits else round(n) for name, n in numbers.items()}
+    def as_json(self, digits: int | None = None) -> dict[str, float]:
+        return {name: round(end, digits) for name, end in self._asdict().items()}
 
 
-NONE = Range(0, 0, 0)
+TOKENS = Range(0.75, 1.0, 1.25)  # of the most likely number of tokens
 
 
 @dataclass(frozen=True)
-class Rates:
-    """How a model answers: its tokens in and out relative to what is expected here, the seconds of
-    a call, and on how many earlier calls this rests (0: nothing is measured yet)."""
+class Means:
+    """Means of a model's newest calls on messages.
 
-    tokens_in: Range = Range(0.85, 1.0, 1.15)
-    tokens_out: Range = Range(0.6, 1.0, 1.4)
+    ``besides``: tokens that a call reads besides its messages; None where nothing is measured.
+    ``answer``: length of an answer, relative to `answer_length`. ``repeats``: calls until an answer
+    was good enough. ``measured``: how many calls.
+    """
+
+    besides: float | None = None
+    answer: float = 1.0
     seconds: Range = Range(1.0, 5.0, 12.0)
+    repeats: float = 1.0
     measured: int = 0
 
 
-OFFLINE_RATES = Rates(NONE, NONE, Range(0.005, 0.02, 0.1))
+OFFLINE = Means(seconds=Range(0.005, 0.02, 0.1))
 
 
 @dataclass(frozen=True)
-class Sample:
-    """An earlier call: what would have been expected of it, and what it was."""
+class Load:
+    """What is to be remembered of a channel, and the lengths of its memories. All in tokens.
 
-    expected_in: int
-    tokens_in: int
-    expected_out: int
-    tokens_out: int
-    seconds: float
+    ``background`` is the workspace's memory. ``is_recent``: part of its short-term memory.
+    """
 
-
-def measured_rates(samples: Sequence[Sample]) -> Rates:
-    """Rates of earlier calls; the defaults when there are none."""
-    if not samples:
-        return Rates()
-    seconds = _ratio([(1, sample.seconds) for sample in samples], least=0.25)
-    return Rates(
-        _ratio([(s.expected_in, s.tokens_in) for s in samples], least=0.08),
-        _ratio([(s.expected_out, s.tokens_out) for s in samples], least=0.15),
-        Range(seconds.low, seconds.middle, seconds.high + 0.25 * seconds.middle),
-        len(samples),
-    )
+    key: str
+    name: str
+    messages: int = 0
+    segments: Sequence[int] = ()
+    threads: Sequence[int] = ()
+    background: int = 0
+    short_term: int = 0
+    long_term: int = 0
+    is_public: bool = True
+    is_recent: bool = False
+    is_japanese: bool = False
 
 
-def _ratio(pairs: Sequence[tuple[float, float]], *, least: float) -> Range:
-    """Sum to sum, and about as far to either side as the mean of so many may be off."""
-    middle = sum(real for _, real in pairs) / max(1, sum(expected for expected, _ in pairs))
-    ratios = [real / expected for expected, real in pairs if expected]
-    error = 2 * stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 2 else 0.3 * middle
-    off = min(max(error, least * middle), 0.6 * middle)
-    return Range(middle - off, middle, middle + off)
+@dataclass(frozen=True)
+class Part:
+    """The calls for one channel, or for the workspace's own memories (key "")."""
+
+    key: str = ""
+    name: str = ""
+    messages: int = 0
+    segments: int = 0
+    threads: int = 0
+    calls: int = 0  # on messages
+    merges: int = 0
+    tokens_in: float = 0
+    tokens_out: float = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Quote:
-    """``price`` None: nobody said what this model costs. ``side_by_side`` calls go at once."""
+    """``price`` None: the model has no price. ``side_by_side`` calls run at the same time."""
 
     parts: Sequence[Part]
-    rates: Rates
+    workspace: Part
+    means: Means
     side_by_side: int
     price: Money | None
     is_free: bool = False
-    workspace: Part = field(default_factory=lambda: Part("", ""))
 
     def as_json(self) -> dict[str, Any]:
-        everything = [*self.parts, self.workspace]
         return {
             "free": self.is_free,
             "priced": self.price is not None,
-            "measured": self.rates.measured,
+            "measured": self.means.measured,
             "side_by_side": self.side_by_side,
             "channels": [
-                {"channel_id": p.key, "channel_name": p.name, **self._numbers([p])}
-                for p in self.parts
+                {"channel_id": part.key, "channel_name": part.name, **self._numbers([part])}
+                for part in self.parts
             ],
             "workspace": self._numbers([self.workspace]),
-            "total": self._numbers(everything),
+            "total": self._numbers([*self.parts, self.workspace]),
         }
 
     def _numbers(self, parts: Sequence[Part]) -> dict[str, Any]:
-        cost = sum((p.first + p.merges for p in parts), Expected())
-        tokens_in, tokens_out = self.tokens(cost)
-        calls = 0 if self.is_free else cost.calls
+        paid = [] if self.is_free else parts
+        calls = sum(part.calls + part.merges for part in paid)
+        repeated = sum(part.calls for part in paid) * (self.means.repeats - 1)
+        tokens_in = TOKENS.times(sum(part.tokens_in for part in paid))
+        tokens_out = TOKENS.times(sum(part.tokens_out for part in paid))
+        tokens = Range(*map(sum, zip(tokens_in, tokens_out, strict=True)))
+        dollars = None
+        if price := self.price:
+            micros = [price(round(i), round(o)) for i, o in zip(tokens_in, tokens_out, strict=True)]
+            dollars = Range(*micros).times(1e-6).as_json(6)
         return {
-            "messages": sum(p.messages for p in parts),
-            "segments": sum(p.segments for p in parts),
-            "threads": sum(p.threads for p in parts),
-            # Now and then one must be made again.
-            "calls": Range(calls, calls, math.ceil(calls * 1.05)).as_json(),
+            "messages": sum(part.messages for part in parts),
+            "segments": sum(part.segments for part in parts),
+            "threads": sum(part.threads for part in parts),
+            # Some calls fail and are made again.
+            "calls": Range(calls, calls, math.ceil(repeated + calls * 1.05)).as_json(),
             "tokens_in": tokens_in.as_json(),
             "tokens_out": tokens_out.as_json(),
-            "tokens": (tokens_in + tokens_out).as_json(),
-            "dollars": self._dollars(tokens_in, tokens_out),
-            "minutes": (self.seconds(parts) * (1 / 60)).as_json(2),
+            "tokens": tokens.as_json(),
+            "dollars": dollars,
+            "minutes": self.means.seconds.times(self._rounds(parts) / 60).as_json(2),
         }
 
-    def tokens(self, cost: Expected) -> tuple[Range, Range]:
-        return self.rates.tokens_in * cost.tokens_in, self.rates.tokens_out * cost.tokens_out
-
-    def _dollars(self, tokens_in: Range, tokens_out: Range) -> dict[str, float] | None:
-        if self.price is None:
-            return None
-        micros = Range(
-            self.price(round(tokens_in.low), round(tokens_out.low)),
-            self.price(round(tokens_in.middle), round(tokens_out.middle)),
-            self.price(round(tokens_in.high), round(tokens_out.high)),
-        )
-        return (micros * 1e-6).as_json(6)
-
-    def seconds(self, parts: Sequence[Part]) -> Range:
-        """First what is made of messages, then the merges, whose texts follow one another."""
-        rounds = math.ceil(sum(p.first.calls for p in parts) / self.side_by_side)
-        own = [p.merges.calls for p in parts if p.key]
-        chain = max(max(own, default=0), math.ceil(sum(own) / self.side_by_side))
-        last = sum(p.merges.calls for p in parts if not p.key)
-        return self.rates.seconds * (rounds + chain + last)
+    def _rounds(self, parts: Sequence[Part]) -> int:
+        """Calls after one another: those on messages, the merges, and the workspace's own."""
+        merges = [part.merges for part in parts if part.key]
+        calls = sum(part.calls for part in parts) * self.means.repeats
+        first = math.ceil(calls / self.side_by_side)
+        chain = max([math.ceil(sum(merges) / self.side_by_side), *merges])
+        return first + chain + sum(part.merges for part in parts if not part.key)
 
 
 def quote_of(
     loads: Iterable[Load],
     settings: MemorySettings,
-    limits: Limits,
-    rates: Rates,
+    means: Means,
     price: Money | None,
     *,
+    side_by_side: int = 1,
     workspace_memory: int = 0,
     is_free: bool = False,
 ) -> Quote:
-    """The quote of all that these channels hold; ``workspace_memory`` is its length by now."""
-    parts: list[Part] = []
-    public: list[int] = []
-    newest: list[int] = []  # short-term texts of public channels within the window
-    rate = 1.0 if is_free else rates.tokens_out.middle
-    begun = 0  # calls of messages before this channel's, in the order in which they are made
+    """The estimate for these channels. ``workspace_memory``: tokens of the workspace's memory."""
+    parts = []
+    long_terms: list[float] = []
+    short_terms: list[float] = []
     for load in loads:
-        part, outputs = first_calls(load, settings, limits, begun, rate)
-        begun += part.first.calls
-        part.merges, grown = channel_merges(load, outputs, settings, limits, rate)
-        if outputs and load.is_public:
-            public.append(grown)
-        if outputs and load.is_public and load.is_recent:
-            newest.append(outputs[-1])
-        parts.append(part)
-    quote = Quote(parts, rates, limits.side_by_side, price, is_free)
-    system = instructions(
-        MemoryScope.WORKSPACE, MemoryType.LONG_TERM, settings, japanese=False, background=False
+        part, answers = _calls_on_messages(load, settings, means, side_by_side)
+        merged = _merges(answers, load.long_term, settings.long_term_max_tokens, load, means)
+        parts.append(_sum(part, merged))
+        if answers and load.is_public:
+            long_terms.append(merged.tokens_out / merged.merges)
+        if answers and load.is_public and load.is_recent:
+            short_terms.append(answers[-1])
+    workspace = _merges(
+        long_terms, workspace_memory, settings.long_term_max_tokens, Load("", ""), means
     )
-    for batch in batches(public, limits.merge):
-        data = workspace_memory + sum(tokens + TITLED for tokens in batch) + BLOCK
-        cost = expect(system, data, settings.long_term_max_tokens, limits.prompt)
-        quote.workspace.merges += cost
-        workspace_memory = answer_length(settings.long_term_max_tokens, data, rate)
-    if newest and settings.workspace_short_term:  # once, when all is remembered
-        system = instructions(
-            MemoryScope.WORKSPACE, MemoryType.SHORT_TERM, settings, japanese=False, background=False
-        )
-        data = sum(tokens + TITLED for tokens in newest)
-        limit = settings.short_term_max_tokens
-        quote.workspace.merges += expect(system, data, limit, limits.prompt)
-    return quote
+    if settings.workspace_short_term:
+        newest = _merges(short_terms, 0, settings.short_term_max_tokens, Load("", ""), means)
+        workspace = _sum(workspace, newest)
+    return Quote(parts, workspace, means, side_by_side, price, is_free)
+
+
+def answer_length(limit: int, tokens_in: float) -> float:
+    """Tokens of an answer to so many tokens of data, where it may have ``limit``."""
+    return min(0.85 * limit, 0.25 * tokens_in + 15)
+
+
+def _calls_on_messages(
+    load: Load, settings: MemorySettings, means: Means, side_by_side: int
+) -> tuple[Part, list[float]]:
+    """The calls on segments and threads, and the lengths of the answers to the segments."""
+    limit = settings.short_term_max_tokens
+    answers: list[float] = []
+    calls, tokens_in, tokens_out = 0, 0.0, 0.0
+    for number, tokens in enumerate([*load.segments, *load.threads]):
+        is_segment = number < len(load.segments)
+        # The calls of the first round begin before any answer is there to refer to.
+        previous = load.short_term or (answers[0] if number >= side_by_side else 0)
+        known = [load.background, previous, 0 if is_segment else load.long_term]
+        references = sum(length + BLOCK for length in known if length)
+        besides = means.besides
+        if besides is None:
+            besides = _instructions(load) + BLOCK + references
+        answer = means.answer * answer_length(limit, tokens + references)
+        # A long input is split into halves, and their answers are combined (rule 11).
+        halvings = math.ceil(math.log2(max(1, (tokens + besides) / INPUT_LIMIT)))
+        combining = 2**halvings - 1
+        calls += 1 + 2 * combining
+        tokens_in += tokens + besides + 2 * combining * (besides + answer)
+        tokens_out += answer * (1 + 2 * combining)
+        if is_segment:
+            answers.append(answer)
+    part = Part(load.key, load.name, load.messages, len(load.segments), len(load.threads), calls)
+    repeats = means.repeats
+    return replace(part, tokens_in=tokens_in * repeats, tokens_out=tokens_out * repeats), answers
+
+
+def _merges(texts: Sequence[float], known: int, limit: int, load: Load, means: Means) -> Part:
+    """The merges of these texts into a memory of ``known`` tokens."""
+    if not texts:
+        return Part()
+    merges = math.ceil(sum(texts) / MERGE_LIMIT)
+    data = sum(texts) + BLOCK * len(texts)
+    answer = min(limit, means.answer * answer_length(limit, known + data / merges))
+    existing = known + (merges - 1) * answer
+    return Part(
+        merges=merges,
+        tokens_in=data + existing + merges * (_instructions(load) + load.background + BLOCK),
+        tokens_out=merges * answer,
+    )
+
+
+def _instructions(load: Load) -> int:
+    return JAPANESE_INSTRUCTIONS if load.is_japanese else INSTRUCTIONS
+
+
+def _sum(part: Part, merged: Part) -> Part:
+    return replace(
+        part,
+        merges=part.merges + merged.merges,
+        tokens_in=part.tokens_in + merged.tokens_in,
+        tokens_out=part.tokens_out + merged.tokens_out,
+    )
 
 
 def time_left(done: int, left: int, seconds: float) -> Range | None:

@@ -7,9 +7,7 @@ number that its column cannot hold.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
@@ -17,9 +15,6 @@ from memories.rules.slacktime import micros
 
 Check = Callable[[Any], Any]
 
-SMALL = 32_767
-LARGE = 2**31 - 1
-HUGE = 2**63 - 1
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -29,20 +24,13 @@ class Wrong(ValueError):
 
 @dataclass(frozen=True)
 class Shape:
-    """An object with exactly these keys. ``later``: those that earlier formats did not have, with
-    what stands for them there."""
+    """An object with exactly these keys."""
 
     checks: Mapping[str, Check]
-    later: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def keys(self) -> list[str]:
-        return list(self.checks)
 
     def __call__(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise Wrong("is no object")
-        value = {**self.later, **value}
         for key in self.checks:
             if key not in value:
                 raise Wrong(f"has no {key!r}")
@@ -75,10 +63,9 @@ def text(most: int | None = None, *, least: int = 0) -> Check:
 
 def pattern(expression: str) -> Check:
     """A text that is wholly like this."""
-    wanted = re.compile(expression)
 
     def check(value: Any) -> str:
-        if not isinstance(value, str) or not wanted.fullmatch(value):
+        if not isinstance(value, str) or not re.fullmatch(expression, value):
             raise Wrong(f"is not like {expression}")
         return value
 
@@ -96,7 +83,7 @@ def one_of(words: Iterable[str]) -> Check:
     return check
 
 
-def whole(least: int = 0, most: int = LARGE) -> Check:
+def whole(least: int = 0, most: int = 2**63 - 1) -> Check:
     def check(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
             raise Wrong(f"is no whole number from {least} to {most}")
@@ -169,38 +156,6 @@ def ts(value: Any) -> str:
 
 def ts_or_none(value: Any) -> str:
     return "" if value == "" else ts(value)
-
-
-def moment(value: Any) -> datetime:
-    """ISO 8601 with its offset."""
-    try:
-        read = datetime.fromisoformat(value)
-    except (TypeError, ValueError) as error:
-        raise Wrong("is no moment in ISO 8601") from error
-    if read.tzinfo is None:
-        raise Wrong("is a moment without an offset")
-    try:
-        return read.astimezone(UTC)
-    except OverflowError as error:
-        raise Wrong("is out of range") from error
-
-
-def day(value: Any) -> date:
-    try:
-        return date.fromisoformat(value)
-    except (TypeError, ValueError) as error:
-        raise Wrong("is no date like 2026-01-05") from error
-
-
-def money(value: Any) -> Decimal:
-    """Dollars and cents as text."""
-    try:
-        read = Decimal(value if isinstance(value, str) else "")
-    except InvalidOperation as error:
-        raise Wrong("is no amount such as 12.50") from error
-    if not read.is_finite() or not 0 <= read < Decimal(10) ** 10 or read != round(read, 2):
-        raise Wrong("is no amount such as 12.50")
-    return read
 
 
 def anything(value: Any) -> Any:

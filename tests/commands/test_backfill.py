@@ -83,7 +83,7 @@ def test_it_tells_then_works(run, channel, model):
     total = Backfill.objects.get().quote["total"]
     assert total["tokens"]["low"] < model.tokens < total["tokens"]["high"]
     assert total["calls"]["low"] == len(model.asked) == 9
-    assert "By the newest 9 calls" in run("--estimate")
+    assert "By the newest 6 calls" in run("--estimate")
 
 
 @pytest.mark.slow

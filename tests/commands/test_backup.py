@@ -99,7 +99,7 @@ def test_a_bad_file_is_named_with_what_is_wrong(path: Path) -> None:
     path.write_text("hello")
     for words in (["--check"], ["--replace"], []):
         said = refused("restore", path, *words)
-        assert said.startswith(f"{path}: This is not a backup of Memory Hub")
+        assert said.startswith(f"{path}: This is no backup of Memory Hub")
         assert said.endswith("Nothing was changed.")
 
 

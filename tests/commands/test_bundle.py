@@ -54,7 +54,7 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
     run("export", str(path), "--force")
     with pytest.raises(CommandError, match="There is a workspace team already.*Nothing was taken"):
         run("import", str(path))
-    with pytest.raises(CommandError, match="There is no file"):
+    with pytest.raises(CommandError, match="There is no such file"):
         run("import", str(tmp_path / "nowhere.zip"))
     with pytest.raises(CommandError, match="is not made of letters"):
         run("import", str(path), "--workspace", "../x")

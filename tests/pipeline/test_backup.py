@@ -53,9 +53,9 @@ from memories.models import (
     UnsavedText,
     Upload,
 )
+from memories.pipeline.archive import ArchiveError
 from memories.pipeline.backup import (
     LEFT_OUT,
-    BadBackup,
     HoldsData,
     WorkerAtWork,
     back_up,
@@ -312,9 +312,10 @@ def written_again(
     members = {name: member(name, data) for name, data in members.items()} | (more or {})
     members = {name: data for name, data in members.items() if not without or without not in name}
     if digests:
-        for name, data in members.items():
-            digest = hashlib.sha256(data).hexdigest()
-            whole["members"][name] = {"bytes": len(data), "sha256": digest}
+        whole["files"] = [
+            {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for name, data in members.items()
+        ]
     manifest(whole)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
         for name, data in members.items():
@@ -376,32 +377,35 @@ def orphans(name: str, data: bytes) -> bytes:
 
 
 WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no file": (Path.unlink, "no such file"),
-    "no zip": (lambda path: path.write_text("hello"), "not a backup"),
-    "another zip": (another_zip, "not a backup"),
-    "cut off": (cut_off, "not a backup of Memory Hub, or it is cut off"),
-    "a hole": (cut_inside, "damaged|cut off"),
-    "no JSON": (manifest_of_words, "manifest of this backup cannot be read"),
+    "no file": (Path.unlink, "There is no such file"),
+    "no zip": (
+        lambda path: path.write_text("hello"),
+        "This is no backup of Memory Hub, or it is damaged",
+    ),
+    "another zip": (another_zip, "has no manifest.json: this is no backup"),
+    "cut off": (cut_off, "This is no backup of Memory Hub, or it is damaged"),
+    "a hole": (cut_inside, "is damaged|is not what was written"),
+    "no JSON": (manifest_of_words, "manifest.json: is no JSON"),
     "a list": (
         lambda p: written_again(p, manifest=lambda whole: whole.update(tables=[])),
-        "manifest of this backup cannot be read",
+        "manifest.json: is not that of a backup",
     ),
     "foreign": (
         lambda p: written_again(p, manifest=lambda whole: whole.update(format="other")),
-        "not a backup",
+        "this is no backup",
     ),
     "newer format": (
         lambda p: written_again(p, manifest=lambda whole: whole.update(format_version=2)),
-        "by a newer version",
+        "is of version 2 of the format",
     ),
     "newer": (lambda p: written_again(p, manifest=newer), "newer than this program.*9999_from"),
     "other database": (lambda p: written_again(p, manifest=other_vendor), "This backup is of"),
-    "tampered": (lambda p: written_again(p, member=shorter), "damaged"),
+    "tampered": (lambda p: written_again(p, member=shorter), "is not what was written"),
     "member missing": (
         lambda p: written_again(p, without="memor" if connection.vendor != "sqlite" else "data"),
-        "does not hold the members",
+        "is missing",
     ),
-    "member too many": (lambda p: written_again(p, more={"x": b"x"}), "does not hold the members"),
+    "member too many": (lambda p: written_again(p, more={"x": b"x"}), "x: stands in no list"),
     "miscounted": (lambda p: written_again(p, manifest=one_row_more), "rows that its manifest"),
     "no tables": (lambda p: written_again(p, manifest=no_tables), "rows that|other tables"),
     "no migrations": (
@@ -438,7 +442,7 @@ def test_a_check_finds_it_too(everything: Memory, path: Path, case: str) -> None
 def refusal(act: Callable[..., object], *arguments: Any, **more: Any) -> str | None:
     try:
         act(*arguments, **more)
-    except BadBackup as error:
+    except ArchiveError as error:
         return str(error)
     return None
 
@@ -478,7 +482,7 @@ def test_memories_that_do_not_add_up(
 ) -> None:
     spoil(everything)
     back_up(path, timezone.now())
-    with pytest.raises(BadBackup, match=f"1 memories {sentence} \\({everything.pk}\\)"):
+    with pytest.raises(ArchiveError, match=f"1 memories {sentence} \\({everything.pk}\\)"):
         check(path)
 
 
@@ -487,7 +491,7 @@ def test_with_force_such_memories_are_better_than_none(everything: Memory, path:
     head_too_high(everything)
     back_up(path, timezone.now())
     before = rows()
-    with pytest.raises(BadBackup, match="do not add up"):
+    with pytest.raises(ArchiveError, match="do not add up"):
         restore(path, timezone.now(), replace=True)
     assert rows() == before
     [warning] = restore(path, timezone.now(), replace=True, force=True).warnings

@@ -10,7 +10,7 @@ import pytest
 from memories.models import (
     Message,
 )
-from memories.pipeline.bundle.archive import BundleError
+from memories.pipeline.archive import ArchiveError
 from memories.pipeline.bundle.reading import import_workspace
 from tests.bundles import (
     contents,
@@ -80,7 +80,7 @@ BAD = [
     (list_also("../../evil", b"x"), "evil: belongs to nothing"),
     (put("manifest.json", b"[]"), "manifest.json: this is no bundle"),
     (put("manifest.json", b"\xff"), "manifest.json: is not UTF-8"),
-    (replace("manifest.json", b'"version": 4', b'"version": 5'), "is of version 5"),
+    (replace("manifest.json", b'_version": 1', b'_version": 5'), "is of version 5"),
     (replace("manifest.json", b'"people": ', b'"people": 1'), "counts: are not what"),
     (put("people.jsonl", b"{}\n"), "people.jsonl, line 1: has no 'slack_id'"),
     (put("people.jsonl", b"\xff\n"), "people.jsonl, line 1: is not UTF-8"),
@@ -134,7 +134,7 @@ def test_what_is_not_right_leaves_nothing_behind(request, bundle, tmp_path, chan
     path.write_bytes(bundle)
     rewrite(path, change, honest=True)
     before = row_counts()
-    with pytest.raises(BundleError) as refused:
+    with pytest.raises(ArchiveError) as refused:
         import_workspace(path, slug="new")
     assert reason in str(refused.value)
     assert row_counts() == before
@@ -166,7 +166,7 @@ def test_what_was_changed_afterwards_is_refused(bundle, tmp_path):
         path.write_bytes(bundle)
         old, new = (b"ship", b"SHIP") if b"ship" in files[name] else (b'"', b' "')
         rewrite(path, replace(name, old, new), honest=False)
-        with pytest.raises(BundleError, match=f"{name}: is not what was written"):
+        with pytest.raises(ArchiveError, match=f"{name}: is not what was written"):
             import_workspace(path, slug="new")
     assert row_counts() == before
 
@@ -175,7 +175,7 @@ def test_what_was_changed_afterwards_is_refused(bundle, tmp_path):
 def test_half_a_file(bundle, tmp_path, cut):
     path = tmp_path / "bad.zip"
     path.write_bytes(bundle[:cut])
-    with pytest.raises(BundleError):
+    with pytest.raises(ArchiveError):
         import_workspace(path, slug="new")
 
 
@@ -189,7 +189,7 @@ def test_flipped_bytes(bundle, tmp_path):
         before = row_counts()
         try:
             taken = import_workspace(path, slug="new").workspace
-        except BundleError:
+        except ArchiveError:
             refused += 1
             assert row_counts() == before
         else:
@@ -205,9 +205,9 @@ def test_flipped_bytes(bundle, tmp_path):
 def test_names_that_are_taken(bundle, tmp_path):
     path = tmp_path / "good.zip"
     workspace = WorkspaceFactory(slug="odd")
-    with pytest.raises(BundleError, match=f"There is a workspace {workspace.slug} already"):
+    with pytest.raises(ArchiveError, match=f"There is a workspace {workspace.slug} already"):
         import_workspace(path)
     rewrite(path, lines_of("workspace.json")(1, team_id="T1"), honest=True)
     workspace.join_team("T1")
-    with pytest.raises(BundleError, match="already is that of this Slack team"):
+    with pytest.raises(ArchiveError, match="already is that of this Slack team"):
         import_workspace(path, slug="new")

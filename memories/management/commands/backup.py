@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from memories.management.arguments import add_json_argument, document
 from memories.management.progress import STOPPED, ProgressLine
-from memories.pipeline.backup import VENDORS, BadBackup, Report, back_up
+from memories.pipeline.archive import ArchiveError
+from memories.pipeline.backup import VENDORS, Report, back_up
 
 
 class Command(BaseCommand):
@@ -31,7 +32,7 @@ class Command(BaseCommand):
             report = back_up(path, timezone.now(), force=options["force"], tell=progress.share)
         except FileExistsError as error:
             raise CommandError(f"{path} is there already; --force overwrites it.") from error
-        except BadBackup as error:
+        except ArchiveError as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
             raise CommandError(f"The database cannot be read: {_first_line(error)}") from error

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from memories.management.arguments import add_json_argument, document
 from memories.management.progress import STOPPED, ProgressLine
 from memories.pipeline import search
-from memories.pipeline.bundle.archive import BundleError
+from memories.pipeline.archive import ArchiveError
 from memories.pipeline.bundle.reading import import_workspace
 
 
@@ -39,8 +39,8 @@ class Command(BaseCommand):
         progress = ProgressLine(self.stderr)
         try:
             done = import_workspace(options["file"], slug=options["workspace"], tell=progress.rows)
-        except BundleError as error:
-            raise CommandError(f"{error} Nothing was taken in.") from error
+        except ArchiveError as error:
+            raise CommandError(f"{options['file']}: {error} Nothing was taken in.") from error
         except KeyboardInterrupt as error:
             raise CommandError("Stopped. Nothing was taken in.", returncode=STOPPED) from error
         except DatabaseError as error:

@@ -11,9 +11,9 @@ from django.utils import timezone
 from memories.management.arguments import add_json_argument, document
 from memories.management.progress import STOPPED, ProgressLine
 from memories.pipeline import search
+from memories.pipeline.archive import ArchiveError
 from memories.pipeline.backup import (
     VENDORS,
-    BadBackup,
     HoldsData,
     Report,
     WorkerAtWork,
@@ -57,7 +57,7 @@ class Command(BaseCommand):
                     force=options["force"],
                     tell=progress.share,
                 )
-        except BadBackup as error:
+        except ArchiveError as error:
             raise CommandError(f"{path}: {error} Nothing was changed.") from error
         except HoldsData as error:
             raise CommandError(

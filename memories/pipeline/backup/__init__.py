@@ -8,7 +8,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,23 +18,23 @@ from django.db import connection
 from django.db.models import Model
 
 from memories.models import AuditEvent, Heartbeat
+from memories.pipeline.archive import ArchiveError, ArchiveWriter
 from memories.pipeline.backup import migrations, postgres, sqlite
 from memories.pipeline.backup.archive import (
     DERIVED,
+    FORMAT,
     LEFT_OUT,
     Archive,
-    BadBackup,
     Manifest,
     Tell,
-    new_archive,
 )
 from memories.pipeline.backup.sound import broken_memories
+from memories.pipeline.new_file import new_file
 from memoryhub.env import BASE_DIR
 
 __all__ = [
     "LEFT_OUT",
     "VENDORS",
-    "BadBackup",
     "HoldsData",
     "Report",
     "WorkerAtWork",
@@ -90,31 +90,32 @@ def silent(what: str, done: int, of: int) -> None:
 def back_up(path: Path, now: datetime, *, force: bool = False, tell: Tell = silent) -> Report:
     """Write the database to a new file, while others work on it.
 
-    FileExistsError when the file is there, unless ``force``; BadBackup when it cannot be done.
+    FileExistsError when the file is there, unless ``force``; ArchiveError when it cannot be done.
     """
     began = time.monotonic()
     applied = migrations.applied()
     if not applied:
-        raise BadBackup("This database is empty: there is nothing to back up.")
+        raise ArchiveError("This database is empty: there is nothing to back up.")
     _must_know(applied, "This database")
-    with new_archive(path, force=force) as archive:
+    with new_file(path, force=force) as file:
+        archive = ArchiveWriter(file)
         if connection.vendor == "sqlite":
             tables, applied = sqlite.write_to(archive, path.parent, tell)
         else:
             tables, applied = postgres.write_to(archive, tell)
         manifest = Manifest(connection.vendor, _version(), now.isoformat(), applied, tables)
-        archive.close(manifest)
+        archive.close(FORMAT, {"left_out": LEFT_OUT, **asdict(manifest)})
     _record("backup", path, rows=manifest.rows)
     return Report(path.name, manifest, path.stat().st_size, time.monotonic() - began)
 
 
 def check(path: Path, *, tell: Tell = silent) -> Report:
-    """Do all that a restore does, and keep nothing of it. BadBackup says what is wrong."""
+    """Do all that a restore does, and keep nothing of it. ArchiveError says what is wrong."""
     with _taken(path) as (archive, report):
 
         def finish() -> None:
             if broken := broken_memories():
-                raise BadBackup(_in_words(broken))
+                raise ArchiveError(_in_words(broken))
 
         report.migrated = _take_in(archive, keep=False, finish=finish, tell=tell)
     return report
@@ -125,7 +126,7 @@ def restore(
 ) -> Report:
     """Bring the backup back: all of it, or nothing is changed.
 
-    Raises BadBackup, HoldsData unless ``replace``, and WorkerAtWork unless ``force``; with
+    Raises ArchiveError, HoldsData unless ``replace``, and WorkerAtWork unless ``force``; with
     ``force`` memories that do not add up are a warning only.
     """
     with _taken(path) as (archive, report):
@@ -139,7 +140,7 @@ def restore(
         def finish() -> None:
             if broken := broken_memories():
                 if not force:
-                    raise BadBackup(_in_words(broken))
+                    raise ArchiveError(_in_words(broken))
                 report.warnings.append(_in_words(broken))
             _record("restore", path, rows=archive.manifest.rows)
 
@@ -161,7 +162,7 @@ def _taken(path: Path) -> Iterator[tuple[Archive, Report]]:
         manifest = archive.manifest
         if manifest.vendor != connection.vendor:
             theirs = VENDORS.get(manifest.vendor, "another database")
-            raise BadBackup(
+            raise ArchiveError(
                 f"This backup is of {theirs}, and this database is {VENDORS[connection.vendor]}."
             )
         _must_know(manifest.migrations, "This backup")
@@ -181,7 +182,7 @@ def _take_in(archive: Archive, **how: Any) -> int:
 def _must_know(names: list[tuple[str, str]], whose: str) -> None:
     if newer := migrations.unknown(names):
         names_in_words = ", ".join(".".join(name) for name in newer[:3])
-        raise BadBackup(
+        raise ArchiveError(
             f"{whose} is newer than this program, which has no migration {names_in_words}."
         )
 

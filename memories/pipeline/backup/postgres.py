@@ -6,22 +6,21 @@ from collections.abc import Callable, Iterable
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Model
 
+from memories.pipeline.archive import ArchiveError, ArchiveWriter
 from memories.pipeline.backup import migrations
 from memories.pipeline.backup.archive import (
     DERIVED,
     LEFT_OUT,
     Archive,
-    BadBackup,
     Migration,
     Table,
     Tell,
-    Writer,
 )
 
 LOCK_SECONDS = 30
 
 
-def write_to(archive: Writer, tell: Tell) -> tuple[dict[str, Table], list[Migration]]:
+def write_to(archive: ArchiveWriter, tell: Tell) -> tuple[dict[str, Table], list[Migration]]:
     """Copy all tables as they are at one moment, while others work."""
     tables: dict[str, Table] = {}
     with transaction.atomic(durable=True), connection.cursor() as cursor:
@@ -34,7 +33,7 @@ def write_to(archive: Writer, tell: Tell) -> tuple[dict[str, Table], list[Migrat
             rows = 0
             order = f"COPY {_names([name])} ({_names(columns)}) TO STDOUT"
             with (
-                archive.member(_member(name)) as add,
+                archive.add(_member(name)) as add,
                 connection.wrap_database_errors,
                 cursor.copy(order) as copy,
             ):
@@ -74,7 +73,7 @@ def _fill(archive: Archive, tell: Tell) -> None:
     manifest = archive.manifest
     models = migrations.models_after(manifest.migrations)
     if {model._meta.db_table for model in _copied(models)} != set(manifest.tables):
-        raise BadBackup("This backup has other tables than its migrations make.")
+        raise ArchiveError("This backup has other tables than its migrations make.")
     migrations.up_to(manifest.migrations)
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # or what follows meets pending checks
@@ -86,13 +85,13 @@ def _fill(archive: Archive, tell: Tell) -> None:
         try:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except DatabaseError as error:
-            raise BadBackup("In this backup rows point to rows that are not there.") from error
+            raise ArchiveError("In this backup rows point to rows that are not there.") from error
 
 
 def _fill_table(archive: Archive, name: str, columns: list[str]) -> None:
     table = archive.manifest.tables[name]
     if sorted(table.columns) != sorted(columns):
-        raise BadBackup(f"In this backup {name} has other columns than its migrations make.")
+        raise ArchiveError(f"In this backup {name} has other columns than its migrations make.")
     try:
         with connection.cursor() as cursor:
             order = f"COPY {_names([name])} ({_names(table.columns)}) FROM STDIN"
@@ -100,7 +99,7 @@ def _fill_table(archive: Archive, name: str, columns: list[str]) -> None:
                 for block in archive.blocks(_member(name)):
                     copy.write(block)
             if cursor.rowcount != table.rows:
-                raise BadBackup("This backup does not hold the rows that its manifest counts.")
+                raise ArchiveError("This backup does not hold the rows that its manifest counts.")
             if table.sequence is not None:
                 column, last, used = table.sequence
                 cursor.execute(
@@ -108,7 +107,7 @@ def _fill_table(archive: Archive, name: str, columns: list[str]) -> None:
                     [_names([name]), column, last, used],
                 )
     except (DatabaseError, TypeError, ValueError) as error:
-        raise BadBackup(f"In this backup the rows of {name} cannot be read.") from error
+        raise ArchiveError(f"In this backup the rows of {name} cannot be read.") from error
 
 
 def _drop_tables() -> None:

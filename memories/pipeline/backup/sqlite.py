@@ -15,17 +15,15 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
+from memories.pipeline.archive import BLOCK, ArchiveError, ArchiveWriter
 from memories.pipeline.backup import migrations
 from memories.pipeline.backup.archive import (
-    BLOCK,
     DERIVED,
     LEFT_OUT,
     Archive,
-    BadBackup,
     Migration,
     Table,
     Tell,
-    Writer,
 )
 from memories.pipeline.locks import preparing
 
@@ -37,7 +35,9 @@ PAGES = 2000  # copied at a time, between two words about the progress
 PATIENCE = 60.0  # seconds that others may keep the database busy
 
 
-def write_to(archive: Writer, beside: Path, tell: Tell) -> tuple[dict[str, Table], list[Migration]]:
+def write_to(
+    archive: ArchiveWriter, beside: Path, tell: Tell
+) -> tuple[dict[str, Table], list[Migration]]:
     """Copy the live database while others work, and put the copy into the archive."""
     with _folder(beside) as folder, connection.wrap_database_errors:
         copy = folder / MEMBER
@@ -55,7 +55,7 @@ def write_to(archive: Writer, beside: Path, tell: Tell) -> tuple[dict[str, Table
             tables = {name: Table(rows) for name, rows in _rows(target).items()}
             applied = _applied(target)
         size, done = copy.stat().st_size, 0
-        with archive.member(MEMBER) as add, copy.open("rb") as file:
+        with archive.add(MEMBER) as add, copy.open("rb") as file:
             while block := file.read(BLOCK):
                 add(block)
                 done += len(block)
@@ -76,7 +76,7 @@ def take_in(archive: Archive, *, keep: bool, finish: Callable[[], None], tell: T
             with closing(_open(path)) as opened:
                 _verify(archive, opened)
         except sqlite3.DatabaseError as error:
-            raise BadBackup(f"The database in this backup is damaged: {error}.") from error
+            raise ArchiveError(f"The database in this backup is damaged: {error}.") from error
         with _instead_of_live(path):
             ran = migrations.forward()
             finish()
@@ -102,7 +102,7 @@ def _instead_of_live(path: Path) -> Iterator[None]:
 
 
 def _unpack(archive: Archive, path: Path, tell: Tell) -> None:
-    size, done = archive.size(MEMBER), 0
+    size, done = archive.files[MEMBER]["bytes"], 0
     with path.open("xb") as file:
         for block in archive.blocks(MEMBER):
             file.write(block)
@@ -113,13 +113,13 @@ def _unpack(archive: Archive, path: Path, tell: Tell) -> None:
 def _verify(archive: Archive, opened: sqlite3.Connection) -> None:
     [[verdict], *more] = opened.execute("PRAGMA integrity_check(3)").fetchall()
     if verdict != "ok" or more:
-        raise BadBackup(f"The database in this backup is damaged: {verdict}.")
+        raise ArchiveError(f"The database in this backup is damaged: {verdict}.")
     if broken := opened.execute("PRAGMA foreign_key_check").fetchone():
-        raise BadBackup(f"In this backup rows of {broken[0]} point to rows that are not there.")
+        raise ArchiveError(f"In this backup rows of {broken[0]} point to rows that are not there.")
     if _rows(opened) != {name: table.rows for name, table in archive.manifest.tables.items()}:
-        raise BadBackup("This backup does not hold the rows that its manifest counts.")
+        raise ArchiveError("This backup does not hold the rows that its manifest counts.")
     if sorted(_applied(opened)) != sorted(archive.manifest.migrations):
-        raise BadBackup("The database in this backup has other migrations than its manifest.")
+        raise ArchiveError("The database in this backup has other migrations than its manifest.")
 
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection, tell: Tell, what: str) -> None:
@@ -142,7 +142,7 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, tell: Tell, wh
 def _live_name() -> str:
     name = str(connection.settings_dict["NAME"])
     if ":memory:" in name or "mode=memory" in name:
-        raise BadBackup("The database is in memory only.")
+        raise ArchiveError("The database is in memory only.")
     return name
 
 

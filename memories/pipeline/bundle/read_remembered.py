@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from memories.models import Generation, GenerationInput, Line, Memory, MemoryVersion, Segment
-from memories.pipeline.bundle.archive import BundleError, chunks
+from memories.pipeline.archive import ArchiveError
+from memories.pipeline.bundle import records
+from memories.pipeline.bundle.archive import chunks
 from memories.pipeline.bundle.keys import key_of_import, key_today
 from memories.pipeline.bundle.read_said import Taken, timed
 from memories.pipeline.keys import PROMPTS
@@ -50,7 +52,7 @@ class _Memories:
     def _memory(self, name: str) -> None:
         taken = self.taken
         with taken.file(name):
-            row = rules.MEMORY(bundle_text.from_json(taken.text(name)))
+            row = records.MEMORY(bundle_text.from_json(taken.text(name)))
             if not rules.valid_place(row):
                 raise Wrong("scope, id, type, channel and thread do not belong together")
             channel = taken.channel(row["channel"]) if row["channel"] else None
@@ -71,7 +73,7 @@ class _Memories:
             memory = Memory.objects.create(
                 workspace=taken.done.workspace,
                 channel=channel,
-                **{k: row[k] for k in ("scope", "scope_id", "memory_type", "thread_ts", "head")},
+                **{name: row[name] for name in records.MEMORY.plain},
             )
         taken.done.counts["memories"] += 1
         self.memories[row["scope"], row["scope_id"], row["memory_type"]] = memory
@@ -92,7 +94,7 @@ class _Memories:
         for number in numbers:
             name = rules.version_file(folder, number)
             with self.taken.file(name):
-                front, content = bundle_text.read_version(self.taken.text(name))
+                front, content = bundle_text.read_version(self.taken.text(name), records.VERSION)
                 if front["number"] != number:
                     raise Wrong("number: is not that of its file")
                 fronts.append((name, front))
@@ -104,7 +106,7 @@ class _Memories:
             if front["base"] or front["restored_from"]:
                 bases.append((name, row.pk, front["base"], front["restored_from"]))
             if (front["generation"] is None) is not (front["made_by"] is None):
-                raise BundleError(f"{name}: has one of generation and made_by only.")
+                raise ArchiveError(f"{name}: has one of generation and made_by only.")
             if front["generation"] is not None:
                 line, facts = front["generation"], front["made_by"]
                 self.made_by.append(MadeBy(name, row.pk, memory.pk, line, facts))
@@ -125,7 +127,7 @@ class _Memories:
         try:
             messages = self.taken.messages(key for line in lines for key in line["sources"])
         except Wrong as error:
-            raise BundleError(f"{name}: {error}.") from error
+            raise ArchiveError(f"{name}: {error}.") from error
         rows = Line.objects.bulk_create(
             Line(version=version, position=i, **{k: v for k, v in line.items() if k != "sources"})
             for i, line in enumerate(lines)
@@ -146,7 +148,7 @@ class _Memories:
             ids = []
             for number in numbers:
                 if number is not None and (memory.pk, number) not in self.versions:
-                    raise BundleError(f"{name}: there is no version {number}.")
+                    raise ArchiveError(f"{name}: there is no version {number}.")
                 ids.append(self.versions[memory.pk, number][0] if number else None)
             rows.append(MemoryVersion(pk=pk, base_id=ids[0], restored_from_id=ids[1]))
         MemoryVersion.objects.bulk_update(rows, ["base", "restored_from"], batch_size=100)
@@ -160,11 +162,11 @@ class _Memories:
         facts: list[tuple[Any, ...]] = []
         with self.taken.file(rules.GENERATIONS):
             for some in self.taken.rows(
-                "generations", rules.GENERATIONS, rules.GENERATION, self._generation
+                "generations", rules.GENERATIONS, records.GENERATION, self._generation
             ):
                 rows = timed([generation for generation, _ in some], "created_at")
                 made += [(row.pk, row.memory_id) for row in rows]
-                facts += [tuple(getattr(row, name) for name in rules.FACTS) for row in rows]
+                facts += [tuple(getattr(row, name) for name in records.FACTS) for row in rows]
                 GenerationInput.objects.bulk_create(
                     GenerationInput(generation=generation, version_id=version, revision=revision)
                     for generation, read in some
@@ -173,9 +175,9 @@ class _Memories:
         rows_of_versions = []
         for one in self.made_by:
             if one.line > len(made) or made[one.line - 1][1] != one.memory:
-                raise BundleError(f"{one.name}: generation: is none of its memory's.")
+                raise ArchiveError(f"{one.name}: generation: is none of its memory's.")
             if facts[one.line - 1] != tuple(one.facts.values()):
-                raise BundleError(f"{one.name}: made_by: is not what its generation says.")
+                raise ArchiveError(f"{one.name}: made_by: is not what its generation says.")
             rows_of_versions.append(
                 MemoryVersion(pk=one.version, generation_id=made[one.line - 1][0])
             )

@@ -24,7 +24,9 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline.bundle.archive import BundleError, BundleReader, Tell, chunks
+from memories.pipeline.archive import MANIFEST, ArchiveError
+from memories.pipeline.bundle import records
+from memories.pipeline.bundle.archive import BundleReader, Tell, chunks
 from memories.rules import bundle as rules
 from memories.rules import bundle_text
 from memories.rules.settings import InvalidSetting, read_settings
@@ -66,7 +68,7 @@ class Taken:
 
     def __init__(self, bundle: BundleReader, slug: str | None, tell: Tell) -> None:
         self.bundle, self.tell = bundle, tell
-        self.left = dict.fromkeys(bundle.names)  # not read yet
+        self.left = dict.fromkeys(bundle.files)  # not read yet
         self.seen = 0
         self.accounts: dict[str, User] = {}
         self.people: dict[str, int] = {}
@@ -81,14 +83,14 @@ class Taken:
     def file(self, name: str) -> Iterator[None]:
         """Whatever is wrong in here is wrong with this file, which is read once."""
         if name not in self.left:
-            raise BundleError(f"{name}: is missing.")
+            raise ArchiveError(f"{name}: is missing.")
         del self.left[name]
         try:
             yield
         except Wrong as error:
-            raise BundleError(f"{name}: {error}.") from error
+            raise ArchiveError(f"{name}: {error}.") from error
         except (IntegrityError, DataError) as error:
-            raise BundleError(f"{name}: two of its rows are the same, or contradict.") from error
+            raise ArchiveError(f"{name}: two of its rows are the same, or contradict.") from error
 
     def text(self, name: str) -> str:
         return self.bundle.text(name)
@@ -103,7 +105,7 @@ class Taken:
                 try:
                     made = make(row)
                 except Wrong as error:
-                    raise BundleError(f"{name}, line {line}: {error}.") from error
+                    raise ArchiveError(f"{name}, line {line}: {error}.") from error
                 self.count(what, name)
                 yield made
 
@@ -117,9 +119,9 @@ class Taken:
 
     def finish(self) -> None:
         for name in self.left:
-            raise BundleError(f"{name}: belongs to nothing in this bundle.")
+            raise ArchiveError(f"{name}: belongs to nothing in this bundle.")
         if dict(self.done.counts) != {k: n for k, n in self._promised().items() if n}:
-            raise BundleError(f"{rules.MANIFEST}: counts: are not what the files hold.")
+            raise ArchiveError(f"{MANIFEST}: counts: are not what the files hold.")
 
     def _promised(self) -> dict[str, Any]:
         promised: dict[str, Any] = self.bundle.manifest["counts"]
@@ -178,20 +180,20 @@ class Taken:
 
     def _workspace(self, slug: str | None) -> Workspace:
         with self.file(rules.WORKSPACE):
-            self.own = rules.WORKSPACE_SHAPE(bundle_text.from_json(self.text(rules.WORKSPACE)))
+            self.own = records.WORKSPACE(bundle_text.from_json(self.text(rules.WORKSPACE)))
             try:
                 read_settings(self.own["settings"])
             except InvalidSetting as error:
                 raise Wrong(f"settings: {error}") from error
             slug = slug or self.own["slug"]
             if Workspace.objects.filter(slug=slug).exists():
-                raise BundleError(
+                raise ArchiveError(
                     f"There is a workspace {slug} already; --workspace takes it in under another"
                     " name."
                 )
             team = self.own["team_id"]
             if team and (other := Workspace.objects.filter(team_id=team).first()):
-                raise BundleError(f"Workspace {other.slug} already is that of this Slack team.")
+                raise ArchiveError(f"Workspace {other.slug} already is that of this Slack team.")
             own = {k: v for k, v in self.own.items() if k not in ("members", "caps", "slug")}
             [workspace] = timed([Workspace(slug=slug, **own)], "created_at")
             return workspace
@@ -214,7 +216,7 @@ class Taken:
                 row = {"user": self.account(member["user"]), "role": member["role"]}
                 Member.objects.create(workspace=workspace, **row)
         except IntegrityError as error:
-            raise BundleError(f"{rules.WORKSPACE}: has a member or a cap twice.") from error
+            raise ArchiveError(f"{rules.WORKSPACE}: has a member or a cap twice.") from error
 
     def _people(self) -> None:
         now = (
@@ -227,7 +229,7 @@ class Taken:
             return Person(workspace=self.done.workspace, **row | link)
 
         with self.file(rules.PEOPLE):
-            for some in self.rows("people", rules.PEOPLE, rules.PERSON, make):
+            for some in self.rows("people", rules.PEOPLE, records.PERSON, make):
                 for person in Person.objects.bulk_create(some):
                     self.people[person.slack_id] = person.pk
 
@@ -237,7 +239,7 @@ class Taken:
             return Channel(workspace=self.done.workspace, **row), people
 
         with self.file(rules.CHANNELS):
-            for some in self.rows("channels", rules.CHANNELS, rules.CHANNEL, make):
+            for some in self.rows("channels", rules.CHANNELS, records.CHANNEL, make):
                 for channel in Channel.objects.bulk_create(channel for channel, _ in some):
                     self.channels[channel.slack_id] = channel
                 for channel, people in some:
@@ -250,7 +252,7 @@ class Taken:
             return Segment(**row | {"channel": self.channel(row["channel"])})
 
         with self.file(rules.SEGMENTS):
-            for some in self.rows("segments", rules.SEGMENTS, rules.SEGMENT, make):
+            for some in self.rows("segments", rules.SEGMENTS, records.SEGMENT, make):
                 for one in Segment.objects.bulk_create(some):
                     self.segments[one.channel.slack_id, one.thread_ts, one.number] = one.pk
 
@@ -268,7 +270,7 @@ class Taken:
 
         name = rules.messages_file(slack_id)
         with self.file(name):
-            for some in self.rows("messages", name, rules.MESSAGE, make):
+            for some in self.rows("messages", name, records.MESSAGE, make):
                 Message.objects.insert(some)
 
     def _backfills(self) -> None:
@@ -285,22 +287,20 @@ class Taken:
             return made
 
         with self.file(rules.BACKFILLS):
-            for some in self.rows("backfills", rules.BACKFILLS, rules.BACKFILL, make):
+            for some in self.rows("backfills", rules.BACKFILLS, records.BACKFILL, make):
                 self.backfills += some
 
     def _notes(self) -> None:
         def make(row: dict[str, Any]) -> tuple[Note, list[NoteVersion]]:
             versions = [self._note_version(each, row["number"]) for each in row.pop("versions")]
-            accounts = {name: self.account(row[name]) for name in ("author", "deleted_by")}
-            if row["worded_at"] is None:  # of a format without versions
-                row |= {"worded_at": row["updated_at"], "worded_by": row["author"]}
-            accounts["worded_by"] = self.account(row["worded_by"])
+            names = ("author", "deleted_by", "worded_by")
+            accounts = {name: self.account(row[name]) for name in names}
             channel = self._channel_or_none(row["channel"])
             own = {"workspace": self.done.workspace, "channel": channel}
             return Note(**row | accounts | own), versions
 
         with self.file(rules.NOTES):
-            for some in self.rows("notes", rules.NOTES, rules.NOTE, make):
+            for some in self.rows("notes", rules.NOTES, records.NOTE, make):
                 timed([note for note, _ in some], "created_at", "updated_at")
                 for note, versions in some:
                     for version in versions:

@@ -19,7 +19,7 @@ def import_workspace(
 ) -> Imported:
     """Make the workspace of a bundle, as ``slug`` or under its own; recorded in the audit.
 
-    Raises BundleError, which names file and line, and leaves nothing behind.
+    Raises ArchiveError, which names file and line, and leaves nothing behind.
     """
     with BundleReader(path) as bundle, transaction.atomic():
         taken = Taken(bundle, slug, tell)

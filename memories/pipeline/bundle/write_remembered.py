@@ -14,6 +14,7 @@ from memories.models import (
     Segment,
 )
 from memories.models.versions import MemoryVersionQuerySet
+from memories.pipeline.bundle import records
 from memories.pipeline.bundle.archive import chunks
 from memories.pipeline.bundle.keys import key_today
 from memories.pipeline.bundle.write_said import Given
@@ -24,18 +25,6 @@ from memories.rules.shingles import MARK
 VERSIONS = 100  # held at a time
 State = Generation.State
 ENDED = (State.DONE, State.SUPERSEDED, State.REJECTED)  # nothing is made of their replies any more
-
-# Columns of a generation that are written as they are.
-PLAIN_OF_GENERATION = (
-    *("provisional", "as_of_us", "trigger", "attempts", "lost", "way", "not_before", "fault"),
-    *("fault_text", *rules.FACTS, "calls", "seconds", "created_at", "finished_at"),
-)
-PLAIN_OF_VERSION = (
-    *("number", "name", "origin", "audience", "created_at", "updated_at", "revision"),
-    *("provisional", "merged"),
-    *("until_us", "source_message_count", "source_latest_message_ts"),
-    *("trigger", "put_back", "kept", "dropped"),
-)
 
 
 def write_memories(given: Given) -> None:
@@ -66,10 +55,8 @@ class _Memories:
         )
         numbers = list(memory.versions.order_by("number").values_list("number", flat=True))
         row = {
-            **{name: getattr(memory, name) for name in ("scope", "scope_id", "memory_type")},
+            **{name: getattr(memory, name) for name in records.MEMORY.plain},
             "channel": channel.slack_id if channel else None,
-            "thread_ts": memory.thread_ts,
-            "head": memory.head,
             "current": memory.current.number if memory.current else None,
             "versions": numbers,
         }
@@ -94,13 +81,13 @@ class _Memories:
                 self.given.done.references += 1
             made_by = version.generation if version.generation_id in self.lines_of else None
             front = {
-                **{name: getattr(version, name) for name in PLAIN_OF_VERSION},
+                **{name: getattr(version, name) for name in records.VERSION.plain},
                 "author": version.author.get_username() if version.author else None,
                 "base": version.base.number if version.base else None,
                 "restored_from": version.restored_from.number if version.restored_from else None,
                 "segment": self._segment(version.segment),
                 "generation": self.lines_of[made_by.pk] if made_by else None,
-                "made_by": {name: getattr(made_by, name) for name in rules.FACTS}
+                "made_by": {name: getattr(made_by, name) for name in records.FACTS}
                 if made_by
                 else None,
                 "lines": lines[version.pk],
@@ -120,9 +107,10 @@ class _Memories:
             else:
                 self.given.done.references += 1
         lines: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        names = [name for name in rules.LINE.keys if name != "sources"]
         for row in Line.objects.filter(version__in=versions).order_by("version", "position"):
-            line = {name: getattr(row, name) for name in names} | {"sources": sources[row.pk]}
+            line = {name: getattr(row, name) for name in records.LINE.plain} | {
+                "sources": sources[row.pk]
+            }
             lines[row.version_id].append(line)
         return lines
 
@@ -161,7 +149,7 @@ class _Memories:
         is_claimed = generation.state == State.CLAIMED
         has_reply = generation.reply is not None and generation.state not in ENDED
         return {
-            **{name: getattr(generation, name) for name in PLAIN_OF_GENERATION},
+            **{name: getattr(generation, name) for name in records.GENERATION.plain},
             "memory": _identity(memory),
             "segment": self._segment(generation.segment),
             "base": base.number if base else None,

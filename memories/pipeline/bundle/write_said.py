@@ -15,6 +15,7 @@ from memories.models import (
     Segment,
     Workspace,
 )
+from memories.pipeline.bundle import records
 from memories.pipeline.bundle.archive import BundleWriter, Tell, chunks
 from memories.rules import bundle as rules
 from memories.rules import bundle_text
@@ -98,37 +99,32 @@ class Given:
 
     def _workspace(self) -> dict[str, Any]:
         own = self.workspace
-        names = ("slug", "name", "team_id", "domain", "settings")
-        times = ("created_at", "connected_at", "synced_at")
         members = own.members.order_by("pk").values_list("user__username", "role")
         caps = Cap.objects.filter(workspace=own).order_by("pk")
         return {
-            **{name: getattr(own, name) for name in (*names, *times)},
+            **{name: getattr(own, name) for name in records.WORKSPACE.plain},
             "members": [{"user": user, "role": role} for user, role in members],
             "caps": list(caps.values("period", "tokens", "money")),
         }
 
     def _people(self) -> Iterator[dict[str, Any]]:
-        names = [name for name in rules.PERSON.keys if name != "user"]
         rows = self.workspace.people.visible_to(self.reader).order_by("pk")
-        for row in self.each(rows.values(*names, "user__username")):
+        for row in self.each(rows.values(*records.PERSON.plain, "user__username")):
             row["user"] = row.pop("user__username")
             if not self.reader.is_operator:
                 row["email"] = ""  # no page shows it either
             yield row
 
     def _channels(self) -> Iterator[dict[str, Any]]:
-        names = [name for name in rules.CHANNEL.keys if name != "members"]
         for channel in self.channels:
             members = ChannelMember.objects.filter(channel=channel).order_by("pk")
-            row = {name: getattr(channel, name) for name in names}
+            row = {name: getattr(channel, name) for name in records.CHANNEL.plain}
             row |= {name: without_labels(row[name]) for name in ("topic", "purpose")}
             yield row | {"members": list(members.values_list("person__slack_id", flat=True))}
 
     def _segments(self) -> Iterator[dict[str, Any]]:
-        names = [name for name in rules.SEGMENT.keys if name != "channel"]
         rows = Segment.objects.filter(channel__in=self.ids).order_by("channel_id", "pk")
-        for row in self.each(rows.values(*names, "channel_id")):
+        for row in self.each(rows.values(*records.SEGMENT.plain, "channel_id")):
             yield {"channel": self.ids[row.pop("channel_id")], **row}
 
     def _messages(self, channel: int) -> Iterator[dict[str, Any]]:
@@ -138,7 +134,7 @@ class Given:
             "thread": "thread_segment__thread_ts",
             "thread_segment": "thread_segment__number",
         }
-        names = [name for name in rules.MESSAGE.keys if name not in joined]
+        names = records.MESSAGE.plain
         rows = Message.objects.filter(channel=channel).in_order()
         hidden = set(
             rows.filter(was_private=True)
@@ -167,11 +163,7 @@ class Given:
             mine = parts[backfill.pk]
             is_whole = backfill.parts.count() == len(mine)
             yield {
-                **{
-                    name: getattr(backfill, name)
-                    for name in rules.BACKFILL.keys
-                    if name not in ("channels", "author", "state", "quote")
-                },
+                **{name: getattr(backfill, name) for name in records.BACKFILL.plain},
                 "channels": [(self.ids[part.channel_id], part.start_us_before) for part in mine],
                 "author": backfill.author.get_username() if backfill.author else None,
                 "state": "paused" if backfill.state in backfill.UNFINISHED else backfill.state,
@@ -181,8 +173,8 @@ class Given:
     def _notes(self) -> Iterator[dict[str, Any]]:
         """Those in the trash as well, and also while notes are switched off: they are kept, and stay
         so."""
-        names = [name for name in rules.NOTE.keys if name not in (*_NAMED, "versions")]
-        named = {name: path for name, path in _NAMED.items() if name in rules.NOTE.keys}
+        named = {name: path for name, path in _NAMED.items() if name in records.NOTE.checks}
+        names = records.NOTE.plain
         rows = self.workspace.notes.kept_for(self.reader).order_by("pk")
         for some in chunks(self.each(rows.values(*names, "pk", *named.values())), CHUNK):
             versions = self._note_versions([row["pk"] for row in some])
@@ -192,8 +184,8 @@ class Given:
 
     def _note_versions(self, notes: list[int]) -> dict[int, list[dict[str, Any]]]:
         found = NoteVersion.objects.filter(note__in=notes).order_by("note", "number")
-        names = [name for name in rules.NOTE_VERSION.keys if name not in _NAMED]
-        named = {name: path for name, path in _NAMED.items() if name in rules.NOTE_VERSION.keys}
+        named = {name: path for name, path in _NAMED.items() if name in records.NOTE_VERSION.checks}
+        names = records.NOTE_VERSION.plain
         versions: dict[int, list[dict[str, Any]]] = defaultdict(list)
         readable = found.visible_to(self.reader).values("note_id", *names, *named.values())
         for row in readable:

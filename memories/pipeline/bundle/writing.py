@@ -85,12 +85,11 @@ def _write(workspace: Workspace, reader: Reader, bundle: BundleWriter, tell: Tel
     finally:
         given.stop()
     bundle.close(
+        rules.FORMAT,
         {
-            "format": rules.FORMAT,
-            "version": rules.VERSION,
             "prompts": PROMPTS,
             "left_out": given.done.left_out,
             "counts": dict(given.done.counts),
-        }
+        },
     )
     return given.done
