@@ -22,6 +22,7 @@ def test_what_is_history_or_replaced_does_not_hold_now() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.django_db
 def test_a_context_holds_the_answers() -> None:
     scores = ask_demo(budgets=[2_000])
