@@ -25,6 +25,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.channels import ChannelQuerySet
+from memories.models.memories import MemoryQuerySet
 from memories.models.notes import NoteQuerySet
 from memories.rules.health import Signs, ills
 from memories.rules.slacktime import micros
@@ -118,15 +119,15 @@ class Place:
     def _looked_up(self) -> dict[str, Channel | None]:
         return {}
 
-    @cached_property
-    def memories(self) -> list[Memory]:
-        """What the reader catches up with, newest first, with how much of it is new to them."""
-        return with_marks(followed(self.workspace, self.reader), self.reader)
+    @property
+    def followed(self) -> MemoryQuerySet:
+        """What the reader catches up with."""
+        return followed(self.workspace, self.reader)
 
     @cached_property
     def unseen(self) -> int:
         """How many of these have something new."""
-        return followed(self.workspace, self.reader).unseen(self.reader.user_id).count()
+        return self.followed.unseen(self.reader.user_id).count()
 
     @cached_property
     def trouble(self) -> Trouble | None:
@@ -164,7 +165,7 @@ class Place:
     def nav(self) -> NavChannels:
         """The channels as the navigation groups them: all of them where they are few, else those
         whose memories changed last."""
-        memories = followed(self.workspace, self.reader).filter(channel__isnull=False)
+        memories = self.followed.filter(channel__isnull=False)
         channels = list(self.readable_channels[: NAV_SHOWN + 1])
         is_whole = len(channels) <= NAV_SHOWN
         if not is_whole:

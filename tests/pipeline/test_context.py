@@ -432,12 +432,14 @@ def test_as_many_queries_for_any_number_of_channels(
     make_reply(root=root, at=NOW)
     make_thread_memory(channel=general, thread_ts=root.ts)
     workspace, reader = Workspace.objects.get(), Reader.of(user)
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(12):
         context = context_of(workspace, reader, channel="general", thread_ts=root.ts)
     assert len(context.channel_memories) == count
     assert context.notes
     assert len(context.conversation_history) == 2
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(8):
+        context_of(workspace, reader, channel="general", thread_ts=root.ts, budget=4000)
+    with django_assert_max_num_queries(15):
         context_of(workspace, reader, channel="general", question="Who is general?")
     with django_assert_max_num_queries(4):
         assert len(context_of(workspace, Reader.public(), budget=0).notes) == count
