@@ -5,8 +5,9 @@
 Works in two test databases of its own on the server of DATABASE_URL (SQLite files by default). With
 N messages a workspace has N / 200 failed jobs, a memory with N / 200 versions, N * 3 / 1000 channels and
 N / 100 people with accounts. An operator, and an editor who is in three private channels, ask for
-each page by Django's test client: once to warm up, then five times in each database. Prints a table
-of the best times and of the queries of a page, and a line of JSON.
+each page by Django's test client: once to warm up, then five times in each database, in turns. Prints
+a table of the best times and of the queries of a page, and a line of JSON. SQLite works in this very
+process: its times are the processor's, which other work on the machine disturbs less.
 
 To hold: no page takes longer than a second, nor longer than 1.5 times what it takes at a tenth of the
 size; a page within 20 ms is fast enough. Exits with 1 when a page misses that.
@@ -77,12 +78,17 @@ def measure(tenth: Callable[[], None], full: Callable[[], None]) -> dict[str, An
             client, paths = pages_of(reader)
             found[connect] = client, paths
         for name in found[full][1]:
-            times = []
-            for connect in (tenth, full):
-                connect()
-                client, paths = found[connect]
-                times.append(timed(client, paths[name]))
-            pages[f"{reader}: {name}"] = row = judged(*times)
+            queries, times = 0, {tenth: [], full: []}
+            for turn in range(TIMES + 1):
+                for connect in (tenth, full):
+                    connect()
+                    client, paths = found[connect]
+                    if turn == 0:
+                        queries = client.queries_of(paths[name])
+                    else:
+                        times[connect].append(milliseconds(client, paths[name]))
+            row = judged(min(times[tenth]), min(times[full]), queries)
+            pages[f"{reader}: {name}"] = row
             show(f"{reader}: {name}", row)
     return {
         "bench": "sizes",
@@ -92,22 +98,19 @@ def measure(tenth: Callable[[], None], full: Callable[[], None]) -> dict[str, An
     }
 
 
-def timed(client: Any, path: str) -> tuple[float, int]:
-    """The best time of a page in milliseconds, and its queries."""
-    queries = client.queries_of(path)
-    seconds = []
-    for _ in range(TIMES):
-        began = time.perf_counter()
-        client.ask(path)
-        seconds.append(time.perf_counter() - began)
-    return 1000 * min(seconds), queries
+def milliseconds(client: Any, path: str) -> float:
+    from django.db import connection
+
+    clock = time.process_time if connection.vendor == "sqlite" else time.perf_counter
+    began = clock()
+    client.ask(path)
+    return 1000 * (clock() - began)
 
 
-def judged(tenth: tuple[float, int], full: tuple[float, int]) -> dict[str, Any]:
-    ms, queries = full
-    grows = ms / tenth[0]
+def judged(tenth_ms: float, ms: float, queries: int) -> dict[str, Any]:
+    grows = ms / tenth_ms
     return {
-        "tenth_ms": round(tenth[0], 1),
+        "tenth_ms": round(tenth_ms, 1),
         "ms": round(ms, 1),
         "times": round(grows, 2),
         "queries": queries,
