@@ -34,6 +34,7 @@ from memories.views import health
 from memories.views.marks import NavChannels, followed, nav_channels, with_marks
 
 NAV_SHOWN = 100  # channels
+UNSEEN_COUNTED = 100  # memories
 
 
 class UserRequest(HttpRequest):
@@ -126,8 +127,13 @@ class Place:
 
     @cached_property
     def unseen(self) -> int:
-        """How many of these have something new."""
-        return self.followed.unseen(self.reader.user_id).count()
+        """How many of these have something new, exact up to `UNSEEN_COUNTED`."""
+        unseen = self.followed.unseen(self.reader.user_id).values("pk")
+        return unseen[: UNSEEN_COUNTED + 1].count()
+
+    @property
+    def unseen_words(self) -> str:
+        return f"{UNSEEN_COUNTED}+" if self.unseen > UNSEEN_COUNTED else str(self.unseen)
 
     @cached_property
     def trouble(self) -> Trouble | None:
@@ -166,15 +172,16 @@ class Place:
         """The channels as the navigation groups them: all of them where they are few, else those
         whose memories changed last."""
         memories = self.followed.filter(channel__isnull=False)
-        channels = list(self.readable_channels[: NAV_SHOWN + 1])
+        found = self.readable_channels.order_by()[: NAV_SHOWN + 1]  # in any order: none is sorted
+        channels = sorted(found, key=lambda one: (one.is_archived, one.name, one.slack_id))
         is_whole = len(channels) <= NAV_SHOWN
         if not is_whole:
             newest = list(memories.order_by("-current").values_list("pk", "channel")[:NAV_SHOWN])
             memories = memories.filter(pk__in=[pk for pk, _channel in newest])
             changed = self.readable_channels.filter(pk__in=[channel for _pk, channel in newest])
             channels = list(changed) or channels[:NAV_SHOWN]
-        found = with_marks(memories, self.reader)
-        return nav_channels(self.placed(channels), found, self.now, is_whole=is_whole)
+        marked = with_marks(memories, self.reader)
+        return nav_channels(self.placed(channels), marked, self.now, is_whole=is_whole)
 
     def is_in(self, channel: Channel) -> bool:
         """Whether the reader is a member of it in Slack: an operator's opening is no membership."""

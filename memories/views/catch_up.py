@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
-from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -181,8 +181,10 @@ def _from(place: Place, since: Since) -> Any:
     if not place.unseen:
         return marks.aggregate(at=Max("at"))["at"]
     behind = marks.filter(number__lt=F("memory__current__number"))
-    told = behind.aggregate(at=Min("at"), n=Count("pk"))
-    return told["at"] if told["n"] == place.unseen else None
+    unmarked = ~Exists(marks.filter(memory=OuterRef("pk")))
+    if place.followed.unseen(place.reader.user_id).filter(unmarked).exists():
+        return None
+    return behind.aggregate(at=Min("at"))["at"]
 
 
 def marks_of(place: Place) -> QuerySet[Seen]:
