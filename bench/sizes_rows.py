@@ -38,7 +38,7 @@ from memories.pipeline import search
 from memories.rules.lines import Origin
 from memories.rules.memory import WORKSPACE_SCOPE_ID, MemoryScope, MemoryType
 from memories.rules.segments import Trigger
-from memories.rules.slacktime import SECOND
+from memories.rules.slacktime import SECOND, from_micros
 
 PRIVATE = 10  # each tenth channel
 READ = 3  # private channels of the member
@@ -305,7 +305,8 @@ def _versions(talk: Talk, memories: Sequence[Memory]) -> None:
 
 
 def _jobs(workspace: Workspace, busiest: Channel, size: Size) -> None:
-    """A finished job with a call for each segment, and failed ones of every channel."""
+    """A finished job with a call for each segment, on the day when that closed, and failed ones of
+    every channel."""
     memories = {
         memory.channel_id: memory
         for memory in Memory.objects.filter(memory_type=MemoryType.SHORT_TERM)
@@ -346,15 +347,16 @@ def _jobs(workspace: Workspace, busiest: Channel, size: Size) -> None:
                 fence=1,
                 workspace=workspace,
                 model="model",
-                day=now.date() - timedelta(days=n % 60),
-                began_at=now,
-                ended_at=now,
+                day=ended_at.date(),
+                began_at=ended_at,
+                ended_at=ended_at,
                 tokens=1000,
                 prompt_tokens=900,
                 completion_tokens=100,
                 requests=1,
             )
-            for n, job in enumerate(jobs)
+            for job in jobs
+            for ended_at in [from_micros(job.as_of_us)]
         ],
         batch_size=500,
     )

@@ -197,7 +197,7 @@ class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type
     form = AccountForm
     change_user_password_template = "admin/memories/give_password.html"
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
-    date_hierarchy = "date_joined"
+    list_filter = (*DjangoUserAdmin.list_filter, ("date_joined", admin.DateFieldListFilter))
     filter_horizontal = ()  # two boxes made by a script, which leaves them without names
     readonly_fields = ("last_login", "date_joined", "linked_people")
     inlines = (MemberInline,)

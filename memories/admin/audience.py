@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import display_for_value
-from django.db.models import Model, QuerySet
+from django.core.paginator import Paginator
+from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.http import HttpRequest
+from django.utils.functional import cached_property
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.lookups import CheckedAutocomplete, CheckedLookups
+from memories.admin.lookups import CheckedAutocomplete, CheckedLookups, is_answerable
 from memories.models import AuditEvent, Reader, User
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ else:
     _Mixin = _ModelMixin = object
 
 PREVIEW_CHARACTERS = 80
+COUNTED = 10_000  # rows of a list
+OFFERED = 100  # rows that a filter offers
+LOOKED_THROUGH = 1_000  # newest rows whose values a filter offers
 
 
 def preview(text: str) -> str:
@@ -48,6 +53,23 @@ def visible_rows(model: type[Model], request: HttpRequest) -> QuerySet[Any]:
 def runs_all(request: HttpRequest) -> bool:
     """Whether an operator asks."""
     return cast(User, request.user).is_operator
+
+
+class CountedPaginator(Paginator):  # type: ignore[type-arg]
+    """Counts as many rows as an operator pages through; who looks for older ones filters."""
+
+    @cached_property
+    def _counted(self) -> int:
+        rows = cast(QuerySet[Any], self.object_list)
+        return rows.order_by()[: COUNTED + 1].count()
+
+    @property
+    def is_cut(self) -> bool:
+        return self._counted > COUNTED
+
+    @property
+    def count(self) -> int:
+        return min(self._counted, COUNTED)
 
 
 class VisibleChoices(_Mixin):
@@ -99,11 +121,14 @@ class AudienceAdmin(VisibleChoices, CheckedLookups, admin.ModelAdmin):  # type: 
 
     empty_value_display = "–"
     show_full_result_count = False
+    paginator = CountedPaginator
     hidden_fields: tuple[str, ...] = ()  # of rows that are listed without their text
 
     def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        shown: QuerySet[Any] = rows.visible_to(reader)  # type: ignore[attr-defined]
-        return shown
+        """Row by row, in the order of an index: a list of the channels that the reader may read would
+        have the database collect all their rows, and sort them."""
+        readable = cast(Any, self.model._default_manager).visible_to(reader)
+        return rows.filter(Exists(readable.filter(pk=OuterRef("pk"))))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return self.show(super().get_queryset(request), Reader.of(request.user))
@@ -156,9 +181,14 @@ class Kept(_Mixin):
 
 
 class ValueFilter(admin.AllValuesFieldListFilter):
-    """The values that there are, as `words` say them; none is a dash, so that there is a link."""
+    """The values of the newest rows, as `words` say them; none is a dash, so that there is a link."""
 
     words: Mapping[str, Any] = {"": "–"}
+
+    def __init__(self, field: Any, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(field, request, *args, **kwargs)
+        newest = field.model._default_manager.order_by("-pk")[:LOOKED_THROUGH]
+        self.lookup_choices: Any = sorted({*newest.values_list(field.name, flat=True)})
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         for choice in super().choices(changelist):
@@ -167,7 +197,8 @@ class ValueFilter(admin.AllValuesFieldListFilter):
 
 
 class VisibleFilter(admin.RelatedFieldListFilter):
-    """A filter by a related row, among those that the user may read; named after what it is of."""
+    """A filter by a related row, among those that the user may read; named after what it is of. Where
+    these are very many it offers only the one that the list is narrowed to: links lead there."""
 
     def __init__(self, field: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(field, *args, **kwargs)
@@ -177,7 +208,12 @@ class VisibleFilter(admin.RelatedFieldListFilter):
         self, field: Any, request: HttpRequest, model_admin: Any
     ) -> list[tuple[str, Any]]:
         rows = visible_rows(field.related_model, request)
-        return [(str(row.pk), str(row)) for row in rows]
+        found = list(rows[: OFFERED + 1])
+        if len(found) > OFFERED:
+            chosen = request.GET.get(f"{self.field_path}__id__exact", "")
+            is_key = is_answerable(field.related_model, "pk", chosen)
+            found = list(rows.filter(pk=chosen)) if is_key else []
+        return [(str(row.pk), str(row)) for row in found]
 
 
 class ReadOnlyInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]

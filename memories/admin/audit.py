@@ -92,9 +92,11 @@ class AuditAdmin(ReadOnly, AudienceAdmin):
     """Nobody adds, changes or deletes anything here, superusers neither: the rows refuse it too."""
 
     list_display = ("at", "actor", "what", "workspace", "subject", "told")
-    list_filter = (("action", ActionFilter),)
+    list_filter = (
+        ("action", ActionFilter),
+        ("at", admin.DateFieldListFilter),
+    )
     search_fields = ("actor", "action", "workspace", "subject")
-    date_hierarchy = "at"
     ordering = ("-pk",)
     fields = ("at", "actor", "what", "action", "workspace", "subject", "details")
 

@@ -31,10 +31,13 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
         "created_at",
         "finished_at",
     )
-    list_filter = ("state", ("workspace", VisibleFilter))
+    list_filter = (
+        "state",
+        ("workspace", VisibleFilter),
+        ("created_at", admin.DateFieldListFilter),
+    )
     list_select_related = ("workspace", "author")
     search_fields = ("=id", "workspace__slug", "author__username", "state")
-    date_hierarchy = "created_at"
     ordering = ("-pk",)
     actions = ("pause", "resume", "cancel")
     hidden_fields = ("quote",)

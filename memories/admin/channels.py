@@ -5,7 +5,9 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html_join
 from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import (
@@ -18,7 +20,7 @@ from memories.admin.audience import (
     spelled,
 )
 from memories.admin.forgetting import Forgetting
-from memories.models import Channel, ChannelMember, Message, Reader, Segment
+from memories.models import Channel, ChannelMember, Memory, Message, Reader, Segment
 from memories.pipeline.coverage import coverage_of
 from memories.rules.markup import without_labels
 from memories.rules.slacktime import from_micros
@@ -44,6 +46,7 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
     list_select_related = ("workspace",)
     search_fields = ("name", "slack_id", "topic", "purpose")
     readonly_fields = (
+        "lists",
         "workspace",
         "slack_id",
         "name",
@@ -62,6 +65,19 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
         "read_from_slack",
     )
     fields = ("remember_bots", *readonly_fields)
+
+    @admin.display(description=_("its rows"))
+    def lists(self, channel: Channel) -> str:
+        """Where there are many channels, no filter of a list offers all of them."""
+        links = (
+            (
+                reverse(f"admin:memories_{model._meta.model_name}_changelist"),
+                channel.pk,
+                model._meta.verbose_name_plural,
+            )
+            for model in (Message, Segment, ChannelMember, Memory)
+        )
+        return format_html_join(", ", '<a href="{}?channel__id__exact={}">{}</a>', links)
 
     @admin.display(description=_("topic"))
     def topic_as_sent(self, channel: Channel) -> str:
@@ -90,7 +106,7 @@ class ChannelMemberAdmin(ReadOnly, AudienceAdmin):
     list_filter = (("channel", VisibleFilter),)
     list_select_related = ("channel", "person")
     search_fields = ("channel__name", "person__name", "person__real_name", "person__slack_id")
-    ordering = ("channel__name", "person__name")
+    ordering = ("-pk",)
 
     def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
         return rows.filter(channel__in=Channel.objects.visible_to(reader))

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memories.admin.audience import AudienceAdmin, ReadOnly
+from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter
 from memories.models import Reader, SlackEvent, User
 
 
@@ -26,9 +26,12 @@ class SlackEventAdmin(ReadOnly, AudienceAdmin):
         "not_before",
         "received_at",
     )
-    list_filter = ("state", "team_id")
+    list_filter = (
+        "state",
+        ("team_id", ValueFilter),
+        ("received_at", admin.DateFieldListFilter),
+    )
     search_fields = ("=event_id", "kind", "reason")
-    date_hierarchy = "received_at"
     ordering = ("-pk",)
     actions = ("retry",)
     hidden_fields = ("body",)

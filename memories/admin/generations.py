@@ -79,10 +79,10 @@ class GenerationAdmin(ReadOnly, AudienceAdmin):
         ("memory__workspace", VisibleFilter),
         ("fault", ValueFilter),
         ("model", ValueFilter),
+        ("created_at", admin.DateFieldListFilter),
     )
     list_select_related = ("memory__workspace", "memory__channel", "base")
     search_fields = ("=id", "fault", "model", "prompt_version", "input_key")
-    date_hierarchy = "created_at"
     ordering = ("-pk",)
     actions = ("retry", "cancel", "accept", "reject")
     hidden_fields = ("reply", "cites", "fault_text")

@@ -52,7 +52,7 @@ class MemoryAdmin(Kept, AudienceAdmin):
     )
     list_select_related = ("workspace", "channel", "current")
     search_fields = ("scope_id", "channel__name", "current__content")
-    ordering = ("workspace", "channel__name", "thread_ts", "memory_type")
+    ordering = ("-pk",)
     readonly_fields = (
         "workspace",
         "scope",
@@ -178,10 +178,10 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
         "memory__memory_type",
         ("memory__workspace", VisibleFilter),
         ("memory__channel", VisibleFilter),
+        ("created_at", admin.DateFieldListFilter),
     )
     list_select_related = ("memory", "author")
     search_fields = ("content", "memory__scope_id", "memory__channel__name")
-    date_hierarchy = "created_at"
     ordering = ("-pk",)
     actions = ("restore",)
     action_form = DrawnAt

@@ -123,10 +123,14 @@ class CallAdmin(ReadOnly, AudienceAdmin):
         "requests",
         "fault",
     )
-    list_filter = (("workspace", VisibleFilter), ("model", ValueFilter), ("fault", ValueFilter))
+    list_filter = (
+        ("workspace", VisibleFilter),
+        ("model", ValueFilter),
+        ("fault", ValueFilter),
+        ("day", admin.DateFieldListFilter),
+    )
     list_select_related = ("workspace",)
     search_fields = ("=id", "=generation__id", "model", "fault")
-    date_hierarchy = "day"
     ordering = ("-pk",)
     fields = (
         "workspace",

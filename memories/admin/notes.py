@@ -91,10 +91,14 @@ class NoteAdmin(AudienceAdmin):
 
     form = NoteForm
     list_display = ("title", "kind", "words", "workspace", "channel", "author", "date")
-    list_filter = ("kind", ("workspace", VisibleFilter), ("channel", VisibleFilter))
+    list_filter = (
+        "kind",
+        ("workspace", VisibleFilter),
+        ("channel", VisibleFilter),
+        ("date", admin.DateFieldListFilter),
+    )
     list_select_related = ("workspace", "channel", "author")
     search_fields = ("title", "content")
-    date_hierarchy = "date"
     ordering = ("-pk",)
     autocomplete_fields = ("workspace", "channel")
     readonly_fields = ("author", "created_at", "updated_at")

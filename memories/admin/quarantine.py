@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter, preview
+from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter, VisibleFilter, preview
 from memories.models import QuarantinedLine, User
 
 
@@ -18,13 +18,13 @@ class QuarantinedLineAdmin(ReadOnly, AudienceAdmin):
     list_display_links = ("id", "beginning")
     list_filter = (
         "state",
-        "rule",
+        ("rule", ValueFilter),
         ("memory__workspace", VisibleFilter),
         ("memory__channel", VisibleFilter),
+        ("created_at", admin.DateFieldListFilter),
     )
     list_select_related = ("memory__workspace", "memory__channel", "decided_by")
     search_fields = ("text",)
-    date_hierarchy = "created_at"
     ordering = ("-pk",)
     actions = ("reject",)
     fields = (

@@ -26,8 +26,8 @@ class CallQuerySet(models.QuerySet["Call"]):
         whose texts they may read."""
         if reader.is_operator:
             return self
-        readable = reader.keys(Generation.objects.visible_to)
-        return self.visible_to(reader).filter(generation__in=readable)
+        readable = Generation.objects.visible_to(reader).filter(pk=models.OuterRef("generation"))
+        return self.visible_to(reader).filter(models.Exists(readable))
 
     def under(self, cap: Cap, today: date) -> "CallQuerySet":
         """Those that count against this cap."""

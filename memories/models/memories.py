@@ -76,8 +76,10 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
         from memories.models.seen import Seen
 
         # Only what was marked is held against its version: a list of versions is slow to read.
-        marks = Seen.objects.filter(user=user_id, number__gte=F("memory__current__number"))
-        return self.filter(current__isnull=False).exclude(pk__in=marks.values("memory"))
+        marks = Seen.objects.filter(
+            user=user_id, memory=OuterRef("pk"), number__gte=F("memory__current__number")
+        )
+        return self.filter(~Exists(marks), current__isnull=False)
 
     def dated(self) -> "MemoryQuerySet":
         """With when the current text was written, up to when it covers, and by whom it is, without

@@ -36,6 +36,19 @@ def _left_of(state: str) -> dict[str, Any]:
     return PURGED if state == Message.State.EXPIRED else {**PURGED, "author_id": None}
 
 
+def is_rememberable() -> Q:
+    return Q(state=Message.State.LIVE, is_notice=False, is_revoked=False) & ~Q(
+        is_bot=True, channel__remember_bots=False
+    )
+
+
+def waits_in_thread() -> Q:
+    """Of messages in threads: from the start mark on, and in no segment of the thread yet."""
+    return is_rememberable() & Q(
+        thread_segment__isnull=True, micros__gte=models.F("channel__start_us")
+    )
+
+
 class MessageQuerySet(SearchableQuerySet["Message"]):
     searched_as = MESSAGE
 
@@ -70,9 +83,7 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
 
     def rememberable(self) -> "MessageQuerySet":
         """What a summary may be made of: no notices, nothing deleted, no unwanted bots (rule 3)."""
-        return self.filter(state=Message.State.LIVE, is_notice=False, is_revoked=False).exclude(
-            is_bot=True, channel__remember_bots=False
-        )
+        return self.filter(is_rememberable())
 
     def gone_of(self, places: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of these (channel's Slack id, ts) were deleted or forgotten."""
@@ -97,11 +108,23 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
 
     def waiting_in_threads(self) -> "MessageQuerySet":
         """From the start mark on, in a thread, and in none of its segments yet."""
-        return (
-            self.rememberable()
-            .filter(thread_segment__isnull=True, micros__gte=models.F("channel__start_us"))
-            .exclude(thread_ts="")
+        return self.filter(waits_in_thread()).exclude(thread_ts="")
+
+    def in_threads(self, timestamps: Iterable[str]) -> "MessageQuerySet":
+        """Those of the threads with these ts. SQLite takes the index of messages in threads only when
+        the question says that it is about such."""
+        return self.filter(thread_ts__in=list(timestamps)).exclude(thread_ts="")
+
+    def latest_replies(self) -> "MessageQuerySet":
+        """Of each thread the newest of these replies, newest first: of an index of the replies of a
+        channel as many are read as are asked for, whatever the number of its threads."""
+        replies = self.exclude(thread_ts="").exclude(ts=models.F("thread_ts"))
+        later = replies.filter(
+            channel=models.OuterRef("channel"),
+            thread_ts=models.OuterRef("thread_ts"),
+            micros__gt=models.OuterRef("micros"),
         )
+        return replies.filter(~models.Exists(later)).order_by("-micros")
 
     def before_start(self, channels: Iterable[Channel], would_be_us: int) -> dict[int, int]:
         """Per channel (row id), what could be remembered but lies before its start mark.
@@ -228,6 +251,10 @@ class Message(models.Model):
                 fields=["channel", "thread_ts", "micros"],
                 name="message_thread",
                 condition=~Q(thread_ts=""),
+            ),
+            # MessageQuerySet.latest_replies.
+            models.Index(
+                fields=["channel", "-micros"], name="message_in_thread", condition=~Q(thread_ts="")
             ),
             # What a pass looks for: MessageQuerySet.waiting and waiting_in_threads.
             models.Index(

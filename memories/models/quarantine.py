@@ -30,7 +30,7 @@ class QuarantineQuerySet(models.QuerySet["QuarantinedLine"]):
         return self.filter(
             ~models.Exists(hidden),
             made_by,
-            memory__in=reader.keys(Memory.objects.visible_to),
+            models.Exists(Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))),
         )
 
     def not_accepted(self) -> "QuarantineQuerySet":

@@ -171,6 +171,12 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         )
         return found.extra(order_by=["-found_at"])
 
+    def counted(self, most: int) -> int:
+        """Of what is `matching`: how many, up to so many. In the order of its index SQLite begins with
+        the words, else with the rows; PostgreSQL would sort all hits for an order."""
+        in_order = connections[self.db].vendor == "sqlite"
+        return (self if in_order else self.order_by())[:most].count()
+
     def tokens_found(self) -> Any:
         """Of what is `matching`: (key, key in the index, tokens)."""
         with_tokens = self.extra(select={"tokens": f"{SearchDocument._meta.db_table}.tokens"})

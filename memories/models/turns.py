@@ -49,8 +49,8 @@ def _not_held(now: datetime) -> Q:
 def _open_to(reader: Reader) -> Q:
     """Whose texts, replies and faults this reader may read."""
     mine = Q(memory__channel__in=reader.keys(Channel.objects.of_members))
-    readable = Q(memory__in=reader.keys(Memory.objects.visible_to))
-    return mine | readable & ~_rests_on_private()
+    readable = Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))
+    return mine | Q(models.Exists(readable)) & ~_rests_on_private()
 
 
 def _rests_on_private() -> Q:

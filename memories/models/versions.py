@@ -16,6 +16,7 @@ from memories.models.readers import Reader
 from memories.models.search import VERSION, SearchableQuerySet
 from memories.models.segments import Segment
 from memories.models.users import User
+from memories.models.workspaces import Workspace
 from memories.rules import lines as line_rules
 from memories.rules.lines import Origin
 from memories.rules.memory import Memory as MemoryValue
@@ -37,8 +38,10 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         from memories.models.memories import Memory
 
         mine = reader.keys(Channel.objects.of_members)
+        # No list of all memories: of many versions a page reads few, in an order that an index gives.
+        readable = Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))
         return self.filter(
-            Q(audience=Audience.SCOPE, memory__in=reader.keys(Memory.objects.visible_to))
+            Q(models.Exists(readable), audience=Audience.SCOPE)
             | Q(audience=Audience.MEMBERS, memory__channel__in=mine)
         )
 
@@ -55,6 +58,17 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
     def saying_something(self) -> "MemoryVersionQuerySet":
         """Without those of which nothing is left: all that they said was forgotten."""
         return self.exclude(content=MARK)
+
+    def listed_in(self, workspace: Workspace) -> "MemoryVersionQuerySet":
+        """Those of a workspace, for lists in the order of their keys (`GenerationQuerySet.listed_in`)."""
+        from memories.models.memories import Memory
+
+        memories = Memory.objects.filter(pk=models.OuterRef("memory"), workspace=workspace)
+        return self.filter(models.Exists(memories))
+
+    def not_for_all(self) -> "MemoryVersionQuerySet":
+        """Those that not all readers of their memory may read."""
+        return self.filter(~Q(audience=Audience.SCOPE))
 
     def current(self) -> "MemoryVersionQuerySet":
         return self.filter(memory__current=F("pk"))
@@ -168,6 +182,10 @@ class MemoryVersion(models.Model):
                 fields=["memory"],
                 name="version_not_merged",
                 condition=Q(merged=False, provisional=False),
+            ),
+            # MemoryVersionQuerySet.not_for_all: few rows as well.
+            models.Index(
+                fields=["memory"], name="version_not_for_all", condition=~Q(audience="scope")
             ),
         ]
         verbose_name = _("version")
@@ -361,6 +379,10 @@ class LineQuerySet(models.QuerySet["Line"]):
         """The archives of memories: lines that had no room, for all readers of their memory."""
         return self.filter(fate=Fate.ARCHIVED, masked=False, version__audience=Audience.SCOPE)
 
+    def held(self) -> "LineQuerySet":
+        """What a person wrote or pinned."""
+        return self.filter(Q(pinned=True) | Q(origin=Origin.PERSON))
+
     def newest_first(self) -> "LineQuerySet":
         return self.order_by("-at_us", "-pk")
 
@@ -431,6 +453,12 @@ class Line(models.Model):
         indexes = [
             # LineQuerySet.archived: few rows of very many.
             models.Index(fields=["version"], name="line_archived", condition=Q(fate=Fate.ARCHIVED)),
+            # LineQuerySet.held: few as well, and a context looks for them in each current version.
+            models.Index(
+                fields=["version"],
+                name="line_held",
+                condition=Q(pinned=True) | Q(origin=Origin.PERSON.value),
+            ),
         ]
 
     def __str__(self) -> str:

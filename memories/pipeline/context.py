@@ -1,17 +1,34 @@
-"""Rows → context: six queries at most, two more with a question and one with the archive, however
-many channels there are and however long their history is (S2, rule 10)."""
+"""Rows → context: twelve queries at most, three more with a question and one with the archive, however
+many channels there are and however long their history is (S2, rule 10).
+
+Under a budget only the channels whose memories changed last are read, and those with lines that
+people wrote or pinned: what a budget has room for is among them.
+"""
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value, Window
 from django.db.models.functions import Coalesce, RowNumber
 
-from memories.models import Channel, Line, MemoryVersion, Message, Note, Reader, Workspace
+from memories.models import (
+    Channel,
+    Line,
+    Memory,
+    MemoryVersion,
+    Message,
+    Note,
+    Person,
+    Reader,
+    Workspace,
+)
+from memories.models.channels import ChannelQuerySet
+from memories.models.memories import MemoryQuerySet
 from memories.models.messages import MessageQuerySet
 from memories.models.names import Names
 from memories.pipeline.finding import best_for, keys_of
@@ -20,7 +37,7 @@ from memories.rules import context_text
 from memories.rules.context import Context
 from memories.rules.context_text import ChannelTexts, LineFacts, Material, Part, Version
 from memories.rules.lines import Origin, words_of
-from memories.rules.markup import plain
+from memories.rules.markup import mentions_in, plain
 from memories.rules.memory import (
     WORKSPACE_SCOPE_ID,
     MemoryScope,
@@ -36,6 +53,8 @@ logger = logging.getLogger(__name__)
 
 MOST_KEYS = 30_000  # what SQLite takes in one query
 WINDOW = 1_000  # messages; a message older by so many is worth a thousandth (`salience.recency`)
+NEWEST = 200  # memories of channels that changed last, of whose channels a budget chooses lines
+HELD = 50  # the same of those where people wrote or pinned lines
 
 
 def build_context(
@@ -64,12 +83,22 @@ def build_context(
     """
     if thread_ts is not None:
         _check_thread(thread_ts, channel)
-    rows = _Rows(workspace, reader, channel, thread_ts, to_micros(now), question, with_archive)
-    material = rows.material(persona, with_notes=with_notes, whole=budget == 0)
+    rows = _Rows(
+        workspace,
+        reader,
+        channel,
+        thread_ts,
+        to_micros(now),
+        question,
+        with_archive,
+        is_whole=budget == 0,
+    )
+    material = rows.material(persona, with_notes=with_notes)
     if thread_ts is not None and not rows.knows_thread(material):
         raise rules.UnknownThread(f"There is no thread {thread_ts} in this channel.")
     if budget is None:
-        return rules.assemble(material, rules.DEFAULT_BUDGET, without, keys_whole=True)
+        whole = replace(material, **replace(rows, is_whole=True).texts())
+        return rules.assemble(material, rules.DEFAULT_BUDGET, without, whole=whole)
     return rules.assemble(material, budget or None, without)
 
 
@@ -94,6 +123,7 @@ class _Rows:
     now_us: int
     question: str = ""
     with_archive: bool = False
+    is_whole: bool = False  # of all channels, and without what only a choice needs
 
     @property
     def settings(self) -> MemorySettings:
@@ -106,32 +136,74 @@ class _Rows:
     @cached_property
     def own(self) -> str:
         """The named channel's id, "" without one."""
-        return rules.find_channel(self.names.channels, self.channel) if self.channel else ""
+        if not self.channel:
+            return ""
+        return rules.find_channel(self._readable_channels.named(self.channel).names(), self.channel)
 
     @property
-    def names(self) -> Names:
-        return Names(self._named["person"], self._named["channel"])
+    def _readable_channels(self) -> ChannelQuerySet:
+        return Channel.objects.filter(workspace=self.workspace).visible_to(self.reader).order_by()
 
     @cached_property
-    def _named(self) -> dict[str, dict[str, str]]:
-        """The channels that the reader sees, those that the workspace's memory includes by opt-in,
-        and the people whom messages mention."""
-        channels = Channel.objects.filter(workspace=self.workspace).visible_to(self.reader)
-        found = channels.order_by().values_list("slack_id", "name", Value("channel"))
-        included = self.workspace.channels.opted_in().order_by()
-        found = found.union(included.values_list("slack_id", "name", Value("included")), all=True)
-        if self.channel or self.question:
-            people = self.workspace.people.order_by()
-            found = found.union(people.values_list("slack_id", "name", Value("person")), all=True)
-        by_kind: dict[str, dict[str, str]] = {"channel": {}, "person": {}, "included": {}}
-        for slack_id, name, kind in found:
-            by_kind[kind][slack_id] = name
-        return by_kind
+    def channels(self) -> list[Channel]:
+        """The channels whose memories are read."""
+        found = self._readable_channels.only("slack_id", "name")
+        if self.is_whole:
+            return list(found)
+        newest = self._remembered.order_by("-current").values("channel")
+        held = newest.filter(Exists(Line.objects.held().filter(version=OuterRef("current"))))
+        of_those = Q(pk__in=newest[:NEWEST]) | Q(pk__in=held[:HELD])
+        return list(found.filter(of_those | Q(slack_id=self.own)))
 
-    def material(self, persona: str, *, with_notes: bool, whole: bool) -> Material:
-        """Everything there is; unless ``whole``, also what a choice under a budget needs."""
-        own = self.own
-        messages = self.messages() if own else []
+    @property
+    def _remembered(self) -> MemoryQuerySet:
+        """The memories of channels with a text."""
+        readable = Memory.objects.visible_to(self.reader).filter(workspace=self.workspace)
+        return readable.filter(scope=MemoryScope.CHANNEL, current__isnull=False)
+
+    def further(self) -> int:
+        """How many channels with a memory are not read."""
+        if self.is_whole or 2 * len(self.channels) < NEWEST:  # two memories of each
+            return 0
+        others = self._remembered.exclude(channel__in=self.channels)
+        return others.values("channel").distinct().count()
+
+    def names_in(self, messages: Sequence[Message]) -> Names:
+        """The names that these messages mention, as far as the reader may see them."""
+        people, channels = mentions_in(message.text for message in messages)
+        if not (people or channels):
+            return Names()
+        named = Person.objects.filter(workspace=self.workspace, slack_id__in=people).order_by()
+        found = named.values_list("slack_id", "name", Value(0)).union(
+            self._readable_channels.filter(slack_id__in=channels).values_list(
+                "slack_id", "name", Value(1)
+            ),
+            all=True,
+        )
+        names: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        for slack_id, name, is_channel in found:
+            names[is_channel][slack_id] = name
+        return Names(*names)
+
+    def material(self, persona: str, *, with_notes: bool) -> Material:
+        messages = self.messages() if self.own else []
+        earlier = [] if self.is_whole else self.earlier({message.pk for message in messages})
+        names = self.names_in([*messages, *earlier])
+        return Material(
+            settings=self.settings,
+            persona=persona,
+            own=self.own,
+            target_thread_ts=self.thread_ts,
+            messages=[self._line(message, names) for message in messages],
+            notes=self.notes(asked=with_notes),
+            earlier=[self._line(message, names) for message in earlier],
+            question=self.question,
+            **self.texts(said_in=[message.channel for message in earlier]),
+        )
+
+    def texts(self, said_in: Iterable[Channel] = ()) -> dict[str, Any]:
+        """What is remembered: of the workspace, of channels and of threads. ``said_in`` are channels
+        that are named whatever is remembered of them."""
         workspace: dict[str, str] = {}
         long_term: dict[str, str] = {}
         history: dict[str, list[Version]] = defaultdict(list)
@@ -150,18 +222,13 @@ class _Rows:
                 long_term[memory.scope_id] = memory.content
             else:
                 history[memory.scope_id].append(numbered)
-        return Material(
-            settings=self.settings,
-            persona=persona,
-            own=own,
-            target_thread_ts=self.thread_ts,
-            workspace_long_term=workspace.get(MemoryType.LONG_TERM),
-            workspace_short_term=workspace.get(MemoryType.SHORT_TERM),
-            workspace_archive=_text_of(archive, WORKSPACE_SCOPE_ID),
-            workspace_includes=sorted(self._named["included"].values())
-            if MemoryType.LONG_TERM in workspace
-            else (),
-            channels=[
+        names = {channel.slack_id: channel.name for channel in (*self.channels, *said_in)}
+        return {
+            "workspace_long_term": workspace.get(MemoryType.LONG_TERM),
+            "workspace_short_term": workspace.get(MemoryType.SHORT_TERM),
+            "workspace_archive": _text_of(archive, WORKSPACE_SCOPE_ID),
+            "workspace_includes": self._included() if MemoryType.LONG_TERM in workspace else (),
+            "channels": [
                 ChannelTexts(
                     slack_id,
                     name,
@@ -169,18 +236,37 @@ class _Rows:
                     history[slack_id],
                     _text_of(archive, slack_id),
                 )
-                for slack_id, name in self.names.channels.items()
+                for slack_id, name in names.items()
             ],
-            threads=dict(sorted(threads.items())),
-            messages=[self._line(message) for message in messages],
-            notes=self.notes(asked=with_notes),
-            earlier=() if whole else self.earlier({message.pk for message in messages}),
-            facts=self.facts(versions) | _facts_of(archive),
-            question=self.question,
-        )
+            "further": self.further(),
+            "threads": dict(sorted(threads.items())),
+            "facts": self.facts(versions) | _facts_of(archive),
+        }
+
+    def _included(self) -> list[str]:
+        """The channels whose text is in the workspace's memory by opt-in."""
+        return sorted(self.workspace.channels.opted_in().values_list("name", flat=True))
 
     def versions(self) -> QuerySet[MemoryVersion]:
         """Current ones, and of channels' short-term memories the newest few."""
+        of_workspace = Q(scope=MemoryScope.WORKSPACE)
+        if not self.settings.workspace_short_term:
+            of_workspace &= Q(memory_type=MemoryType.LONG_TERM)
+        of_channels = Q(scope=MemoryScope.CHANNEL)
+        if not self.is_whole:
+            of_channels &= Q(channel__in=self.channels)
+        memories = Memory.objects.filter(workspace=self.workspace)
+        current = memories.filter(
+            of_workspace | of_channels & Q(memory_type=MemoryType.LONG_TERM) | self._of_threads()
+        )
+        short_term = memories.filter(of_channels, memory_type=MemoryType.SHORT_TERM)
+        readable = MemoryVersion.objects.visible_to(self.reader).saying_something()
+        return readable.filter(
+            Q(pk__in=current.values("current")) | Q(pk__in=self._history(short_term).values("pk"))
+        ).select_related("memory")
+
+    def _history(self, memories: MemoryQuerySet) -> QuerySet[MemoryVersion]:
+        """The newest few versions of each."""
         # A segment is of one memory, and so is a chain of edits. Nothing more is asked of either:
         # PostgreSQL, before it has analysed the table, would go through a memory for each version.
         later = MemoryVersion.objects.filter(number__gt=OuterRef("number"))
@@ -189,16 +275,10 @@ class _Rows:
             Exists(later.filter(base=OuterRef("pk"))),
             segment__isnull=True,
         )
-        is_history = Q(memory__scope=MemoryScope.CHANNEL, memory__memory_type=MemoryType.SHORT_TERM)
-        of_workspace = Q(memory__scope=MemoryScope.WORKSPACE)
-        if not self.settings.workspace_short_term:
-            of_workspace &= Q(memory__memory_type=MemoryType.LONG_TERM)
-        of_channel = Q(memory__scope=MemoryScope.CHANNEL, memory__memory_type=MemoryType.LONG_TERM)
-        current = Q(memory__current=F("pk")) & (of_workspace | of_channel | self._of_threads())
         ranked = (
             MemoryVersion.objects.visible_to(self.reader)
             .saying_something()
-            .filter((is_history & ~replaced) | current, memory__workspace=self.workspace)
+            .filter(~replaced, memory__in=memories.values("pk"))
             .annotate(
                 rank=Window(
                     RowNumber(),
@@ -206,21 +286,20 @@ class _Rows:
                     order_by=[F("until_us").desc(), F("number").desc()],
                 )
             )
-            .filter(rank__lte=rules.history_limit(self.settings))
         )
-        return MemoryVersion.objects.filter(pk__in=ranked.values("pk")).select_related("memory")
+        return ranked.filter(rank__lte=rules.history_limit(self.settings))
 
     def _of_threads(self) -> Q:
         """The target thread, else those of the named channel with a message in the window."""
-        of_threads = Q(
-            memory__scope=MemoryScope.THREAD,
-            memory__channel__slack_id=self.own,
-        )
+        if not self.own:
+            return Q(pk__in=())
+        of_threads = Q(scope=MemoryScope.THREAD, channel__slack_id=self.own)
         if self.thread_ts is not None:
-            return of_threads & Q(memory__thread_ts=self.thread_ts)
+            return of_threads & Q(thread_ts=self.thread_ts)
         recent = Message.objects.filter(
-            channel=OuterRef("memory__channel"),
-            thread_ts=OuterRef("memory__thread_ts"),
+            ~Q(thread_ts=""),
+            channel=OuterRef("channel"),
+            thread_ts=OuterRef("thread_ts"),
             micros__gte=self.window_us,
             micros__lte=self.now_us,
         )
@@ -235,7 +314,7 @@ class _Rows:
             wanted |= Q(thread_ts=self.thread_ts) | Q(ts=self.thread_ts)
         return list(self._readable_messages().filter(wanted, channel__slack_id=self.own).in_order())
 
-    def earlier(self, shown: set[int]) -> list[context_text.Message]:
+    def earlier(self, shown: set[int]) -> list[Message]:
         """What a budget may have room for beyond the messages that are ``shown`` anyway: the newest
         WINDOW of the named channel and, with a question, what the search finds for it anywhere."""
         rows: dict[int, Message] = {}
@@ -247,7 +326,7 @@ class _Rows:
             found = best_for(self.question, self._readable_messages(), keys)
             rows |= {row.pk: row for row in found}
         in_order = sorted(rows.values(), key=lambda row: (row.micros, row.pk))
-        return [self._line(row) for row in in_order if row.pk not in shown]
+        return [row for row in in_order if row.pk not in shown]
 
     def _readable_messages(self) -> MessageQuerySet:
         return (
@@ -259,13 +338,13 @@ class _Rows:
             .defer("raw")
         )
 
-    def _line(self, message: Message) -> context_text.Message:
+    def _line(self, message: Message, names: Names) -> context_text.Message:
         return context_text.Message(
             message.micros,
             message_line(
                 from_micros(message.micros).astimezone(self.settings.zone),
                 for_model(message.author_name),
-                for_model(plain(message.text, self.names)),
+                for_model(plain(message.text, names)),
             ),
             # A root may not say yet that it has become one.
             message.ts if message.ts == self.thread_ts else message.thread_ts,

@@ -3,19 +3,21 @@
 Money is in millionths of a dollar throughout, so that sums are exact. Days are UTC's.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Case, Count, F, Q, Sum, When
 from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce
 
 from memories.models import Call, Cap, Channel, Generation, Reader, Workspace
 from memories.models.calls import CallQuerySet
 
 PRIVATE = "private"  # channels that the reader may not see are one row
+_WHOLE, _HIDDEN = 0, -1  # in place of a channel's key
 
 
 class By(StrEnum):
@@ -31,7 +33,6 @@ _COLUMNS = {
     By.DAY: "day",
     By.MODEL: "model",
     By.WORKSPACE: "workspace__slug",
-    By.CHANNEL: "generation__memory__channel",
 }
 
 
@@ -107,15 +108,23 @@ def costs(
     return costs_of(calls, reader, first, last, by)
 
 
-def costs_of(calls: CallQuerySet, reader: Reader, first: date, last: date, by: By) -> list[Row]:
-    """The same of certain calls."""
+def costs_of(
+    calls: CallQuerySet,
+    reader: Reader,
+    first: date,
+    last: date,
+    by: By,
+    most: int | None = None,
+) -> list[Row]:
+    """The same of certain calls; of channels the ``most`` with the most tokens, where that is given."""
     calls = calls.filter(day__gte=first, day__lte=last)
+    if by is By.CHANNEL:
+        return _by_channel(calls, reader, most)
     found: Any = calls.values(key=F(_COLUMNS[by])).order_by("key").annotate(**_sums())
     sums = [(group["key"], _sums_of(group)) for group in found]
     if by is By.DAY:
         return [Row(day.isoformat(), day.isoformat(), one) for day, one in sums]
-    rows = _of_channels(reader, sums) if by is By.CHANNEL else (Row(k, k, s) for k, s in sums)
-    return sorted(rows, key=lambda row: -row.sums.tokens)
+    return sorted((Row(k, k, s) for k, s in sums), key=lambda row: -row.sums.tokens)
 
 
 def by_day_and_model(calls: CallQuerySet, first: date, last: date) -> dict[tuple[date, str], Sums]:
@@ -163,8 +172,8 @@ def this_month(calls: CallQuerySet, now: datetime) -> Sums:
     return _sums_of(found)
 
 
-def total(rows: Iterable[Row]) -> Sums:
-    return sum((row.sums for row in rows), Sums())
+def total(sums: Iterable[Sums]) -> Sums:
+    return sum(sums, Sums())
 
 
 def cap_uses(reader: Reader, workspace: Workspace | None, now: datetime) -> list[CapUse]:
@@ -217,16 +226,18 @@ def _sums() -> dict[str, Any]:
     }
 
 
-def _of_channels(reader: Reader, sums: Iterable[tuple[int | None, Sums]]) -> Iterator[Row]:
+def _by_channel(calls: CallQuerySet, reader: Reader, most: int | None) -> list[Row]:
     """Channels by name; those that the reader may not see are one row."""
-    channels = Channel.objects.visible_to(reader).in_bulk()
-    hidden, is_hidden = Sums(), False
-    for pk, one in sums:
-        if pk is None:
-            yield Row("", "whole workspace", one)
-        elif pk in channels:
-            yield Row(channels[pk].slack_id, f"#{channels[pk].name}", one)
-        else:
-            hidden, is_hidden = hidden + one, True
-    if is_hidden:
-        yield Row(PRIVATE, PRIVATE, hidden)
+    channel = F("generation__memory__channel")
+    visible = Q(generation__memory__channel__in=reader.keys(Channel.objects.visible_to))
+    key = Case(
+        When(visible, then=channel), When(channel__isnull=True, then=_WHOLE), default=_HIDDEN
+    )
+    groups: Any = calls.order_by().annotate(channel=channel).values(key=key).annotate(**_sums())
+    tokens = Coalesce(F("sum_tokens_in"), 0) + Coalesce(F("sum_tokens_out"), 0)
+    ranked = groups.order_by(tokens.desc(), "key")[:most]
+    sums = {one["key"]: _sums_of(one) for one in ranked}
+    channels = Channel.objects.in_bulk(sums.keys() - {_WHOLE, _HIDDEN})
+    names = {pk: (channel.slack_id, f"#{channel.name}") for pk, channel in channels.items()}
+    names |= {_WHOLE: ("", "whole workspace"), _HIDDEN: (PRIVATE, PRIVATE)}
+    return [Row(*names[pk], one) for pk, one in sums.items()]

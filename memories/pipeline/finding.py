@@ -208,7 +208,7 @@ def _group(kind: Kind, matching: Any, query: Query) -> Group:
     rows = list(matching[: most + 1])
     count = len(rows)
     if count > most:
-        count = matching.order_by()[: COUNTED + 1].count()  # in any order: none has to be sorted
+        count = matching.counted(COUNTED + 1)
     below = rows[most - 1].found_at if len(rows) > most else None
     return Group(kind, rows[:most], count, below)
 

@@ -24,6 +24,7 @@ from memories.rules.tokens import estimate
 # Sections that whoever asks may do without, and the reason that stands beside them then.
 LEAVABLE = (Part.NOTES, Part.LONG_TERM, Part.SHORT_TERM, Part.THREADS, Part.CONVERSATION)
 AS_ASKED = "as asked"
+FURTHER = "channels"  # those whose memories were not read
 DEFAULT_BUDGET = 4_000
 
 
@@ -58,8 +59,9 @@ class ChannelMemory:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """``count`` lines or messages of one kind that the budget had no room for. ``id`` is that of the channel,
-    of the note, or the ts of the thread; "" for a whole section that was not wanted."""
+    """``count`` lines or messages of one kind that the budget had no room for, or channels that were
+    not read for it. ``id`` is that of the channel, of the note, or the ts of the thread; "" for a whole
+    section that was not wanted."""
 
     what: str
     id: str
@@ -137,25 +139,29 @@ def assemble(
     budget: int | None = None,
     without: Collection[Part] = (),
     *,
-    keys_whole: bool = False,
+    whole: Material | None = None,
 ) -> Context:
     """The context, ``without`` these sections, and within ``budget`` tokens where one is given.
 
     Under a budget it holds the best lines, notes and messages (`context_budget`); what the budget
-    has no room for is counted. The persona stays in any case. ``keys_whole``: only the text obeys
-    the budget, and all else is as without one.
+    has no room for is counted. The persona stays in any case. With ``whole`` only the text obeys
+    the budget, and all else is as that has it.
     """
     material, unwanted = _leave(material, without)
-    whole = _built(replace(material, earlier=()), unwanted)
+    built = _built(replace(material, earlier=()), unwanted)
     if budget is None:
-        return whole
-    context = _with_everything(material, whole.tokens, budget, unwanted)
+        return built
+    context = _with_everything(material, built.tokens, budget, unwanted)
     if context is None:
         context = _within(material, budget, unwanted)
-    if not keys_whole:
+    if material.further:
+        reason = "their memories changed before those of the others"
+        further = LeftOut(FURTHER, "", material.further, reason)
+        context = replace(context, left_out=[*context.left_out, further])
+    if whole is None:
         return context
     return replace(
-        whole,
+        assemble(whole, None, without),
         earlier_messages=context.earlier_messages,
         tokens=context.tokens,
         left_out=context.left_out,

@@ -107,6 +107,7 @@ class Material:
     workspace_archive: str | None = None
     workspace_includes: Sequence[str] = ()  # names of channels that not everybody may read
     channels: Sequence[ChannelTexts] = ()
+    further: int = 0  # channels with a memory that none of these are
     threads: Mapping[str, Version] = field(default_factory=dict)
     messages: Sequence[Message] = ()
     notes: Sequence[NoteText] = ()

@@ -25,6 +25,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.channels import ChannelQuerySet
+from memories.models.memories import MemoryQuerySet
 from memories.models.notes import NoteQuerySet
 from memories.rules.health import Signs, ills
 from memories.rules.slacktime import micros
@@ -33,6 +34,7 @@ from memories.views import health
 from memories.views.marks import NavChannels, followed, nav_channels, with_marks
 
 NAV_SHOWN = 100  # channels
+UNSEEN_COUNTED = 100  # memories
 
 
 class UserRequest(HttpRequest):
@@ -118,15 +120,20 @@ class Place:
     def _looked_up(self) -> dict[str, Channel | None]:
         return {}
 
-    @cached_property
-    def memories(self) -> list[Memory]:
-        """What the reader catches up with, newest first, with how much of it is new to them."""
-        return with_marks(followed(self.workspace, self.reader), self.reader)
+    @property
+    def followed(self) -> MemoryQuerySet:
+        """What the reader catches up with."""
+        return followed(self.workspace, self.reader)
 
     @cached_property
     def unseen(self) -> int:
-        """How many of these have something new."""
-        return followed(self.workspace, self.reader).unseen(self.reader.user_id).count()
+        """How many of these have something new, exact up to `UNSEEN_COUNTED`."""
+        unseen = self.followed.unseen(self.reader.user_id).values("pk")
+        return unseen[: UNSEEN_COUNTED + 1].count()
+
+    @property
+    def unseen_words(self) -> str:
+        return f"{UNSEEN_COUNTED}+" if self.unseen > UNSEEN_COUNTED else str(self.unseen)
 
     @cached_property
     def trouble(self) -> Trouble | None:
@@ -164,16 +171,17 @@ class Place:
     def nav(self) -> NavChannels:
         """The channels as the navigation groups them: all of them where they are few, else those
         whose memories changed last."""
-        memories = followed(self.workspace, self.reader).filter(channel__isnull=False)
-        channels = list(self.readable_channels[: NAV_SHOWN + 1])
+        memories = self.followed.filter(channel__isnull=False)
+        found = self.readable_channels.order_by()[: NAV_SHOWN + 1]  # in any order: none is sorted
+        channels = sorted(found, key=lambda one: (one.is_archived, one.name, one.slack_id))
         is_whole = len(channels) <= NAV_SHOWN
         if not is_whole:
             newest = list(memories.order_by("-current").values_list("pk", "channel")[:NAV_SHOWN])
             memories = memories.filter(pk__in=[pk for pk, _channel in newest])
             changed = self.readable_channels.filter(pk__in=[channel for _pk, channel in newest])
             channels = list(changed) or channels[:NAV_SHOWN]
-        found = with_marks(memories, self.reader)
-        return nav_channels(self.placed(channels), found, self.now, is_whole=is_whole)
+        marked = with_marks(memories, self.reader)
+        return nav_channels(self.placed(channels), marked, self.now, is_whole=is_whole)
 
     def is_in(self, channel: Channel) -> bool:
         """Whether the reader is a member of it in Slack: an operator's opening is no membership."""

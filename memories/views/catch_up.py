@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q
+from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -22,13 +22,14 @@ from memories.rules.health import SYNC_LASTS, Ill, ills
 from memories.rules.orders import Unreadable
 from memories.views.access import Place, UserRequest, number_or_none, open_workspace
 from memories.views.health import failed_words
-from memories.views.marks import followed, key_of, with_marks
-from memories.views.news import Entry, catalogue, entries_of, fill, looks_of, with_places
+from memories.views.marks import followed, with_marks
+from memories.views.news import catalogue, entries_of, fill, looks_of, with_places
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import scope_name
 from memories.views.shown import versions_of
 
 AT_ONCE = 20
+LOOKED_AT = 50  # changed texts that are looked through for what deserves a look
 DAY = "day"  # the radio beside the field for one
 
 
@@ -56,10 +57,10 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     now = timezone.now()
     asked = _asked(request.GET, place, now)
     folded = number_or_none(request.GET.get("marked", ""))
-    found = catalogue(place, asked.since, folded)
     cursor = read_cursor(asked.cursor)
-    ahead = [one for one in found.entries if cursor is None or key_of(one.memory) < cursor]
-    entries, more = ahead[:AT_ONCE], len(ahead) > AT_ONCE
+    most = AT_ONCE if cursor else LOOKED_AT
+    found = catalogue(place, asked.since, folded, cursor=cursor, most=most)
+    entries, more = found.entries[:AT_ONCE], len(found.keys) > AT_ONCE
     digest = None if cursor else found.digest
     fill([*([digest] if digest else []), *entries], place, asked.since)
     context: dict[str, Any] = {
@@ -68,19 +69,20 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "entries": entries,
         "digest": digest,
         "goes_on": cursor is not None,
-        "more": _more(place, asked, entries[-1]) if more else "",
-        "left": min(AT_ONCE, len(ahead) - AT_ONCE),
+        "more": _more(place, asked, found.keys[AT_ONCE - 1]) if more else "",
+        "left": min(AT_ONCE, len(found.keys) - AT_ONCE),
     }
     part = "catch_up/_entries.html"
     if cursor is None or not wants_part(request):
         part = "catch_up/_catch_up.html"
         context["looks"] = [] if cursor else looks_of(found, place, asked.since, now)
         context["from_us"] = _from(place, asked.since)
-        context["has_marks"] = any(one.seen_at for one in place.memories)
+        context["has_marks"] = marks_of(place).exists()
         context["is_late"] = is_late(place.workspace, now)
         context["behind"] = _behind(place, now)
         context["health"] = _health(place, now)
-        context["has_messages"] = bool(place.memories) or _has_messages(place)
+        context["has_memories"] = place.followed.exists()
+        context["has_messages"] = context["has_memories"] or _has_messages(place)
     status = 422 if asked.error else 200
     response = render_page_or_part(request, "catch_up/index.html", part, context, status=status)
     if asked.error:
@@ -165,9 +167,9 @@ def _form(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _more(place: Place, asked: Asked, last: Entry) -> str:
+def _more(place: Place, asked: Asked, last: tuple[int, int]) -> str:
     path = reverse("catch_up-index", args=[place.workspace.slug])
-    query = {**asked.query, "cursor": write_cursor(key_of(last.memory))}
+    query = {**asked.query, "cursor": write_cursor(last)}
     return f"{path}?{urlencode(query)}"
 
 
@@ -175,11 +177,20 @@ def _from(place: Place, since: Since) -> Any:
     """The moment in the title: the asked one, or since when there may be news; None for ever."""
     if since.us is not None:
         return since.us
-    behind = [one for one in place.memories if one.news]
-    marks = [one.seen_at for one in behind or place.memories if one.seen_at]
-    if behind:
-        return min(marks) if len(marks) == len(behind) else None
-    return max(marks, default=None)
+    marks = marks_of(place)
+    if not place.unseen:
+        return marks.aggregate(at=Max("at"))["at"]
+    behind = marks.filter(number__lt=F("memory__current__number"))
+    unmarked = ~Exists(marks.filter(memory=OuterRef("pk")))
+    if place.followed.unseen(place.reader.user_id).filter(unmarked).exists():
+        return None
+    return behind.aggregate(at=Min("at"))["at"]
+
+
+def marks_of(place: Place) -> QuerySet[Seen]:
+    """The reader's marks of what they catch up with."""
+    marks = Seen.objects.filter(user=place.reader.user_id, at__isnull=False)
+    return marks.filter(Exists(place.followed.filter(pk=OuterRef("memory"))))
 
 
 def _behind(place: Place, now: datetime) -> list[tuple[Channel, Coverage]]:

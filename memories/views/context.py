@@ -23,12 +23,13 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from memories.forms import focus_first_wrong
-from memories.models import MemoryVersion, Reader
+from memories.models import Memory, MemoryVersion, Reader
 from memories.pipeline.context import build_context
 from memories.pipeline.operate import endpoint_in_use
 from memories.rules.context import (
     AS_ASKED,
     DEFAULT_BUDGET,
+    FURTHER,
     LEAVABLE,
     Context,
     NoSuchChannel,
@@ -64,6 +65,7 @@ _KINDS: dict[str, str | Promise] = {
     "archive": gettext_lazy("Archive"),
     "note": gettext_lazy("Note"),
     "message": gettext_lazy("Messages"),
+    FURTHER: gettext_lazy("Channels"),
 }
 
 
@@ -187,7 +189,7 @@ class PreviewForm(forms.Form):
                 Reader.public(self.place.reader.now) if self.is_bot else self.place.reader,
                 channel=given["channel"] or None,
                 thread_ts=given["thread"] or None,
-                budget=given["budget"],
+                budget=self.tokens,  # the page reads none of the whole texts beside the text
                 question=given["query"],
                 persona=given["persona"],
                 with_notes=given.get("notes", False),
@@ -351,11 +353,18 @@ def _left(request: UserRequest, place: Place, form: PreviewForm, built: Context)
         for part in form.cleaned_data["without"]
     ]
     limit = number_format(form.tokens, force_grouping=True)
+    whys = {FURTHER: _("their memories changed before those of the others")}
     why = _("over the budget of %(n)s tokens") % {"n": limit}
     over = [one for one in built.left_out if one.reason != AS_ASKED]
     channels = place.find_channels(one.id for one in over)
     return asked + [
-        Left(_KINDS[one.what], str(channels.get(one.id, one.id)), one.count, why) for one in over
+        Left(
+            _KINDS[one.what],
+            str(channels.get(one.id, one.id)),
+            one.count,
+            whys.get(one.what, why),
+        )
+        for one in over
     ]
 
 
@@ -416,18 +425,23 @@ def _paths(place: Place, own: str, built: Context) -> dict[tuple[Part, str, int 
         path = thread_path(slug, own, built.target_thread_ts)
         found[Part.CONVERSATION, built.target_thread_ts, None] = path
     history = [block for block in built.blocks if block.number is not None]
+    memories = Memory.objects.filter(workspace=place.workspace)
     is_history = Q(
-        memory__scope=MemoryScope.CHANNEL,
-        memory__memory_type=MemoryType.SHORT_TERM,
-        memory__channel__slack_id__in={block.place for block in history},
+        memory__in=memories.filter(
+            scope=MemoryScope.CHANNEL,
+            memory_type=MemoryType.SHORT_TERM,
+            channel__slack_id__in={block.place for block in history},
+        ).values("pk"),
         number__in={block.number for block in history},
     )
-    is_current = Q(memory__current=F("pk")) & (
-        ~Q(memory__scope=MemoryScope.THREAD) | Q(memory__channel__slack_id=own)
+    of_place = Q(channel__slack_id__in={block.place for block in built.blocks})
+    of_thread = Q(scope=MemoryScope.THREAD, channel__slack_id=own)
+    current = memories.filter(
+        Q(scope=MemoryScope.WORKSPACE) | Q(of_place, scope=MemoryScope.CHANNEL) | of_thread
     )
     versions = (
         MemoryVersion.objects.visible_to(place.reader)
-        .filter(is_history | is_current, memory__workspace=place.workspace)
+        .filter(is_history | Q(pk__in=current.values("current")))
         .order_by()
         .select_related("memory__channel")
         .only(
@@ -459,6 +473,8 @@ def _withheld(place: Place) -> int:
     newest = (
         MemoryVersion.objects.saying_something()
         .filter(seen, memory__workspace=place.workspace)
+        # Most memories have none: only where there is one its place among the newest counts.
+        .filter(memory__in=MemoryVersion.objects.not_for_all().values("memory"))
         .exclude(memory__scope=MemoryScope.THREAD)
         .annotate(
             rank=Window(
@@ -472,5 +488,5 @@ def _withheld(place: Place) -> int:
         )
     )
     readable = MemoryVersion.objects.visible_to(place.reader).values("pk")
-    found = MemoryVersion.objects.filter(pk__in=newest.values("pk"))
+    found = MemoryVersion.objects.not_for_all().filter(pk__in=newest.values("pk"))
     return found.exclude(pk__in=readable).count()

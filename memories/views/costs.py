@@ -67,23 +67,24 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         raise PermissionDenied
     now = timezone.now()
     today = now.astimezone(UTC).date()
-    first = today - timedelta(days=DAYS - 1)
+    first, since = today - timedelta(days=DAYS - 1), today.replace(day=1)
     calls = Call.objects.readable_by(place.reader).filter(workspace=place.workspace)
-    days = by_day_and_model(calls, first, today)
+    all_days = by_day_and_model(calls, min(first, since), today)
+    days = {key: sums for key, sums in all_days.items() if key[0] >= first}
     models = _models(days)
-    month = costs_of(calls, place.reader, today.replace(day=1), today, By.CHANNEL)
-    channels = place.find_channels(row.key for row in month[:TOP_CHANNELS])
+    top = costs_of(calls, place.reader, since, today, By.CHANNEL, TOP_CHANNELS)
+    channels = place.find_channels(row.key for row in top)
     context: dict[str, Any] = {
         "place": place,
-        "month": total(month),
-        "since": today.replace(day=1),
+        "month": total(sums for (day, _model), sums in all_days.items() if day >= since),
+        "since": since,
         "first": first,
         "today": today,
         "caps": caps_of(place, calls),
         "models": models,
         "bars": _bars(days, {row.model: row.series for row in models}, first),
         "days": _by_day(days, models),
-        "top": [(channels.get(row.key), row) for row in month[:TOP_CHANNELS]],
+        "top": [(channels.get(row.key), row) for row in top],
         "private": PRIVATE,
         "width": WIDTH,
         "height": HEIGHT,

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from django.db.models import Case, DateTimeField, F, Q, When
+
 from memories.models import Channel, Memory, Reader, Workspace
 from memories.models.memories import MemoryQuerySet
 from memories.rules.catch_up import is_quiet
@@ -59,6 +61,17 @@ def with_marks(memories: MemoryQuerySet, reader: Reader) -> list[Memory]:
     """These with how much of them is new to the reader, newest first. One query, which reads no
     texts."""
     return sorted(memories.with_mark(reader.user_id).dated(), key=key_of, reverse=True)
+
+
+def keys_of(memories: MemoryQuerySet) -> list[tuple[int, int]]:
+    """`key_of` of each, newest first, without the rows: of all that changed a page shows few."""
+    is_dated = Q(current__until_us__gt=0, current__origin=Origin.MODEL)
+    written_at = Case(
+        When(is_dated, then=None), default=F("current__created_at"), output_field=DateTimeField()
+    )
+    rows = memories.order_by().values_list("pk", "current__until_us", written_at)
+    keys = ((to_micros(at) if at else until_us, pk) for pk, until_us, at in rows)
+    return sorted(keys, reverse=True)
 
 
 def key_of(memory: Memory) -> tuple[int, int]:

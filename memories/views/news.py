@@ -20,10 +20,13 @@ from memories.rules.compare import Kind, Row
 from memories.rules.invisible import marked
 from memories.rules.lines import words_of
 from memories.rules.salience import asks
-from memories.rules.slacktime import from_micros, to_micros
+from memories.rules.slacktime import from_micros
 from memories.views.access import Place
+from memories.views.marks import keys_of, with_marks
 from memories.views.paths import card_path
 from memories.views.shown import ShownLine, ShownVersion, show, with_origin
+
+LOOKED_THROUGH = 200  # memories, for questions without an answer
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,10 @@ class Look:
 
 @dataclass
 class Catalogue:
-    """All that changed, newest first; ``digest`` is the workspace's own."""
+    """What changed, newest first: ``keys`` (`marks.key_of`) of all of it, entries of the newest of
+    it; ``digest`` is the workspace's own."""
 
+    keys: list[tuple[int, int]] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     digest: Entry | None = None
 
@@ -89,22 +94,36 @@ class Catalogue:
         return [*([self.digest] if self.digest else []), *self.entries]
 
 
-def catalogue(place: Place, since: Since, folded: int | None = None) -> Catalogue:
-    """What changed since then, and what was ``folded`` (the key of a memory) a moment ago."""
-    found = Catalogue()
-    changed = [one for one in place.memories if one.pk == folded or _has_changed(one, since)]
-    for entry in entries_of(changed, place, since, folded):
+def catalogue(
+    place: Place,
+    since: Since,
+    folded: int | None = None,
+    *,
+    cursor: tuple[int, int] | None,
+    most: int,
+) -> Catalogue:
+    """What changed since then, behind a ``cursor``, and what was ``folded`` (the key of a memory) a
+    moment ago. The texts of the ``most`` newest are read."""
+    if since.us is None:
+        changed = place.followed.unseen(place.reader.user_id)
+    else:
+        changed = place.followed.filter(current__created_at__gt=from_micros(since.us))
+    if folded is not None:
+        changed |= place.followed.filter(pk=folded)
+    keys = keys_of(changed.filter(channel__isnull=False))
+    if cursor is not None:
+        keys = [key for key in keys if key < cursor]
+    digest = changed.filter(channel__isnull=True)
+    shown = Q(pk__in=[pk for _at, pk in keys[:most]]) | Q(pk__in=digest.values("pk"))
+    found = Catalogue(keys)
+    for entry in entries_of(
+        with_marks(place.followed.filter(shown), place.reader), place, since, folded
+    ):
         if entry.memory.channel_id is None:
             found.digest = entry
         else:
             found.entries.append(entry)
     return found
-
-
-def _has_changed(memory: Memory, since: Since) -> bool:
-    if since.us is None:
-        return memory.news > 0
-    return to_micros(memory.written_at) > since.us
 
 
 def entries_of(
@@ -218,8 +237,9 @@ def _put_back(entries: Sequence[Entry], place: Place, since: Since) -> list[Look
 
 def _unanswered(place: Place, now: datetime) -> list[Look]:
     """Questions that have stood for long in the texts that hold now: nothing that was said since
-    has answered them."""
-    memories = {memory.current_id: memory for memory in place.memories if memory.current_id}
+    has answered them. Of the memories that changed last."""
+    newest = place.followed.order_by("-current")[:LOOKED_THROUGH]
+    memories = {memory.current_id: memory for memory in newest}
     asked = MemoryVersion.objects.filter(
         memory=OuterRef("version__memory"), number=OuterRef("since")
     )
@@ -232,7 +252,7 @@ def _unanswered(place: Place, now: datetime) -> list[Look]:
     open_lines = Counter(
         version for version, text in lines.values_list("version", "text") if asks(words_of(text))
     )
-    asking = with_places((memories[key] for key in memories if open_lines.get(key)), place)
+    asking = with_places((memories[key] for key in memories if open_lines.get(key or 0)), place)
     return [
         Look("question", card_path(memory), memory, open_lines[memory.current_id or 0])
         for memory in asking

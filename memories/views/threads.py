@@ -1,20 +1,25 @@
 """The threads of a channel; one of them: its memory, and what was said in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
-from django.db.models import Count, F, Max, Q
+from django.db.models import Count
 from django.http import Http404, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from memories.models import Call, Channel, Memory, MemoryVersion, Message
+from memories.models.messages import waits_in_thread
 from memories.pipeline.costs import this_month
 from memories.rules.memory import MemoryScope
-from memories.views.access import Place, UserRequest, moment_or_404, open_channel
+from memories.views.access import (
+    Place,
+    UserRequest,
+    moment_or_404,
+    number_or_none,
+    open_channel,
+)
 from memories.views.messages import first_words, read_stretch, show_messages
 from memories.views.pages import render_page
 from memories.views.paths import thread_path
@@ -39,53 +44,54 @@ class Thread:
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
-    """Newest first. However many there are, it takes the same number of queries."""
+    """Newest first; ``?before=`` the latest moment of a thread goes on behind it."""
     place, channel = open_channel(request, slug, slack_id)
     readable = Message.objects.visible_to(place.reader).filter(channel=channel)
-    said = readable.filter(state=Message.State.LIVE).exclude(thread_ts="").order_by()
-    found = said.values("thread_ts").annotate(
-        latest=Max("micros"), n=Count("pk"), replies=Count("pk", filter=~Q(ts=F("thread_ts")))
-    )
-    threads = found.filter(replies__gt=0).order_by("-latest", "thread_ts")
-    page = Paginator(threads, THREADS_AT_ONCE).get_page(request.GET.get("page"))
+    latest = readable.filter(state=Message.State.LIVE).latest_replies()
+    before = number_or_none(request.GET.get("before", ""))
+    if before is not None:
+        latest = latest.filter(micros__lt=before)
+    rows = list(latest.values_list("thread_ts", "micros")[: THREADS_AT_ONCE + 1])
+    shown = rows[:THREADS_AT_ONCE]
     return render_page(
         request,
         "threads/index.html",
         {
             "place": place,
             "channel": channel,
-            "page": page,
-            "threads": _threads(place, channel, list(page)),
+            "is_first": before is None,
+            "older": shown[-1][1] if len(rows) > THREADS_AT_ONCE else None,
+            "threads": _threads(place, channel, dict(shown)),
             "min_messages": place.workspace.memory_settings.thread_min_messages,
         },
     )
 
 
-def _threads(place: Place, channel: Channel, rows: Sequence[Mapping[str, Any]]) -> list[Thread]:
-    wanted = [row["thread_ts"] for row in rows]
+def _threads(place: Place, channel: Channel, latest: Mapping[str, int]) -> list[Thread]:
+    """``latest``: the moment of the newest reply of each."""
+    wanted = list(latest)
     readable = Message.objects.visible_to(place.reader).filter(channel=channel)
     words = first_words(readable.filter(ts__in=wanted, state=Message.State.LIVE), place)
-    waiting = dict(
-        readable.waiting_in_threads()
-        .filter(thread_ts__in=wanted)
-        .order_by()
-        .values_list("thread_ts")
-        .annotate(n=Count("pk"))
+    live = readable.in_threads(wanted).filter(state=Message.State.LIVE).order_by()
+    counted = live.values("thread_ts").annotate(
+        n=Count("pk"), waiting=Count("pk", filter=waits_in_thread())
     )
+    counts = {row["thread_ts"]: row for row in counted}
     memories = Memory.objects.filter(
         channel=channel, scope=MemoryScope.THREAD, thread_ts__in=wanted
     ).select_related("current")
     versions = {memory.thread_ts: memory.current for memory in memories}
     return [
         Thread(
-            thread_path(place.workspace.slug, channel.slack_id, row["thread_ts"]),
-            words.get(row["thread_ts"], ""),
-            row["n"],
-            row["latest"],
-            versions.get(row["thread_ts"]),
-            waiting.get(row["thread_ts"], 0),
+            thread_path(place.workspace.slug, channel.slack_id, ts),
+            words.get(ts, ""),
+            counts[ts]["n"],
+            latest_us,
+            versions.get(ts),
+            counts[ts]["waiting"],
         )
-        for row in rows
+        for ts, latest_us in latest.items()
+        if ts in counts
     ]
 
 
@@ -98,7 +104,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
         channel=channel, scope=MemoryScope.THREAD, thread_ts=thread_ts
     ).first()
     readable = Message.objects.visible_to(place.reader).filter(channel=channel)
-    messages = readable.filter(thread_ts=thread_ts).select_related("author")
+    messages = readable.in_threads([thread_ts]).select_related("author")
     root = readable.filter(ts=thread_ts).select_related("author")
     found = messages | root
     before, after = request.GET.get("before", ""), request.GET.get("after", "")

@@ -72,7 +72,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
     )
     recent = list(
         with_origin(MemoryVersion.objects.visible_to(place.reader))
-        .filter(memory__workspace=place.workspace)
+        .listed_in(place.workspace)
         .order_by("-pk")[:ACTIVITY_SHOWN]
     )
     calls = Call.objects.readable_by(place.reader)

@@ -10,11 +10,13 @@ from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
+from memories.admin import audience
 from memories.models import (
     Channel,
     Generation,
     Member,
     Memory,
+    MemoryVersion,
     Message,
     QuarantinedLine,
     Reader,
@@ -23,7 +25,8 @@ from memories.models import (
 from memories.rules.memory import MemoryType
 from memories.rules.segments import Trigger
 from memories.views.jobs import RECENT_SHOWN
-from tests.factories import ChannelFactory, MemberFactory, MessageFactory
+from memories.views.threads import THREADS_AT_ONCE
+from tests.factories import ChannelFactory, MemberFactory, MessageFactory, UserFactory
 from tests.work import steps_of
 
 pytestmark = pytest.mark.django_db
@@ -162,16 +165,118 @@ def test_steps_do_not_grow_with_messages_and_finished_jobs(
 @pytest.mark.slow
 @pytest.mark.sqlite("counts the steps of SQLite")
 @pytest.mark.parametrize(
-    ("view", "finished"),
-    [("notes-index", 300), ("jobs-index", 300)],
+    "view",
+    ["notes-index", "jobs-index", "catch_up-index", "context-index", "costs-index"],
 )
 def test_steps_of_a_page_do_not_grow_with_messages(
-    view: str, finished: int, client: Any, member: Member, channel: Channel
+    view: str, client: Any, member: Member, channel: Channel
 ) -> None:
     client.force_login(member.user)
     path = reverse(view, args=[member.workspace.slug])
-    client.get(path)
-    before = steps_of(lambda: client.get(path))
+    before = steps_of_page(client, path)
     add_messages(channel, private=False)
-    add_jobs(channel, finished, Generation.State.DONE)
-    assert steps_of(lambda: client.get(path)) <= before * 1.1
+    add_jobs(channel, 300, Generation.State.DONE)
+    assert steps_of_page(client, path) <= before * 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("counts the steps of SQLite")
+def test_steps_of_the_newest_versions_do_not_grow_with_the_others(
+    reader: Reader, channel: Channel
+) -> None:
+    def newest() -> list[MemoryVersion]:
+        rows = MemoryVersion.objects.visible_to(reader).listed_in(channel.workspace)
+        return list(rows.order_by("-pk")[:12])
+
+    add_rows(channel, range(20))
+    before = steps_of(newest)
+    add_rows(channel, range(20, 500))
+    assert len(newest()) == 12 and steps_of(newest) <= before * 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("counts the steps of SQLite")
+def test_steps_of_the_threads_of_a_channel_do_not_grow_with_them(
+    client: Any, member: Member, channel: Channel
+) -> None:
+    client.force_login(member.user)
+    path = reverse("threads-index", args=[member.workspace.slug, channel.slack_id])
+    add_threads(channel, range(1_000, 1_000 + THREADS_AT_ONCE + 10))
+    before = steps_of_page(client, path)
+    add_threads(channel, range(500))
+    assert steps_of_page(client, path) <= before * 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("counts the steps of SQLite")
+@pytest.mark.parametrize("model", ["message", "generation", "segment", "memoryversion", "memory"])
+def test_steps_of_an_admin_list_do_not_grow_with_its_rows(
+    model: str, client: Any, channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audience, "COUNTED", 200)
+    monkeypatch.setattr(audience, "LOOKED_THROUGH", 200)
+    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+    path = reverse(f"admin:memories_{model}_changelist")
+    add_rows(channel, range(300))
+    before = steps_of_page(client, path)
+    add_rows(channel, range(300, 1_500))
+    assert steps_of_page(client, path) <= before * 1.1
+
+
+@pytest.mark.sqlite("counts the steps of SQLite")
+def test_a_filter_of_an_admin_list_offers_no_long_list(client: Any, channel: Channel) -> None:
+    Channel.objects.bulk_create(
+        Channel(workspace=channel.workspace, slack_id=f"C{n}", name=f"c{n}", kind="public")
+        for n in range(audience.OFFERED)
+    )
+    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+    path = reverse("admin:memories_message_changelist")
+    assert b"channel__id__exact=" not in client.get(path).content
+    chosen = client.get(f"{path}?channel__id__exact={channel.pk}").content.decode()
+    assert f"channel__id__exact={channel.pk}" in chosen and str(channel) in chosen
+    its_page = client.get(reverse("admin:memories_channel_change", args=[channel.pk]))
+    assert f"{path}?channel__id__exact={channel.pk}" in its_page.content.decode()
+
+
+def steps_of_page(client: Any, path: str) -> int:
+    def get() -> None:
+        assert client.get(path).status_code == 200
+
+    get()
+    return steps_of(get)
+
+
+def add_threads(channel: Channel, numbers: range) -> None:
+    """Threads of a root and a reply, a minute of 1970 for each."""
+    Message.objects.bulk_create(
+        Message(
+            channel=channel,
+            ts=f"{60 * n + second}.000000",
+            thread_ts=f"{60 * n}.000000",
+            micros=(60 * n + second) * 1_000_000,
+            text="text",
+        )
+        for n in numbers
+        for second in (0, 1)
+    )
+
+
+def add_rows(channel: Channel, numbers: range) -> None:
+    """Messages and jobs, and memories of threads with a version each."""
+    add_threads(channel, numbers)
+    add_jobs(channel, len(numbers), Generation.State.DONE)
+    memories = Memory.objects.bulk_create(
+        Memory(
+            workspace=channel.workspace,
+            channel=channel,
+            scope="thread",
+            scope_id=f"{channel.slack_id}:{60 * n}.000000",
+            thread_ts=f"{60 * n}.000000",
+            memory_type=MemoryType.SHORT_TERM,
+        )
+        for n in numbers
+    )
+    MemoryVersion.objects.bulk_create(
+        MemoryVersion(memory=memory, number=1, content="text", origin="model")
+        for memory in memories
+    )

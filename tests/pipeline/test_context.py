@@ -432,15 +432,58 @@ def test_as_many_queries_for_any_number_of_channels(
     make_reply(root=root, at=NOW)
     make_thread_memory(channel=general, thread_ts=root.ts)
     workspace, reader = Workspace.objects.get(), Reader.of(user)
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(12):
         context = context_of(workspace, reader, channel="general", thread_ts=root.ts)
     assert len(context.channel_memories) == count
     assert context.notes
     assert len(context.conversation_history) == 2
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(8):
+        context_of(workspace, reader, channel="general", thread_ts=root.ts, budget=4000)
+    with django_assert_max_num_queries(15):
         context_of(workspace, reader, channel="general", question="Who is general?")
     with django_assert_max_num_queries(4):
         assert len(context_of(workspace, Reader.public(), budget=0).notes) == count
+
+
+class TestOfManyChannels:
+    """A budget chooses among the channels that changed last."""
+
+    @pytest.fixture
+    def others(self, workspace, general, monkeypatch) -> list[Channel]:
+        monkeypatch.setattr("memories.pipeline.context.NEWEST", 4)
+        channels = [general, *(ChannelFactory(workspace=workspace) for _ in range(5))]
+        for n, channel in enumerate(channels):
+            for memory_type in (LONG, SHORT):
+                make_channel_memory(
+                    channel=channel, memory_type=memory_type, texts=[f"- {memory_type} {n}"]
+                )
+        return channels
+
+    def test_the_newest_and_the_rest_counted(self, workspace, others):
+        context = context_of(workspace, budget=4000)
+        assert set(context.channel_memories) == {others[4].slack_id, others[5].slack_id}
+        [further] = [left for left in context.left_out if left.what == "channels"]
+        assert further.count == 4
+
+    def test_the_named_one_and_those_with_held_lines_beside_them(self, workspace, others):
+        held = Memory.objects.of_channel(others[1], LONG).current
+        Line.objects.filter(version=held).update(pinned=True)
+        text = context_of(workspace, channel="general", budget=4000).text
+        assert "long_term 0" in text and "long_term 1" in text
+        assert "long_term 2" not in text and "long_term 5" in text
+
+    def test_the_same_text_whether_all_of_it_is_wanted_beside_or_not(self, workspace, others):
+        whole, text = context_of(workspace), context_of(workspace, budget=4000)
+        assert whole.text == text.text and whole.left_out == text.left_out
+        assert len(whole.channel_memories) == 6
+        assert "long_term 0" in context_of(workspace, budget=0).text
+
+    def test_none_that_the_reader_may_not_see_is_counted(self, workspace, others):
+        Channel.objects.filter(pk=others[0].pk).update(kind="private")
+        [further] = [
+            left for left in context_of(workspace, budget=4000).left_out if left.what == "channels"
+        ]
+        assert further.count == 3
 
 
 def test_a_persons_line_is_no_reason_to_look_further(workspace, general):

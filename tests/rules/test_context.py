@@ -401,7 +401,7 @@ class TestBudget:
         assert sum(words in context.text for words in rest) >= 3
 
     def test_only_the_text_obeys_the_default_budget(self):
-        context = assemble(FULL, 60, keys_whole=True)
+        context = assemble(FULL, 60, whole=FULL)
         assert context.tokens == estimate(context.text) <= 60
         assert context.left_out
         assert context.channel_memories == assemble(FULL).channel_memories

@@ -117,7 +117,7 @@ class Command(BaseCommand):
         by = By(options["by"])
         rows = costs(reader, workspace, first, last, by)
         caps = [shown_jobs.cap(use) for use in cap_uses(reader, workspace, now)]
-        whole = total(rows)
+        whole = total(row.sums for row in rows)
         if options["json"]:
             report = {
                 "workspace": workspace.slug if workspace else None,
