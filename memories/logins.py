@@ -26,11 +26,12 @@ from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memories.devices import find_device, remember_device
-from memories.models import AuditEvent, Person, User
+from memories.models import ApiKey, AuditEvent, Person, User
 from memories.models.people import BY_EMAIL, BY_SLACK
 from memories.pipeline import linking
 
@@ -174,7 +175,8 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
         list of people, and whoever would come into somebody else's account, or into one with rights
         over the installation that never came with Slack before: their password opens it first.
 
-        From here on the link is proven. A password that somebody else may know ends."""
+        From here on the link is proven. Where an operator named the account's person or set its
+        password, somebody else may know that password and may hold keys: both end."""
         people = _people(sociallogin)
         if not people:
             raise _refused(request, "unknown")
@@ -197,9 +199,10 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
             if not _may_join(people, account, is_signed_in=account == mine):
                 raise _refused(request, "another")
         with transaction.atomic():
-            named = [p for p in people if p.opens_until and p.linked_by != BY_EMAIL]
-            is_named = account != mine and any(p.user == account for p in named)
-            if account.password_given_at or is_named:
+            unproven = [p for p in people if p.user == account and p.opens_until]
+            if account.password_given_at or unproven:
+                ApiKey.objects.filter(user=account).revoke(by=account, now=timezone.now())
+            if account.password_given_at or any(p.linked_by != BY_EMAIL for p in unproven):
                 _end_password(request, account)
             if not known:
                 sociallogin.connect(request, account)
@@ -255,7 +258,7 @@ def _end_password(request: HttpRequest, account: User) -> None:
     AuditEvent.objects.record("password_ended", by=account, subject=account.get_username())
     if request.user == account:
         update_session_auth_hash(request, account)
-    text = _("Your password was set by somebody else, so it has ended. You can choose a new one.")
+    text = _("Somebody else may know your password, so it has ended. You can choose a new one.")
     toasts.warning(request, text)
 
 

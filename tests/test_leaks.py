@@ -16,7 +16,17 @@ from tests import documentation
 from tests.leaks.attack import Attack, attack
 from tests.leaks.attacked import ATTACKERS, AttackedTeam
 from tests.leaks.forms import Learner
-from tests.leaks.probes import ADMIN, COMMANDS, MATRIX, Eyes, named_addresses, probes, run_command
+from tests.leaks.probes import (
+    ADMIN,
+    COMMANDS,
+    MATRIX,
+    TYPED,
+    Eyes,
+    api_asks,
+    named_addresses,
+    probes,
+    run_command,
+)
 from tests.leaks.world import FULL, PLACES, ROLES, World, word
 
 pytestmark = pytest.mark.django_db
@@ -77,6 +87,17 @@ def test_a_leak_would_be_seen():
     assert word("market", "said") in run_command(
         ["context", "--workspace", "leaks", "--channel", "CMARKET"], "public"
     ) or word("market", "new") in run_command(["context", "--workspace", "leaks"], "public")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", ["/api/v1/", "/mcp"])
+def test_a_key_is_shown_what_its_account_reads(at: str) -> None:
+    """A client that every probe of the API refuses would show no leak either."""
+    world = World().build()
+    eyes = Eyes(world)
+    asked = [ask for ask in api_asks(world) if ask[0].startswith(at) and TYPED in str(ask)]
+    answers = [eyes.api("member", "leaks", *ask) for ask in asked]
+    assert answers and word("ember", "said") in "".join(answers)
 
 
 # -- what forms give

@@ -488,7 +488,8 @@ def test_a_login_with_slack_proves_the_link_and_ends_a_password_that_others_know
     assert AuditEvent.objects.filter(action="password_ended").count() == 1
 
 
-def test_who_is_signed_in_keeps_the_password_that_they_chose(client, slack, mika, closed):
+def test_who_is_signed_in_proves_the_link_too(client, slack, mika, closed):
+    """Whoever knew a given password may have chosen this one, in the name of its person."""
     user = UserFactory()
     mika.link(user, "")
     client.force_login(user)
@@ -497,8 +498,37 @@ def test_who_is_signed_in_keeps_the_password_that_they_chose(client, slack, mika
         in client.get("/settings/").content.decode()
     )
     sign_in(client)
-    assert opens(closed, user) and knows(user)
-    assert "Private channels open" not in client.get("/settings/").content.decode()
+    assert account_of(client) == user and opens(closed, user) and not knows(user)
+    page = client.get("/settings/").content.decode()
+    assert "Private channels open" not in page and "may know your password" in page
+
+
+@pytest.mark.slow
+def test_a_key_made_with_a_given_password_ends_when_the_person_signs_in(
+    client, slack, mika, closed
+):
+    """An operator signs in as Mika, makes a key, and waits until she has proven who she is."""
+    user, boss = UserFactory(username="mika"), UserFactory(is_superuser=True)
+    mika.link(user, "slack")
+    operators.give_password(user, "a given word 7", by=boss)
+    as_mika, token = Client(), ""
+    as_mika.post("/login/", {"username": "mika", "password": "a given word 7"})
+    page = as_mika.post("/w/team/keys/", {"name": "mine", "days": "0"}).content.decode()
+    token = page.partition("<code>mhr_")[2].partition("<")[0]
+    channels = "/api/v1/channels", {"Authorization": f"Bearer mhr_{token}"}
+    answer = Client().get(channels[0], headers=channels[1])
+    assert answer.status_code == 200 and not answer.json()["items"]
+    # She chooses a password of her own before she signs in with Slack.
+    client.force_login(user)
+    own = {
+        "oldpassword": "a given word 7",
+        "password1": "my own word 8",
+        "password2": "my own word 8",
+    }
+    client.post("/password/", own)
+    sign_in(client)
+    assert opens(closed, user)
+    assert Client().get(channels[0], headers=channels[1]).status_code == 401
 
 
 def test_slacks_word_takes_a_person_back_from_an_operators_account(client, slack, mika, closed):

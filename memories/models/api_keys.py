@@ -74,6 +74,11 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
             revoked_at__isnull=True,
         )
 
+    def revoke(self, *, by: User | None, now: datetime) -> None:
+        """End these keys."""
+        for key in self.filter(revoked_at__isnull=True).select_related("workspace"):
+            key.revoke(by=by, now=now)
+
     def find(self, token: str, now: datetime) -> "ApiKey | None":
         """Return the usable key of a token, or None."""
         prefix, _, rest = token.partition("_")

@@ -7,11 +7,7 @@ operator may do is no gain where the record says who did it, and why if it opens
 """
 
 import logging
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 from unittest.mock import patch
 
@@ -20,9 +16,7 @@ from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib.auth.hashers import check_password
 from django.contrib.auth.models import Group
-from django.db import connection, transaction
-from django.test import Client, TestCase
-from django.urls import reverse
+from django.db import transaction
 from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.models import OrmQ, Schedule, Task
@@ -31,27 +25,21 @@ from django_q.signing import SignedPackage
 
 from memories.jobs import TASKS
 from memories.models import (
+    ApiKey,
     AuditEvent,
     Channel,
     ChannelMember,
     Member,
-    Memory,
-    MemoryVersion,
-    Message,
-    Note,
     Opening,
     Person,
-    QuarantinedLine,
-    Reader,
-    Segment,
     SlackConnection,
     User,
     Workspace,
 )
 from tests.leaks.attacked import PRIVATE, ROOT, AttackedTeam
 from tests.leaks.forms import KNOWN_PASSWORD, Learner, Post
-from tests.leaks.probes import run_command, told
-from tests.leaks.world import WORD
+from tests.leaks.probes import told
+from tests.leaks.sweeps import Browser, Report, Sweeper, Written
 
 # Whose rows say who may read or do what, and in which columns. A row that only goes gives nobody rights.
 RIGHTS: tuple[tuple[Any, tuple[str, ...]], ...] = (
@@ -72,69 +60,41 @@ RIGHTS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (Authenticator, ("user_id", "type")),
     (Workspace, ("team_id", "connected_at", "listed_at")),
     (SlackConnection, ("workspace_id", "state")),
+    (ApiKey, ("user_id", "is_narrowed", "scopes")),
 )  # fmt: skip
 QUEUE = (Schedule, OrmQ, Task)
-# Tables whose rows open nothing to anybody: a post that writes to no others leaves all reads as they were.
-HARMLESS = re.compile(
-    r'^(INSERT INTO|UPDATE|DELETE FROM) "(django_session|django_admin_log|memories_auditevent|memoryhub_cache)"'
-)
-WRITES = re.compile(r"^(INSERT|UPDATE|DELETE)")
 Rows = dict[tuple[str, Any], tuple[Any, ...]]
 
 
-@dataclass
-class Report:
-    counts: Counter[str] = field(default_factory=Counter)
-    forms: set[str] = field(default_factory=set)
-    leaks: list[str] = field(default_factory=list)
-    gains: list[str] = field(default_factory=list)
-    functions: list[str] = field(default_factory=list)
-    refused: list[str] = field(
-        default_factory=list
-    )  # whole forms that an operator in every channel cannot save
-
-    @property
-    def is_clean(self) -> bool:
-        return not (self.leaks or self.gains or self.functions)
-
-    def __str__(self) -> str:
-        lines = [f"{len(self.forms)} forms and actions, {dict(self.counts)}"]
-        for kind in ("leaks", "gains", "functions", "refused"):
-            found = getattr(self, kind)
-            lines += [f"{len(found)} {kind}", *(f"  {what}" for what in found[:20])]
-        return "\n".join(lines)
-
-
 class Attack:
-    """``is_full``: every page is read after every post; else a few, where a post wrote something."""
+    """Each post is undone. Where one wrote something, the attacker's rows and the channel's page are
+    read. ``is_full``: all pages are read too, by `tests.leaks.sweeps`."""
 
     def __init__(self, world: AttackedTeam, *, is_full: bool) -> None:
         self.world, self.is_full, self.report = world, is_full, Report()
         self.secret = world.channels[PRIVATE]
         self.rights, self.queue = rows_of(RIGHTS), self._queue()  # as each post finds them
+        self.sweeper = Sweeper(world, self.report)
 
     def run(self, role: str, posts: Iterable[Post]) -> None:
         """Post all of it as one attacker."""
-        client = Client(SERVER_NAME="localhost", raise_request_exception=False)
         actor = self.world.users.get(role)
-        if actor is not None:
-            client.force_login(actor)
-        cookies = client.cookies.output(header="", sep=";")
+        browser = Browser(actor)
+        written: list[Written] = []
         for post in posts:
             with transaction.atomic():
-                self._post(role, client, actor, post)
+                if (answer := self._post(role, browser, actor, post)) is not None:
+                    written.append(answer)
                 transaction.set_rollback(True)
-            client.cookies.clear()
-            client.cookies.load(cookies)
+        if self.is_full:
+            self.sweeper.sweep(role, browser, written)
 
-    def _post(self, role: str, client: Client, actor: User | None, post: Post) -> None:
+    def _post(self, role: str, browser: Browser, actor: User | None, post: Post) -> Written | None:
+        """What it wrote, if anything."""
         what = f"{role}: {post.form} {post.path}"
         last_event = AuditEvent.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-        with ExitStack() as stack:
-            written = stack.enter_context(writes())
-            stack.enter_context(TestCase.captureOnCommitCallbacks(execute=True))
-            response = client.post(post.path, post.sent_by(actor))
-            answer = told(response)
+        response, statements = browser.post(post)
+        answer = told(response)
         self.report.counts["posts"] += 1
         self.report.counts[f"status {response.status_code}"] += 1
         self.report.forms.add(post.form)
@@ -143,25 +103,32 @@ class Attack:
         if post.is_whole and role == ROOT and response.status_code != 302:
             self.report.refused.append(f"{what}: {response.status_code} {errors_in(response)}")
         if role == ROOT:
-            return
+            return None
         events = list(AuditEvent.objects.filter(pk__gt=last_event))
         granted = self._granted(actor, events)
-        self._find_words(f"{what}: its answer", answer, role, granted)
-        owner = client.session.get("_auth_user_id")
+        self.report.leaks += self.sweeper.words(f"{what}: its answer", answer, role, granted)
+        owner = browser.owner
         if owner not in (None, str(actor.pk) if actor else None):
             self.report.gains.append(f"{what}: signed in as account {owner}")
-        if not written and not self.is_full:
-            return
+        if not statements:
+            return None
         self.report.counts["posts that wrote"] += 1
-        self._compare(what, actor, events)
+        self.report.counts["opened on the record"] += granted
+        rights = rows_of(RIGHTS)
+        self._compare(what, actor, events, rights)
         self._run_worker(what)
-        for reader in self._accounts(actor):
-            self._read(what, role, reader, granted)
+        readers = self._accounts(actor)
+        for reader in readers:
+            self.report.leaks += self.sweeper.look(what, role, reader, granted)
+        is_less = any(rights.get(key) != row for key, row in self.rights.items())
+        return Written(post, what, (response.status_code, statements), readers, granted, is_less)
 
     # -- what was gained
 
-    def _compare(self, what: str, actor: User | None, events: list[AuditEvent]) -> None:
-        for (label, key), row in rows_of(RIGHTS).items():
+    def _compare(
+        self, what: str, actor: User | None, events: list[AuditEvent], rights: Rows
+    ) -> None:
+        for (label, key), row in rights.items():
             was = self.rights.get((label, key))
             if row != was and not is_allowed(actor, label, key, was, row, events):
                 self.report.gains.append(f"{what}: {label} {key}: {was} → {row}")
@@ -179,15 +146,15 @@ class Attack:
             for event in events
         )
 
-    def _accounts(self, actor: User | None) -> Iterator[User]:
+    def _accounts(self, actor: User | None) -> list[User]:
         """The attacker's own account, and each whose password the attacker knows now."""
-        if actor is not None and (own := User.objects.filter(pk=actor.pk).first()):
-            yield own
+        accounts = list(User.objects.filter(pk=actor.pk if actor else None))
         for user in User.objects.exclude(pk=actor.pk if actor else None):
             was = self.rights.get((User._meta.label, user.pk))
             is_new = was is None or was[-1] != user.password
             if is_new and check_password(KNOWN_PASSWORD, user.password):
-                yield user
+                accounts.append(user)
+        return accounts
 
     # -- functions
 
@@ -220,74 +187,6 @@ class Attack:
                     self.report.functions.append(f"{what}: a worker runs {func}")
                 broker.acknowledge(key)
 
-    # -- reads
-
-    def _read(self, what: str, role: str, user: User, granted: bool) -> None:
-        self.report.counts["readers"] += 1
-        self.report.counts["opened on the record"] += granted
-        if not granted:
-            self._find_rows(f"{what}: as {user}", user)
-        client = Client(SERVER_NAME="localhost", raise_request_exception=False)
-        client.force_login(user)
-        for path in self._pages():
-            self.report.counts["reads"] += 1
-            self._find_words(f"{what}: {user} reads {path}", told(client.get(path)), role, granted)
-        if self.is_full and User.objects.filter(pk=user.pk, username=f"as-{role}").exists():
-            for words in (
-                ["context", "--workspace", "leaks", "--notes"],
-                ["export", "--workspace", "leaks", "--force"],
-            ):
-                self._find_words(f"{what}: {words}", run_command(words, role), role, granted)
-
-    def _pages(self) -> Iterator[str]:
-        slug, channel = self.world.team.slug, self.secret.slack_id
-        yield reverse("channels-detail", args=[slug, channel])
-        if not self.is_full:
-            return
-        yield f"{reverse('search-index', args=[slug])}?q=zq"
-        for name in ("messages-index", "threads-index"):
-            yield reverse(name, args=[slug, channel])
-        for name in (
-            "context-index",
-            "context-download",
-            "jobs-index",
-            "people-index",
-            "notes-index",
-        ):
-            yield reverse(name, args=[slug])
-        yield f"{reverse('context-index', args=[slug])}?channel={channel}"
-        for memory in Memory.objects.filter(channel=self.secret):
-            yield reverse("memories-versions", args=[memory.pk])
-        for model in (
-            "message",
-            "memoryversion",
-            "note",
-            "channel",
-            "generation",
-            "quarantinedline",
-        ):
-            yield reverse(f"admin:memories_{model}_changelist")
-
-    def _find_rows(self, what: str, user: User) -> None:
-        reader = Reader.of(user, timezone.now())
-        for model in (Channel, Message, Memory, MemoryVersion, Note, Segment, QuarantinedLine):
-            path = {
-                Channel: "pk",
-                MemoryVersion: "memory__channel",
-                QuarantinedLine: "memory__channel",
-            }
-            rows = model.objects.visible_to(reader).filter(
-                **{path.get(model, "channel"): self.secret.pk}
-            )
-            if rows.exists():
-                self.report.leaks.append(f"{what}: a {model._meta.model_name} is visible")
-
-    def _find_words(self, what: str, text: str, role: str, granted: bool) -> None:
-        for place, word in set(WORD.findall(text)):
-            readers = self.world.audiences.get(place.lower(), set())
-            if role not in readers and not (granted and place.lower() == PRIVATE):
-                self.report.leaks.append(f"{what}: {place} {word}")
-
 
 def rows_of(tables: Iterable[tuple[Any, tuple[str, ...]]]) -> Rows:
     return {
@@ -314,6 +213,8 @@ def is_allowed(
         return bool(actions & {"slack_token_set", "slack_token_removed", "admin_add"})
     if label == Channel._meta.label:
         return was is not None and row[1] != "public" and not row[3]
+    if label == ApiKey._meta.label:
+        return was is None and row[0] == actor.pk and "api_key_issue" in actions
     if label == EmailAddress._meta.label:
         return not row[2]
     if label == Person._meta.label:
@@ -338,20 +239,6 @@ def is_allowed_link(actor: User, was: Any, row: Any, mine: list[AuditEvent]) -> 
     if not (actor.is_operator and details and row[1] == "" and row[2] is not None):
         return False
     return row[2] <= timezone.now() or any(told.get("reason") for told in details)
-
-
-@contextmanager
-def writes() -> Iterator[list[str]]:
-    """The statements that write, but for those of `HARMLESS` tables."""
-    found: list[str] = []
-
-    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if WRITES.match(sql) and not HARMLESS.match(sql):
-            found.append(sql)
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(note):
-        yield found
 
 
 def errors_in(response: Any) -> str:

@@ -320,16 +320,26 @@ class Learner:
     # -- the pages
 
     def page_posts(self) -> Iterator[Post]:
-        """What the matrix posts, and each form of each page, by each of its buttons."""
+        """What the matrix posts, and each form of each page, by each of its buttons. One that stands on
+        many pages, as those of the frame, is posted once."""
+        seen: set[Any] = set()
         for name, asks in MATRIX.items():
-            seen: set[str] = set()
             for path, data in asks(self.world):
                 if data is not None:
-                    yield Post(name, path, data)
-                elif path not in seen:
+                    posts = [Post(name, path, data)]
+                elif path in seen:
+                    continue
+                else:
                     seen.add(path)
-                    for action, filled, button in self.forms(path):
-                        yield Post(name, action, filled | button)
+                    found = self.forms(path)
+                    posts = [Post(name, action, form | button) for action, form, button in found]
+                for post in posts:
+                    # `next` says only where the answer leads.
+                    sent = {name: value for name, value in post.data.items() if name != "next"}
+                    key = (post.path, repr(sorted(sent.items())))
+                    if key not in seen:
+                        seen.add(key)
+                        yield post
 
 
 SITE: dict[str, Callable[[AttackedTeam], dict[str, Any]]] = {

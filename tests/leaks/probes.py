@@ -61,6 +61,7 @@ class Eyes:
         self.world = world
         self.clients = {role: self._client(role) for role in ROLES}
         self.clients["anonymous"] = Client(SERVER_NAME="localhost")
+        self.of_keys = Client(SERVER_NAME="localhost")
         self.tokens = {role: self._token(role) for role in ROLES}
 
     def _token(self, role: str) -> dict[str, str]:
@@ -79,10 +80,11 @@ class Eyes:
 
     def api(self, role: str, slug: str, path: str, data: dict[str, Any] | None) -> str:
         """The answer to the key of a role; what it would do is undone."""
-        client = Client(SERVER_NAME="localhost", raise_request_exception=True)
+        client = self.of_keys
         headers = {
             "Authorization": f"Bearer {self.tokens[role][slug]}",
             "Accept": "application/json, text/event-stream",
+            "Host": "localhost",  # MCP answers nobody without it
         }
         with transaction.atomic():
             if data is None:
