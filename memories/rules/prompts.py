@@ -144,13 +144,12 @@ def data_text(request: Request, key: str) -> str:
         for r in references(request)
     ]
     place = one_line(request.place)
-    numbered = request.form is Form.FULL
     if request.existing:
         letter = "L" if request.uses_operations else ""
-        lines = [letter + memory_line(line, numbered=numbered) for line in request.existing]
+        lines = [letter + memory_line(line, request) for line in request.existing]
         blocks.append(("existing memory", place, lines))
     for addition in request.additions:
-        lines = [memory_line(line, numbered=numbered) for line in addition.lines]
+        lines = [memory_line(line, request) for line in addition.lines]
         blocks.append((f"added: {one_line(addition.title)}", "", lines))
     if request.messages:
         about = f"{place}, {request.zone}"
@@ -182,11 +181,14 @@ def speaker(name: str) -> str:
     return safe_name(name) or UNKNOWN
 
 
-def memory_line(line: MemoryLine, *, numbered: bool = True) -> str:
-    """``REF text``, with the mark of a line that a person wrote."""
+def memory_line(line: MemoryLine, request: Request) -> str:
+    """``REF [YYYY-MM-DD] text``, with the mark of a line that a person wrote; the simple form has no
+    numbers."""
+    number = f"{line.ref} " if request.form is Form.FULL else ""
     mark = f"{prompt_texts.PERSON} " if line.by_person else ""
-    number = f"{line.ref} " if numbered else ""
-    return f"{number}{mark}{one_line(line.text)}"
+    at = request.local_time(line.at_us)
+    day = f"[{at:%Y-%m-%d}] " if at else ""
+    return f"{number}{mark}{day}{one_line(line.text)}"
 
 
 def split_text(text: str, most: int = LONGEST_LINE) -> list[str]:
