@@ -183,7 +183,7 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
             OURS: plain,
             ASKED: asked,
             NEWEST: _within(newest, budget),
-            SEARCH: _within(matches, budget),
+            SEARCH: _within(matches, budget, may_skip=True),
         }
         for who, text in texts.items():
             score = scores.setdefault((question.group, budget, who), Score())
@@ -204,15 +204,18 @@ def current_lines(text: str) -> list[str]:
     return lines
 
 
-def _within(lines: Iterable[str], budget: int) -> str:
-    """The first lines that fit."""
+def _within(lines: Iterable[str], budget: int, *, may_skip: bool = False) -> str:
+    """The first lines that fit, up to the first that does not, or without those that do not."""
     from memories.rules.tokens import estimate
 
     kept = []
     for line in lines:
-        budget -= estimate(f"{line}\n")
-        if budget < 0:
+        cost = estimate(f"{line}\n")
+        if cost > budget:
+            if may_skip:
+                continue
             break
+        budget -= cost
         kept.append(line)
     return "\n".join(kept)
 
