@@ -105,9 +105,19 @@ def test_blocks_of_a_channel_in_their_order() -> None:
         "1 [2026-11-02] kept",
         f"<<end {KEY}>>",
         f"<<added: 2 November {KEY}>>",
-        "2 [2026-11-02] new",
+        "2 new",
         f"<<end {KEY}>>",
     ]
+
+
+def test_of_a_long_reference_the_first_lines_go_along() -> None:
+    text = "\n".join(f"- line {n} of the memory says this and that" for n in range(40))
+    rows = prompts.data_text(long(references=[Reference("r", text)], additions=added("new")), KEY)
+    shown = rows.split("\n")[1 : rows.split("\n").index(f"<<end {KEY}>>")]
+    assert shown[-1] == "[…]" and shown[:-1] == text.split("\n")[: len(shown) - 1]
+    assert 80 < estimate("\n".join(shown)) <= prompts.LONGEST_REFERENCE + 1
+    one = "word " * 400
+    assert one.strip() in prompts.data_text(long(references=[Reference("r", one)]), KEY)
 
 
 def test_the_zone_is_stated_once() -> None:
@@ -204,8 +214,9 @@ def test_a_memorys_lines_have_their_days_in_the_workspaces_zone(zone: str, day: 
     news = [Addition("news", [replace(line, ref=2, text="new", by_person=True)])]
     wanted = long(existing=[line], additions=news, zone=zone, operations=True)
     rows = prompts.data_text(wanted, KEY).split("\n")
-    assert f"L1 [{day}] kept" in rows and f"2 {prompt_texts.PERSON} [{day}] new" in rows
-    simple = prompts.data_text(replace(wanted, form=Form.SIMPLE), KEY).split("\n")
+    assert f"L1 [{day}] kept" in rows and f"2 {prompt_texts.PERSON} new" in rows
+    wanted = replace(wanted, scope=MemoryScope.WORKSPACE, form=Form.SIMPLE)
+    simple = prompts.data_text(wanted, KEY).split("\n")
     assert f"[{day}] kept" in simple and f"{prompt_texts.PERSON} [{day}] new" in simple
 
 
