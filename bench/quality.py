@@ -93,7 +93,9 @@ def demo_questions(now: datetime = NOW) -> list[Question]:
     return sorted(questions, key=lambda question: question.at)
 
 
-def ask_demo(now: datetime = NOW, budgets: Sequence[int] = BUDGETS) -> Scores:
+def ask_demo(
+    now: datetime = NOW, budgets: Sequence[int] = BUDGETS, summariser: Any = None
+) -> Scores:
     """The scores of the demo's questions, each put when the memories are as of its moment."""
     from memories.demo.workspace import build_export
     from memories.models import Workspace
@@ -108,12 +110,12 @@ def ask_demo(now: datetime = NOW, budgets: Sequence[int] = BUDGETS) -> Scores:
     for question in demo_questions(now):
         if question.at != at:
             at = question.at
-            _remember(workspace, at)
+            _remember(workspace, at, summariser)
         _ask(workspace, question, budgets, scores)
     return scores
 
 
-def ask_gatemem(data: str, budgets: Sequence[int] = BUDGETS) -> Scores:
+def ask_gatemem(data: str, budgets: Sequence[int] = BUDGETS, summariser: Any = None) -> Scores:
     """The scores of the utility checkpoints of a domain; each episode is a channel of its own."""
     from memories.models import Workspace
 
@@ -128,9 +130,9 @@ def ask_gatemem(data: str, budgets: Sequence[int] = BUDGETS) -> Scores:
         for checkpoint in checkpoints:
             at = turns[checkpoint["index"]][0] + timedelta(seconds=60)
             while clock < at:
-                _remember(workspace, clock)
+                _remember(workspace, clock, summariser)
                 clock += PASSES_APART
-            _remember(workspace, at)
+            _remember(workspace, at, summariser)
             strings = tuple(checkpoint["judge_spec"]["include"])
             question = Question(episode["domain"], "episode", at, checkpoint["query_text"], strings)
             _ask(workspace, question, budgets, scores)
@@ -147,11 +149,11 @@ def _import(workspace: Any, folder: Path, now: datetime) -> None:
     search.catch_up()
 
 
-def _remember(workspace: Any, at: datetime) -> None:
+def _remember(workspace: Any, at: datetime, summariser: Any) -> None:
     from memories.llm.offline import OfflineSummariser
     from memories.pipeline.passes import run_pass
 
-    run_pass(workspace, at, None if os.environ.get("MODEL") == "1" else OfflineSummariser())
+    run_pass(workspace, at, summariser or OfflineSummariser())
 
 
 def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Scores) -> None:
@@ -183,7 +185,7 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
             OURS: plain,
             ASKED: asked,
             NEWEST: _within(newest, budget),
-            SEARCH: _within(matches, budget),
+            SEARCH: _within(matches, budget, may_skip=True),
         }
         for who, text in texts.items():
             score = scores.setdefault((question.group, budget, who), Score())
@@ -204,15 +206,18 @@ def current_lines(text: str) -> list[str]:
     return lines
 
 
-def _within(lines: Iterable[str], budget: int) -> str:
-    """The first lines that fit."""
+def _within(lines: Iterable[str], budget: int, *, may_skip: bool = False) -> str:
+    """The first lines that fit, up to the first that does not, or without those that do not."""
     from memories.rules.tokens import estimate
 
     kept = []
     for line in lines:
-        budget -= estimate(f"{line}\n")
-        if budget < 0:
+        cost = estimate(f"{line}\n")
+        if cost > budget:
+            if may_skip:
+                continue
             break
+        budget -= cost
         kept.append(line)
     return "\n".join(kept)
 
@@ -314,8 +319,14 @@ def main() -> None:
         os.environ.setdefault("SECRET_KEY", "quality")
         django.setup()
         call_command("migrate", verbosity=0)
+        from bench.quality_model import Recorder
+        from memories.pipeline.passes import configured_summariser
+
+        model = Recorder(configured_summariser()) if os.environ.get("MODEL") == "1" else None
         data = os.environ.get("DATA")
-        print(table(ask_gatemem(data) if data else ask_demo()))
+        print(table(ask_gatemem(data, summariser=model) if data else ask_demo(summariser=model)))
+        if model is not None:
+            print(model.figures())
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def imported_slice(work: Path, slug: str, backfill: str) -> Any:
     from memories.models import Workspace
 
     workspace = Workspace.objects.create(slug=slug, name="irc")
-    workspace.change_settings({"thread_memories": False}, by=None)
+    workspace.change_settings({"thread_memories": False, "workspace_short_term": False}, by=None)
     call_command(
         "import_slack",
         str(work / "slice"),

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import models, transaction
+from django.db.models import F
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
@@ -64,6 +65,8 @@ class Endpoint(models.Model):
     answered_at = models.DateTimeField(_("answered again"), null=True, blank=True)
     # Room for what a reasoning model thinks: part of each call's limit and of its reservation.
     thinking_tokens = models.PositiveIntegerField(_("tokens for thinking"), default=0)
+    # Jobs in a row of which the replies to both prompt forms only copied messages.
+    copied_jobs = models.PositiveIntegerField(_("jobs in a row that it only copied"), default=0)
     # What a probe found out (pipeline.probing); null is not known.
     probed_at = models.DateTimeField(_("probed"), null=True, blank=True)
     form = models.CharField(
@@ -110,9 +113,14 @@ class Endpoint(models.Model):
 
     def found(self, findings: Findings, now: datetime) -> None:
         """Keep what a probe found out."""
-        values = findings.as_json() | {"probed_at": now}
+        values = findings.as_json() | {"probed_at": now, "copied_jobs": 0}
         Endpoint.objects.filter(pk=self.pk).update(**values)
         self.refresh_from_db()
+
+    def count_copied(self, *, copied: bool) -> None:
+        """Note whether the reply to the second prompt form of a job only copied messages too."""
+        endpoint = Endpoint.objects.filter(pk=self.pk)
+        endpoint.update(copied_jobs=F("copied_jobs") + 1 if copied else 0)
 
     def give_room(self, known: int) -> None:
         """More room for thoughts: the call had ``known`` tokens of it, and that was not enough. Calls

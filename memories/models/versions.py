@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 from django.db import models, transaction
@@ -469,16 +470,16 @@ class Line(models.Model):
         self, *, by: User | None, based_on: int, revision: int | None = None
     ) -> MemoryVersion:
         """Bring a line of the archive back as it was, with its author and sources, as a new version
-        of the current text. Raises StaleBase as `Memory.revise` does, LookupError when the archive
+        of the current text. It is pinned: no merge archives it again. Raises StaleBase as `Memory.revise` does, LookupError when the archive
         has it no longer."""
         memory = self.version.memory
         base = memory.as_seen(based_on, revision)
         values = memory.archived_lines().filter(pk=self.pk).as_values()
         if not values or base is None:
             raise LookupError(f"The archive has no line {self.pk}.")
-        current = base.line_values()
-        place = line_rules.place_among(current, values[0])
-        lines = [*current[:place], *values, *current[place:]]
+        current, restored = base.line_values(), replace(values[0], pinned=True)
+        place = line_rules.place_among(current, restored)
+        lines = [*current[:place], restored, *current[place:]]
         made = memory.add_version(
             Draft(
                 lines=lines,

@@ -48,16 +48,20 @@ class Closed:
 
     version: MemoryVersion | None = None
     outcome: str = ""
+    is_copied: bool = False  # most lines only copy messages
 
 
-def close(generation: Generation, question: Question, now: datetime) -> Closed:
+def close(
+    generation: Generation, question: Question, now: datetime, *, only_copies: bool = False
+) -> Closed:
     """Make the saved reply into a version, or keep the reason why it is none. Never raises for
-    what the model said; what a person saved meanwhile is never overwritten."""
+    what the model said; what a person saved meanwhile is never overwritten. ``only_copies``: the
+    model copies messages in both forms of the prompt, so a second call would change nothing."""
     reply = generation.saved_reply
     if reply is None:
         return Closed(outcome="lost")
     reading = _reading(generation, question, reply)
-    if bad := _fault(generation, reading):
+    if bad := _fault(generation, reading, only_copies=only_copies):
         fail(generation, SummariserError(bad, _BAD_REPLY % bad), now)
         return Closed(outcome=f"fault: {bad}")
     if generation.is_rebuild:
@@ -70,7 +74,7 @@ def close(generation: Generation, question: Question, now: datetime) -> Closed:
             closed = write(generation, question, reading)
             owe.follow_ups(generation)
             fail_point("in_commit", generation.pk)
-            return closed
+            return replace(closed, is_copied=reading.is_copied)
     except StaleBase:
         return supersede(generation, now)
     except guarding.NothingLeft as left:
@@ -90,12 +94,12 @@ def _reading(generation: Generation, question: Question, reply: Reply) -> Readin
     return read_reply(highlights, question.request)
 
 
-def _fault(generation: Generation, reading: Reading) -> str:
+def _fault(generation: Generation, reading: Reading, *, only_copies: bool) -> str:
     """Why nothing is made of the reply, or ""."""
     reply = generation.saved_reply
     if reading.nothing and reply is not None and reply.left_out:
         return REFUSED  # every message was refused: that is no word about what they say
-    if reading.is_copied and not _was_asked_in_both_forms(generation):
+    if reading.is_copied and not only_copies and not _was_asked_in_both_forms(generation):
         return COPIED
     return reading.fault
 

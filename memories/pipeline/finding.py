@@ -138,8 +138,8 @@ def keys_of(workspace: Workspace, reader: Reader, channel: Channel | None) -> li
 
 
 def best_for(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> list[Message]:
-    """Those that are most about a question, of the newest hits of any of its words, with the keys of
-    the reader's audiences. Two queries."""
+    """Those that are most about a question, of the newest hits of any of its words, the best first,
+    with the keys of the reader's audiences. Two queries."""
     question_words = salience.words_in(question)
     if not question_words:
         return []
@@ -147,7 +147,9 @@ def best_for(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> l
     texts = [frozenset(tokens.split()) for _, _, tokens in hits]
     scores = salience.relevance(question_words, texts, salience.rarity(texts))
     ranked = sorted(zip(scores, hits, strict=True), key=lambda hit: (-hit[0], -hit[1][1]))
-    return list(messages.filter(pk__in=[hit[0] for _, hit in ranked[:BEST_ASKED]]))
+    best = [hit[0] for _, hit in ranked[:BEST_ASKED]]
+    rows = messages.in_bulk(best)
+    return [rows[pk] for pk in best if pk in rows]
 
 
 def _kinds(query: Query) -> list[Kind]:

@@ -94,6 +94,7 @@ def accept(generation: Generation, *, by: User | None) -> MemoryVersion | None:
             # A rebuild may say what a person has written meanwhile.
             return closed.version or generation.memory.current
     except guarding.NothingLeft as left:  # the rules have grown since
+        guarding.keep(generation, left.held)
         supersede(generation, now)
         raise StaleBase(generation.memory.current) from left
     except StaleBase:

@@ -20,6 +20,7 @@ from memories.rules.summary import Bound, Form, Reply, Request, Summariser, Summ
 
 SAFETY = 1.3  # at least so many times our estimate of the tokens that go in
 WORST = 10.0  # at most: one absurd count must not make every later call look too dear
+COPIED_JOBS = 2  # in a row, after which a copied reply is not asked for again
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,18 @@ class Till:
             return None
         self.endpoint.refresh_from_db()
         return self.endpoint.answered_at
+
+    @property
+    def only_copies(self) -> bool:
+        """Whether the model copied messages in both forms of the prompt, for the last few jobs."""
+        if self.endpoint is None:
+            return False
+        self.endpoint.refresh_from_db()
+        return self.endpoint.copied_jobs >= COPIED_JOBS
+
+    def count_copied(self, *, copied: bool) -> None:
+        if self.endpoint is not None:
+            self.endpoint.count_copied(copied=copied)
 
     def give_room(self, reply: Reply | None) -> None:
         if self.endpoint is not None and reply is not None:

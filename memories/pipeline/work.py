@@ -286,7 +286,9 @@ class Worker:
         try:
             question = self.questions.pop(generation.pk, None) or self.asker.question(generation)
             reply = generation.saved_reply
-            closed = close(generation, question, now)
+            closed = close(generation, question, now, only_copies=self.till.only_copies)
+            if generation.form and closed.version is not None:
+                self.till.count_copied(copied=closed.is_copied)
             if closed.outcome == f"fault: {Fault.NO_ROOM}":
                 self.till.give_room(reply)
             self._count(closed, generation)

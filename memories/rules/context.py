@@ -1,13 +1,12 @@
 """What a reader (bot, agent) is given (S2, rule 10): its parts, and their order."""
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memories.rules.aimed import aimed_at_model
-from memories.rules.context_budget import EARLIER, fit, reduced
+from memories.rules.context_budget import EARLIER, fit
 from memories.rules.context_text import (
     Block,
     ChannelTexts,
@@ -183,16 +182,15 @@ def _with_everything(
 
 
 def _within(material: Material, budget: int, unwanted: Sequence[LeftOut]) -> Context:
-    material, chosen, left = fit(material, budget)
-    context = _built(reduced(material, chosen), ())
-    # What a unit costs is estimated by itself: the last of them may be too much.
-    while context.tokens > budget and chosen:
-        over = context.tokens - budget
-        while over > 0 and chosen:
-            left.append(chosen.pop())
-            over -= math.ceil(left[-1].cost)
-        context = _built(reduced(material, chosen), ())
-    counts = Counter(unit.group[:2] for unit in left if unit.what != EARLIER)
+    choice = fit(material, budget)
+    context = _built(choice.reduced, ())
+    # What a unit costs is estimated by itself: there may be room for more, or the last be too much.
+    choice.fill(budget - context.tokens)
+    context = _built(choice.reduced, ())
+    while context.tokens > budget and choice.chosen:
+        choice.cut(context.tokens - budget)
+        context = _built(choice.reduced, ())
+    counts = Counter(unit.group[:2] for unit in choice.left_out if unit.what != EARLIER)
     reason = f"over the budget of {budget} tokens"
     left_out = [LeftOut(what, place, n, reason) for (what, place), n in counts.items()]
     return replace(context, left_out=[*unwanted, *left_out])

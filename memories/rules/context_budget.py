@@ -6,6 +6,7 @@ follow by value per token, without near-duplicates, until the budget is full. Wi
 is about it comes before all of that.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from itertools import accumulate, takewhile
 
 from memories.rules import salience
 from memories.rules.aimed import aimed_at_model
-from memories.rules.context_text import ChannelTexts, Material, Version, dated
+from memories.rules.context_text import ChannelTexts, Material, Version, dated, day_of_all
 from memories.rules.lines import split_text, words_of
 from memories.rules.notes import NoteText
 from memories.rules.notes_file import injection
@@ -65,18 +66,10 @@ class Unit:
         return self.group[0]
 
 
-def fit(material: Material, budget: int) -> tuple[Material, list[Unit], list[Unit]]:
-    """The material with nothing longer than its share, its units that are chosen, the best last to
-    go, and those that are left out."""
+def fit(material: Material, budget: int) -> "Choice":
+    """The choice among the units of the material, of which none takes more than its share."""
     material = _cut(material, budget)
-    units = list(_units(material))
-    chosen = _Choice(material, units, budget).chosen
-    indexes = set(chosen)
-    return (
-        material,
-        [units[index] for index in chosen],
-        [unit for index, unit in enumerate(units) if index not in indexes],
-    )
+    return Choice(material, list(_units(material)), budget)
 
 
 def reduced(material: Material, units: Iterable[Unit]) -> Material:
@@ -128,10 +121,11 @@ def reduced(material: Material, units: Iterable[Unit]) -> Material:
     )
 
 
-class _Choice:
-    """Indexes of the units that are chosen, in the order in which they are."""
+class Choice:
+    """The units that are chosen: ``chosen`` are their indexes, the best first."""
 
     def __init__(self, material: Material, units: Sequence[Unit], budget: int) -> None:
+        self.material = material
         self.units = units
         self.left: float = budget - min(_FRAME, budget / 4) - estimate(material.persona)
         self.chosen: list[int] = []
@@ -142,6 +136,7 @@ class _Choice:
         self.covered = salience.Covered(alike)
         self.values = _values(units)
         best_first = sorted(range(len(units)), key=lambda i: (-self.values[i], -units[i].at_us))
+        self.best_first = best_first
         if material.question:
             self._take(self._about(material.question), self.left * _QUESTION)
         self._take(self._those(best_first, lambda unit: unit.is_held), budget / _HELD)
@@ -152,10 +147,32 @@ class _Choice:
             self._take(self._those(best_first, lambda unit: unit.group == own), budget / _OWN)
         if material.question:
             self._take(self._about(material.question), self.left)
-        self._take(best_first, self.left)
-        # Room for what says nothing new is better filled than left empty.
-        self.covered = salience.Covered(alike=2)
+        self.fill(self.left)
+
+    @property
+    def reduced(self) -> Material:
+        """The material with the chosen units alone."""
+        return reduced(self.material, (self.units[index] for index in self.chosen))
+
+    @property
+    def left_out(self) -> list[Unit]:
+        return [unit for index, unit in enumerate(self.units) if index not in self.taken]
+
+    def fill(self, room: float) -> None:
+        """Choose what fits into so many tokens, the best first. Room for what says nothing new is
+        better filled than left empty."""
+        self.left = room
+        self._take(self.best_first, room)
+        covered, self.covered = self.covered, salience.Covered(alike=2)
         self._take(self.duplicates, self.left)
+        self.covered = covered
+
+    def cut(self, tokens: float) -> None:
+        """Give up the units that were chosen last, of so many tokens at least."""
+        while tokens > 0 and self.chosen:
+            index = self.chosen.pop()
+            self.taken.discard(index)
+            tokens -= math.ceil(self.units[index].cost)
 
     def _those(self, order: Iterable[int], wanted: Callable[[Unit], bool]) -> list[int]:
         return [index for index in order if wanted(self.units[index])]
@@ -233,13 +250,16 @@ def _units(m: Material) -> Iterator[Unit]:
             (EARLIER, "", 0), i, message.said, message.micros, factor, shown=message.line_of_day
         )
     for i, message in enumerate(m.messages):
-        yield _unit(("message", m.own, 0), i, message.said, message.micros, shown=message.line)
+        yield _unit(
+            ("message", m.own, 0), i, message.said, message.micros, shown=message.line_of_day
+        )
 
 
 def _lines(
     material: Material, group: Group, content: str | None, until_us: int, factor: float
 ) -> Iterator[Unit]:
-    day = material.day_of(until_us) if group[0] == "short_term_memory" else ""
+    has_own_day = group[0] == "short_term_memory" and until_us
+    day = material.day_of(until_us) if has_own_day else day_of_all(material, content or "")
     for position, line in enumerate(split_text(content or "")):
         facts = material.facts_of(line)
         at_us, shown = facts.at_us or until_us, dated(material, line, facts, day)

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from memories.rules.invisible import SHAPELESS
 from memories.rules.language import is_mostly_japanese
-from memories.rules.lines import now_and_history, words_of
+from memories.rules.lines import now_and_history, split_text, words_of
 from memories.rules.names import safe_name
 from memories.rules.notes import NoteText
 from memories.rules.notes_file import injection
@@ -196,20 +196,23 @@ def _section(part: Part, title: str, blocks: Iterable[Block]) -> Iterator[Block]
         yield from found
 
 
-def _heading(words: str) -> str:
-    return f"## {one_line(words)}\n"
+def _heading(words: str, day: str = "") -> str:
+    return f"## {one_line(words)}{', ' if day else ''}{day}\n"
 
 
 def _long_term(material: Material, channels: Sequence[ChannelTexts]) -> Iterator[Block]:
     if material.workspace_long_term is not None:
-        text = _included(material) + _memory(material, material.workspace_long_term)
-        yield Block(Part.LONG_TERM, _heading("Workspace") + text)
+        day = day_of_all(material, material.workspace_long_term)
+        text = _included(material) + _memory(material, material.workspace_long_term, day)
+        yield Block(Part.LONG_TERM, _heading("Workspace", day) + text)
     if material.workspace_archive is not None:
         above = "" if material.workspace_long_term is not None else _heading("Workspace")
         yield Block(Part.LONG_TERM, above + _archived(material.workspace_archive))
     for channel in channels:
         if channel.long_term is not None:
-            text = _heading(f"#{safe_name(channel.name)}") + _memory(material, channel.long_term)
+            day = day_of_all(material, channel.long_term)
+            text = _memory(material, channel.long_term, day)
+            text = _heading(f"#{safe_name(channel.name)}", day) + text
             yield Block(Part.LONG_TERM, text, channel.channel_id)
         if channel.archive is not None:
             has_heading = channel.long_term is not None
@@ -229,8 +232,9 @@ def _included(material: Material) -> str:
 
 def _short_term(material: Material, channels: Sequence[ChannelTexts]) -> Iterator[Block]:
     if material.workspace_short_term is not None:
-        text = _heading("Workspace") + _memory(material, material.workspace_short_term)
-        yield Block(Part.SHORT_TERM, text)
+        day = day_of_all(material, material.workspace_short_term)
+        text = _memory(material, material.workspace_short_term, day)
+        yield Block(Part.SHORT_TERM, _heading("Workspace", day) + text)
     for channel in channels:
         for i, version in enumerate(channel.history):
             text = f"### {_period(material, version)}\n{_version(material, version)}"
@@ -239,10 +243,10 @@ def _short_term(material: Material, channels: Sequence[ChannelTexts]) -> Iterato
 
 
 def _version(material: Material, version: Version) -> str:
-    return _memory(material, version.content, day=material.day_of(version.until_us), above="###")
+    return _memory(material, version.content, material.day_of(version.until_us), above="###")
 
 
-def _memory(material: Material, text: str, *, day: str = "", above: str = "##") -> str:
+def _memory(material: Material, text: str, day: str, *, above: str = "##") -> str:
     """A memory's text as it is read, below a heading of so many signs: what holds now, then what
     happened, oldest first. The two have headings of their own where both are there."""
     lines = [(line, material.facts_of(line)) for line in text.split("\n")]
@@ -258,6 +262,12 @@ def _memory(material: Material, text: str, *, day: str = "", above: str = "##") 
             *(dated(material, *line, day) for line in part if line[0].strip()),
         )
     )
+
+
+def day_of_all(material: Material, text: str) -> str:
+    """The day of all lines of a memory, which its heading has then; "" where they differ."""
+    days = {material.day_of(material.facts_of(line).at_us) for line in split_text(text)}
+    return days.pop() if len(days) == 1 else ""
 
 
 def dated(material: Material, line: str, facts: LineFacts, day: str) -> str:
@@ -279,7 +289,9 @@ def _period(material: Material, version: Version) -> str:
 
 def _threads(material: Material, threads: Mapping[str, str]) -> Iterator[Block]:
     for ts, content in threads.items():
-        yield Block(Part.THREADS, _heading(f"Thread {ts}") + _memory(material, content), ts)
+        day = day_of_all(material, content)
+        text = _heading(f"Thread {ts}", day) + _memory(material, content, day)
+        yield Block(Part.THREADS, text, ts)
 
 
 def _conversation(
@@ -288,7 +300,7 @@ def _conversation(
     names = {channel.channel_id: safe_name(channel.name) for channel in channels}
     for channel_id, name in names.items():
         if said := [m for m in material.earlier if m.channel_id == channel_id]:
-            yield _said_by_day(f"#{name}, earlier", said, channel_id)
+            yield _said(f"#{name}, earlier", said, channel_id)
     name = names.get(material.own, "")
     target = [m for m in messages if m.thread_ts and m.thread_ts == material.target_thread_ts]
     others = [m for m in messages if not m.thread_ts or m.thread_ts != material.target_thread_ts]
@@ -300,11 +312,6 @@ def _conversation(
 
 
 def _said(heading: str, messages: Sequence[Message], place: str) -> Block:
-    lines = "\n".join(message.line for message in messages)
-    return Block(Part.CONVERSATION, _heading(heading) + lines, place, items=len(messages))
-
-
-def _said_by_day(heading: str, messages: Sequence[Message], place: str) -> Block:
     days = [
         "\n".join([f"### {day}", *(message.line_of_day for message in of_day)])
         for day, of_day in groupby(messages, key=lambda message: message.day)

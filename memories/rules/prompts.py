@@ -8,7 +8,7 @@ drawn anew for each call: no message can know it, so none can end its block or o
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memories.rules import prompt_texts
@@ -20,8 +20,9 @@ from memories.rules.names import safe_name
 from memories.rules.salience import is_salient
 from memories.rules.secrets import redacted
 from memories.rules.summary import Form, MemoryLine, Reference, Request
-from memories.rules.tokens import WIDE
+from memories.rules.tokens import WIDE, estimate
 
+LONGEST_REFERENCE = 120  # tokens of a text that is background only
 LONGEST_LINE = 6_000  # characters; a longer message is shown in parts of so many
 NEW_LINE = " ⏎ "
 THREAD = "↳"
@@ -114,8 +115,24 @@ def _has_content(text: str) -> bool:
 
 
 def references(request: Request) -> Sequence[Reference]:
-    """Background that goes along (S3's table): none for the workspace, nothing is above it."""
-    return () if request.scope is MemoryScope.WORKSPACE else request.references
+    """Background that goes along (S3's table), each within LONGEST_REFERENCE: none for the workspace,
+    nothing is above it."""
+    if request.scope is MemoryScope.WORKSPACE:
+        return ()
+    return [replace(each, text=_beginning(each.text)) for each in request.references]
+
+
+def _beginning(text: str) -> str:
+    """The first lines of a memory that fit, what holds now before what happened; at least one. A mark
+    says where lines are left out."""
+    kept: list[str] = []
+    room = LONGEST_REFERENCE
+    for line in text.split("\n"):
+        room -= estimate(line)
+        if kept and room < 0:
+            return "\n".join([*kept, "[…]"])
+        kept.append(line)
+    return text
 
 
 def version(request: Request) -> str:
@@ -144,13 +161,12 @@ def data_text(request: Request, key: str) -> str:
         for r in references(request)
     ]
     place = one_line(request.place)
-    numbered = request.form is Form.FULL
     if request.existing:
         letter = "L" if request.uses_operations else ""
-        lines = [letter + memory_line(line, numbered=numbered) for line in request.existing]
+        lines = [letter + memory_line(line, request) for line in request.existing]
         blocks.append(("existing memory", place, lines))
     for addition in request.additions:
-        lines = [memory_line(line, numbered=numbered) for line in addition.lines]
+        lines = [memory_line(line, request) for line in addition.lines]
         blocks.append((f"added: {one_line(addition.title)}", "", lines))
     if request.messages:
         about = f"{place}, {request.zone}"
@@ -182,11 +198,15 @@ def speaker(name: str) -> str:
     return safe_name(name) or UNKNOWN
 
 
-def memory_line(line: MemoryLine, *, numbered: bool = True) -> str:
-    """``REF text``, with the mark of a line that a person wrote."""
+def memory_line(line: MemoryLine, request: Request) -> str:
+    """``REF [YYYY-MM-DD] text``, with the mark of a line that a person wrote; the simple form has no
+    numbers. What is added to a channel's memory stands below its period instead of its days."""
+    number = f"{line.ref} " if request.form is Form.FULL else ""
     mark = f"{prompt_texts.PERSON} " if line.by_person else ""
-    number = f"{line.ref} " if numbered else ""
-    return f"{number}{mark}{one_line(line.text)}"
+    is_below_period = request.scope is not MemoryScope.WORKSPACE and line not in request.existing
+    at = None if is_below_period else request.local_time(line.at_us)
+    day = f"[{at:%Y-%m-%d}] " if at else ""
+    return f"{number}{mark}{day}{one_line(line.text)}"
 
 
 def split_text(text: str, most: int = LONGEST_LINE) -> list[str]:

@@ -71,7 +71,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _MARK = re.compile(rf"^(?:{PERSON}|{prompts.THREAD}[a-z]*) ")
-_STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
+_STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON} )?\[\d{{4}}-\d\d-\d\d(?: \d\d:\d\d)?\] ")
 
 
 def read_reply(reply: Reply, request: Request) -> Reading:
@@ -308,19 +308,19 @@ class _Reader:
         if self.request.form is Form.SIMPLE:
             refs = []  # it was shown no numbers
         if not self.is_offline:
-            text = _STAMP.sub("", _MARK.sub("", text))
+            text = _without_marks(text)
         return ReadLine(text, tuple(refs[:MOST_SOURCES]), statement.kind)
 
     def _copied(self, text: str) -> tuple[str, int] | None:
         """A line that came back as it was sent, number in front: its text, and the number as its
         ref."""
-        number = re.match(r"(\d{1,6}) ", text)
+        number = re.match(r"L?(\d{1,6}) ", text)
         if not number:
             return None
-        ref = int(number[1])
+        ref, said = int(number[1]), _without_marks(text[number.end() :])
         for line in _sent(self.request, ref):
-            if line.startswith(text) and text != number[0].strip():
-                return _MARK.sub("", text[number.end() :]), ref
+            if said and _without_marks(line.removeprefix(f"{ref} ")).startswith(said):
+                return said, ref
         return None
 
     def _is_ours(self, text: str) -> bool:
@@ -353,8 +353,15 @@ def _additions(lines: Iterable[ReadLine], request: Request) -> Iterator[Change]:
             del old[ref]
 
 
+def _without_marks(text: str) -> str:
+    """A line as a prompt shows it, without what stands in front of its words."""
+    return _STAMP.sub("", _MARK.sub("", text))
+
+
 def _sent(request: Request, ref: int) -> Iterator[str]:
-    yield from (prompts.memory_line(line) for line in request.memory_lines if line.ref == ref)
+    yield from (
+        prompts.memory_line(line, request) for line in request.memory_lines if line.ref == ref
+    )
     if any(message.ref == ref for message in request.messages):
         yield from (line for line in prompts.message_lines(request) if line.startswith(f"{ref} "))
 

@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 from memories.rules import search
 from memories.rules.figures import Figures, pieces, unverified
-from memories.rules.summary import MOST_SOURCES, MessageLine, ReadLine, Request
+from memories.rules.summary import MOST_SOURCES, MemoryLine, MessageLine, ReadLine, Request
 from memories.rules.tokens import WIDE
 
 ENOUGH = 0.25  # of a line's weight: below it nothing in the request says the line
@@ -43,14 +44,20 @@ class Source:
     is_wide: bool  # written in Japanese, Chinese or Korean
 
     @classmethod
-    def of(cls, ref: int, author: str, text: str, message: MessageLine | None) -> "Source":
-        return cls(
-            ref,
-            frozenset(words_of(f"{author} {text}")),
-            Figures(f"{author} {text}", message.at if message else None),
-            message is not None,
-            WIDE.search(text) is not None,
-        )
+    def of_message(cls, message: MessageLine) -> "Source":
+        text = f"{message.author} {message.text}"
+        figures = Figures(text, message.at)
+        return cls(message.ref, frozenset(words_of(text)), figures, True, _is_wide(message.text))
+
+    @classmethod
+    def of_line(cls, line: MemoryLine, at: datetime | None) -> "Source":
+        """A line of a memory; ``at`` is the time of its newest message."""
+        words, figures = frozenset(words_of(line.text)), Figures(line.text, at)
+        return cls(line.ref, words, figures, False, _is_wide(line.text))
+
+
+def _is_wide(text: str) -> bool:
+    return WIDE.search(text) is not None
 
 
 def words_of(text: str) -> list[str]:
@@ -72,9 +79,13 @@ class SourceFinder:
 
     @classmethod
     def of(cls, request: Request) -> "SourceFinder":
-        lines = [Source.of(line.ref, "", line.text, None) for line in request.memory_lines]
-        said = [Source.of(m.ref, m.author, m.text, m) for m in request.messages]
-        return cls([*lines, *said])
+        lines = request.memory_lines
+        return cls(
+            [
+                *(Source.of_line(line, request.local_time(line.at_us)) for line in lines),
+                *map(Source.of_message, request.messages),
+            ]
+        )
 
     @cached_property
     def _counts(self) -> Counter[str]:
@@ -133,7 +144,7 @@ class SourceFinder:
     def _cited(self, line: ReadLine, weights: dict[str, float]) -> list[int]:
         """The cited ones that share a word with the line which says something. A line in another
         script than its source shares none: there the model's word stands."""
-        is_wide = WIDE.search(line.text) is not None
+        is_wide = _is_wide(line.text)
         telling = {word for word in weights if not _says_little(word)} or set(weights)
         cited = (self._by_ref[ref] for ref in line.refs if ref in self._by_ref)
         return [s.ref for s in cited if s.words & telling or s.is_wide is not is_wide]

@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Protocol
+from zoneinfo import ZoneInfo
 
 from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.slacktime import from_micros
 
 Language = Literal["ja", "en", "conversation"]
 
@@ -120,6 +122,10 @@ class Request:
     def memory_lines(self) -> "list[MemoryLine]":
         """The lines of memories: those there are, then those that are merged in."""
         return [*self.existing, *(line for added in self.additions for line in added.lines)]
+
+    def local_time(self, at_us: int) -> datetime | None:
+        """A moment in microseconds in the workspace's zone; None for 0, which is not known."""
+        return from_micros(at_us).astimezone(ZoneInfo(self.zone)) if at_us else None
 
     @property
     def completion_limit(self) -> int:

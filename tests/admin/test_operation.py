@@ -265,6 +265,14 @@ class TestNotes:
         response = client.post(reverse("admin:memories_note_add"), data)
         assert "content" in response.context["adminform"].form.errors
 
+    @pytest.mark.parametrize(("length", "is_kept"), [(20_000, True), (20_001, False)])
+    def test_a_note_has_at_most_20_000_characters(self, client, workspace, length, is_kept):
+        data = {"workspace": workspace.pk, "content": "x" * length}
+        response = client.post(reverse("admin:memories_note_add"), data)
+        assert Note.objects.exists() == is_kept
+        if not is_kept:
+            assert "content" in response.context["adminform"].form.errors
+
     @pytest.mark.parametrize("query", ["DEPLOY", "main", "リリース", "Éclair", "éCLAIR"])
     def test_found_by_title_text_and_tag_whatever_the_case(self, client, workspace, query):
         note = NoteFactory(

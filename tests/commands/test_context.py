@@ -1,6 +1,7 @@
 """`manage.py context` (S2, rule 10)."""
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -63,8 +64,9 @@ def run(capsys):
 def test_the_text(workspace, run):
     text = run("--channel", "general", "--persona", "You are Momo.")
     assert text.startswith("You are Momo.\n\n# Memories\n")
-    for words in ("Always write a test", ") the team ships", ") open plan", "- open talk 2"):
+    for words in ("Always write a test", "- the team ships", "- open plan", "- open talk 2"):
         assert words in text
+    assert re.search(r"## Workspace, \d{4}-\d\d-\d\d\n- the team ships", text)
     assert text.rstrip().endswith(": hello")
     assert "hidden" not in text
     assert "secret" not in text
@@ -98,7 +100,7 @@ def test_the_parts_as_json(workspace, run):
 
 def test_as_a_member_of_the_private_channel(workspace, run):
     text = run("--as", "insider", "--channel", "#secret")
-    assert ") hidden plan" in text
+    assert "- hidden plan" in text
 
 
 def test_a_budget_and_what_it_left_out(workspace, capsys):
@@ -140,7 +142,7 @@ def test_a_question_comes_first(workspace, run):
     assert "## #general, earlier" in text
     hidden = ("--budget", "150", "--query", "hidden plan")
     assert "hidden" not in run(*hidden)
-    assert ") hidden plan" in run(*hidden, "--as", "insider")
+    assert "- hidden plan" in run(*hidden, "--as", "insider")
 
 
 @pytest.mark.parametrize(

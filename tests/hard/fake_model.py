@@ -29,6 +29,7 @@ _KEY = re.compile(r"^<<end (\w+)>>$", re.MULTILINE)
 # Lines that operations may name begin with an L; the simple form of the prompt has no numbers.
 _REF = re.compile(r"(?:(L?)(\d+) )?(.*)\Z")
 _SAID = re.compile(r"(?:↳\w+ )?\[\d{4}-\d\d-\d\d \d\d:\d\d\] .*?: ")
+_DAY = re.compile(r"(✎ )?\[\d{4}-\d\d-\d\d\] ")
 _WIDE = re.compile("[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]")
 PERSON = "✎ "
 LONG = 12  # lines from which neighbours share a bullet
@@ -66,7 +67,7 @@ def tokens(text: str) -> int:
 @dataclass
 class Line:
     ref: int
-    text: str  # without time and name
+    text: str  # without day, time and name
     existing: bool = False
     message: bool = False
     stays: bool = False  # the answer says what changes in it, and not what it says
@@ -83,7 +84,8 @@ def lines_of(prompt: str) -> list[Line]:
             block = begin[1]
         elif block and block != "reference" and (numbered := _REF.match(row)):
             letter, number, text = numbered.groups()
-            text = _SAID.sub("", text, count=1) if block == "messages" else text
+            is_message = block == "messages"
+            text = _SAID.sub("", text, count=1) if is_message else _DAY.sub(r"\1", text, count=1)
             ref = int(number or len(lines) + 1)
             is_old, is_said = block == "existing memory", block == "messages"
             stays = is_old and letter == "L"

@@ -66,7 +66,7 @@ class TestThread:
         endpoint.answers("- agreed [2]")
         wanted = thread(existing=memory("what was"), messages=messages("yes", first=2))
         llm.summarise(wanted, endpoint.summariser())
-        assert block(endpoint.prompt()[1], "existing memory") == ["1 what was"]
+        assert block(endpoint.prompt()[1], "existing memory") == ["1 [2026-11-02] what was"]
 
 
 class TestChannel:
@@ -96,7 +96,7 @@ class TestChannel:
         )
         user = endpoint.prompt()[1]
         assert reply.text == "- all [1, 2, 3]"
-        assert block(user, "existing memory") == ["1 long ago"]
+        assert block(user, "existing memory") == ["1 [2026-11-02] long ago"]
         assert block(user, "added: 1 Nov") == ["2 older"]
         assert block(user, "added: 2 Nov") == ["3 newer"]
         assert user.index("older") < user.index("newer")
@@ -137,8 +137,8 @@ class TestWorkspace:
         additions = [*added("one now", title="#one"), *added("two now", title="#two", first=2)]
         llm.summarise(workspace(MemoryType.SHORT_TERM, additions=additions), endpoint.summariser())
         system, user = endpoint.prompt()
-        assert block(user, "added: #one") == ["1 one now"]
-        assert block(user, "added: #two") == ["2 two now"]
+        assert block(user, "added: #one") == ["1 [2026-11-02] one now"]
+        assert block(user, "added: #two") == ["2 [2026-11-02] two now"]
         assert user.partition("\n\n")[0].count("<<") == 4
         assert "existing" not in system + user
 
@@ -154,8 +154,8 @@ class TestWorkspace:
             endpoint.summariser(),
         )
         user = endpoint.prompt()[1]
-        assert block(user, "existing memory") == ["1 so far"]
-        assert block(user, "added: #one") == ["2 one's story"]
+        assert block(user, "existing memory") == ["1 [2026-11-02] so far"]
+        assert block(user, "added: #one") == ["2 [2026-11-02] one's story"]
         assert user.partition("\n\n")[0].count("<<") == 4
 
     @pytest.mark.parametrize("kind", MemoryType)

@@ -347,7 +347,7 @@ def test_names_are_data(workspace, general):
         f"[2026-01-05 18:00] {SAFE}: ask @{SAFE} in #{SAFE}",
         f"[2026-01-05 18:01] {SAFE}: done",
     ]
-    assert f"## #{SAFE}\n- (2026-01-05) moved" in context.text
+    assert f"## #{SAFE}, 2026-01-05\n- moved" in context.text
     assert EVIL not in context.text and "evil.example" not in context.text
 
 

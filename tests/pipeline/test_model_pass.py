@@ -9,9 +9,11 @@ from django.utils import timezone
 from werkzeug import Request, Response
 
 from memories.llm import ModelSummariser
+from memories.models import Endpoint as Endpoint_
 from memories.models import Generation, Memory
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
+from memories.rules.probe import Findings
 from memories.rules.slacktime import to_micros
 from tests.factories import MONDAY, ChannelFactory, MessageFactory
 from tests.pipeline.current import short
@@ -171,6 +173,27 @@ def test_mostly_quotes_are_asked_again_and_then_kept(channel, endpoint):
     assert short(channel).generations.get().attempts == 2
 
 
+def test_a_model_that_copies_in_both_forms_is_not_asked_twice_for_ever(channel, endpoint):
+    copies = "\n".join(f"- Step {n} is done. [{n + 1}]" for n in range(4))
+    merged = endpoint.says
+    endpoint.says = lambda user: answer(copies) if "<<messages" in user else merged(user)
+    asked_again = []
+    for day in range(4):
+        for minute in range(10 if day else 0):
+            at = MONDAY + timedelta(days=day, minutes=minute)
+            MessageFactory(
+                channel=channel, at=at, author__name="mika", text=f"Step {minute} is done."
+            )
+        report = run_pass(channel.workspace, NOW + timedelta(days=day), endpoint.summariser)
+        asked_again.append(report.skipped["fault: copied"])
+    assert asked_again == [1, 1, 0, 0]
+    assert short(channel).head == 4
+    known = Endpoint_.objects.get()
+    known.found(Findings(True, True, True, False, 4_000, None), NOW)
+    known.refresh_from_db()
+    assert known.copied_jobs == 0, "a probe forgets it"
+
+
 @pytest.mark.slow
 def test_a_failed_segment_is_tried_again_and_a_dead_one_on_demand(channel, endpoint):
     good, endpoint.says = endpoint.says, lambda user: error(500)
@@ -207,7 +230,7 @@ def test_a_saved_reply_is_used_not_paid_again(channel, endpoint, monkeypatch):
     """A worker that dies between the reply and the version leaves the reply on the row."""
     from memories.pipeline import work
 
-    def die(*args):
+    def die(*args, **options):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as killed:

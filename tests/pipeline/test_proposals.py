@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.models import AuditEvent, Generation, Memory, StaleBase
+from memories.models import AuditEvent, Generation, Memory, QuarantinedLine, StaleBase
 from memories.pipeline import proposals
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
@@ -55,6 +55,20 @@ def test_accepted_it_is_the_next_version(channel, proposal):
     assert AuditEvent.objects.get(action="proposal_accept").actor == "anna"
     assert proposals.of(long(channel)) is None
     assert proposals.accept(Generation.objects.get(pk=proposal.pk), by=anna) is None
+
+
+@pytest.mark.slow
+def test_a_proposal_of_which_nothing_may_enter_waits_in_quarantine(channel, proposal):
+    count = len(long(channel).current.line_values())
+    removed = [f"- L{number} [{count + 1}]" for number in range(1, count + 1)]
+    words = "Read more at https://elsewhere.example/plan"
+    text = "\n".join([*removed, f"+ {words} [{count + 1}]"])
+    proposal.reply = {**proposal.reply, "text": text}
+    proposal.save(update_fields=["reply"])
+    with pytest.raises(StaleBase):
+        proposals.accept(proposal, by=None)
+    assert [line.text for line in QuarantinedLine.objects.all()] == [words]
+    assert "first plan" in long(channel).current.content
 
 
 @pytest.mark.slow

@@ -181,8 +181,8 @@ def test_the_text_has_its_parts_in_order():
         "### Version 2, until 2026-01-05 20:00",
         "## #dev",
         "# Threads\n\n## Thread 1767603600.000100\n- the thread agreed on blue",
-        "# Conversation\n\n## #general\n[2026-01-05 18:00] Aki: first\n[2026-01-05 18:02] Aki: last",
-        "## #general, thread 1767603600.000100\n[2026-01-05 18:01] Ben: in the thread",
+        "# Conversation\n\n## #general\n### 2026-01-05\n[18:00] Aki: first\n[18:02] Aki: last",
+        "## #general, thread 1767603600.000100\n### 2026-01-05\n[18:01] Ben: in the thread",
     ]
     place = 0
     for part in parts:
@@ -225,6 +225,28 @@ def test_nothing_known_gives_the_persona_alone():
     context = assemble(Material(settings=MemorySettings(), persona="You are Momo."))
     assert context.text == "You are Momo."
     assert assemble(Material(settings=MemorySettings())).text == ""
+
+
+@pytest.mark.parametrize(
+    ("days", "heading", "lines"),
+    [
+        ((5, 5), "## #a, 2026-01-05", "- one\n- two"),
+        ((5, 6), "## #a", "- (2026-01-05) one\n- (2026-01-06) two"),
+        ((5, None), "## #a", "- (2026-01-05) one\n- two"),
+        ((None, None), "## #a", "- one\n- two"),
+    ],
+)
+@pytest.mark.parametrize("budget", [None, 1_000, 70])
+def test_a_day_that_all_lines_share_stands_in_the_heading(days, heading, lines, budget):
+    words = ("one", "two")
+    facts = {
+        word: LineFacts(at_us=to_micros(datetime(2026, 1, day, 9, tzinfo=UTC)))
+        for word, day in zip(words, days, strict=True)
+        if day
+    }
+    channels = [ChannelTexts("C1", "a", "- one\n- two")]
+    material = Material(settings=MemorySettings(), own="C1", channels=channels, facts=facts)
+    assert f"{heading}\n{lines}" in assemble(material, budget).text
 
 
 def test_a_memory_cannot_forge_a_heading():
@@ -361,7 +383,7 @@ class TestBudget:
             channels=[ChannelTexts("C1", "a")],
             earlier=[*said, *filler],
         )
-        text = assemble(material, 130).text
+        text = assemble(material, 110).text
         assert "27 November" in text
         assert "26 November" not in text
 

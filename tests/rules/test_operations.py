@@ -169,7 +169,7 @@ def test_what_is_new_is_never_archived() -> None:
 
 def test_the_prompt_shows_the_lines_by_the_numbers_that_operations_name() -> None:
     text = prompts.user_text(REQUEST, "key")
-    assert "\nL1 The launch is on 18 November 2026.\n" in text
+    assert "\nL1 [1970-01-01] The launch is on 18 November 2026.\n" in text
     assert "\n5 Ben moved the launch" in text
     assert "L1 " not in prompts.user_text(replace(REQUEST, operations=False), "key")
 

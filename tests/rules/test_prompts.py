@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from memories.rules import prompt_texts, prompts
 from memories.rules.memory import MemoryScope, MemoryType, is_valid_memory_combination
-from memories.rules.summary import NOTHING, Form, Kind, MessageLine, Reference, Request
+from memories.rules.slacktime import to_micros
+from memories.rules.summary import (
+    NOTHING,
+    Addition,
+    Form,
+    Kind,
+    MessageLine,
+    Reference,
+    Request,
+)
 from memories.rules.tokens import estimate
 from tests.llm.requests import START, added, long, memory, messages, request, short
 
@@ -93,12 +102,22 @@ def test_blocks_of_a_channel_in_their_order() -> None:
         "- wide",
         f"<<end {KEY}>>",
         f"<<existing memory {KEY}: #general>>",
-        "1 kept",
+        "1 [2026-11-02] kept",
         f"<<end {KEY}>>",
         f"<<added: 2 November {KEY}>>",
         "2 new",
         f"<<end {KEY}>>",
     ]
+
+
+def test_of_a_long_reference_the_first_lines_go_along() -> None:
+    text = "\n".join(f"- line {n} of the memory says this and that" for n in range(40))
+    rows = prompts.data_text(long(references=[Reference("r", text)], additions=added("new")), KEY)
+    shown = rows.split("\n")[1 : rows.split("\n").index(f"<<end {KEY}>>")]
+    assert shown[-1] == "[…]" and shown[:-1] == text.split("\n")[: len(shown) - 1]
+    assert 80 < estimate("\n".join(shown)) <= prompts.LONGEST_REFERENCE + 1
+    one = "word " * 400
+    assert one.strip() in prompts.data_text(long(references=[Reference("r", one)]), KEY)
 
 
 def test_the_zone_is_stated_once() -> None:
@@ -143,7 +162,8 @@ def test_nothing_can_forge_a_fence_or_a_speaker(hostile: str, text: str) -> None
     assert sum(line.count("<<") for line in fences if line == f"<<end {KEY}>>") == 4
     if hostile != "reference":  # it is the only text of several lines
         assert len(lines) == len(harmless)
-        assert sum(bool(re.match(r"\d+ \[", line)) for line in lines) == 1 or hostile == "existing"
+        starts = [re.match(r"\d+ \[\d{4}-\d\d-\d\d \d\d:\d\d\] ", line) for line in lines]
+        assert sum(map(bool, starts)) == 1 or hostile == "existing"
     assert all(len(line.splitlines()) <= 1 for line in lines)
 
 
@@ -182,6 +202,22 @@ def test_a_line_that_a_person_wrote_is_marked_and_asked_for() -> None:
     prompt = prompts.build(theirs, KEY)
     assert f"1 {prompt_texts.PERSON} our own words" in prompt.user.split("\n")
     assert prompt_texts.PERSON in prompts.request_text(theirs)
+
+
+@pytest.mark.parametrize(
+    ("zone", "day"),
+    [("UTC", "2026-11-02"), ("Asia/Tokyo", "2026-11-03"), ("America/New_York", "2026-11-02")],
+)
+def test_a_memorys_lines_have_their_days_in_the_workspaces_zone(zone: str, day: str) -> None:
+    at_us = to_micros(datetime(2026, 11, 2, 20, tzinfo=UTC))
+    line = replace(memory("kept")[0], at_us=at_us)
+    news = [Addition("news", [replace(line, ref=2, text="new", by_person=True)])]
+    wanted = long(existing=[line], additions=news, zone=zone, operations=True)
+    rows = prompts.data_text(wanted, KEY).split("\n")
+    assert f"L1 [{day}] kept" in rows and f"2 {prompt_texts.PERSON} new" in rows
+    wanted = replace(wanted, scope=MemoryScope.WORKSPACE, form=Form.SIMPLE)
+    simple = prompts.data_text(wanted, KEY).split("\n")
+    assert f"[{day}] kept" in simple and f"{prompt_texts.PERSON} [{day}] new" in simple
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Literal
 
 import pytest
@@ -8,7 +9,16 @@ from hypothesis import strategies as st
 
 from memories.rules import prompt_texts, prompts
 from memories.rules.reply import Fault, content, read_reply, with_refs
-from memories.rules.summary import OFFLINE, Form, MemoryLine, ReadLine, Reply, Request
+from memories.rules.slacktime import to_micros
+from memories.rules.summary import (
+    OFFLINE,
+    Addition,
+    Form,
+    MemoryLine,
+    ReadLine,
+    Reply,
+    Request,
+)
 from tests.llm.requests import added, long, memory, messages, short
 
 WORDS = "a thing, released: see this note, b goes on to c and d, 決めた"  # of every line below
@@ -84,6 +94,61 @@ def test_a_memory_line_that_came_back_as_it_was_sent_cites_itself() -> None:
         existing=[MemoryLine(1, "old news", by_person=True)], additions=added("new", first=2)
     )
     assert lines("- 1 ✎ old news\n- 2 new", wanted) == [("old news", (1,)), ("new", (2,))]
+
+
+MONDAY = to_micros(datetime(2026, 1, 5, 9, tzinfo=UTC))
+DATED = long(
+    existing=[
+        MemoryLine(1, "the launch is in May", at_us=MONDAY),
+        MemoryLine(2, "our rule stays", by_person=True, at_us=MONDAY),
+    ],
+    additions=[Addition("", [MemoryLine(3, "Ben joins the team", at_us=MONDAY)])],
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- 1 [2026-01-05] the launch is in May", ("the launch is in May", (1,))),
+        ("- [2026-01-05] the launch is in May [1]", ("the launch is in May", (1,))),
+        ("- 2 ✎ [2026-01-05] our rule stays", ("our rule stays", (2,))),
+        ("- ✎ [2026-01-05] our rule stays", ("our rule stays", (2,))),
+        ("- [2026-01-05] Ben joins the launch team [3]", ("Ben joins the launch team", (3,))),
+    ],
+)
+def test_the_day_in_front_of_a_memory_line_is_none_of_its_words(
+    text: str, expected: tuple[str, tuple[int, ...]]
+) -> None:
+    assert lines(text, DATED) == [expected]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "L1 [2026-01-05] the launch is in May",
+        "- L1 [2026-01-05] the launch is in May",
+        "+ L1 [2026-01-05] the launch is in May [3]",
+        "+ [2026-01-05] the launch is in May [3]",
+        "- 2 ✎ [2026-01-05] our rule stays",
+    ],
+)
+def test_an_existing_line_that_came_back_as_it_was_sent_is_no_news(text: str) -> None:
+    reading = read_reply(reply(text), replace(DATED, operations=True))
+    assert [line.text for line in reading.lines] == ["the launch is in May", "our rule stays"]
+    assert [reason for _, reason in reading.dropped] == ["known"]
+
+
+def test_the_day_of_a_memory_line_verifies_a_date() -> None:
+    reading = read_reply(
+        reply(
+            "+ status: Ben joined the team on 2026-01-05 [3]\n+ event: Ben left the team on 2026-02-05 [3]"
+        ),
+        replace(DATED, operations=True),
+    )
+    assert [line.unverified for line in reading.lines if "Ben" in line.text] == [
+        (),
+        ("2026-02-05",),
+    ]
 
 
 @pytest.mark.parametrize(

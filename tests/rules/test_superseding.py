@@ -42,6 +42,8 @@ def statements(*texts: str) -> list[Statement]:
         ("【決定】打ち合わせは11月10日", "【決定】打ち合わせは11月17日"),
         ("無料プランは300件までです", "無料プランは300件ではなく500件までになりました"),
         ("Kazoe 3の公開は11月18日です", "Kazoe 3の公開は11月26日です"),
+        ("aurora number 1 ships on Friday 20 November", "aurora number 1 ships on Friday 27 November"),
+        ("オーロラの1号機は11月20日（金）に出荷します", "オーロラの1号機は11月27日（金）に出荷します"),
         ("アプリの文字列、611のうち402まで終わりました", "611 / 611、終わりました！"),
     ],
 )  # fmt: skip
@@ -71,6 +73,13 @@ def test_newer_news_replaces_older(older: str, newer: str) -> None:
         ("棚卸は11月10日です", "発売日を11月26日に変更します"),
         ("料金は12月1日に発表します", "料金は12月1日から3,480円に変更します"),
         ("第1段階はCSVです", "第2段階はAPIに変更します"),
+        ("aurora number 1 ships on Friday 20 November", "cobalt number 1 ships on Friday 27 November"),
+        ("Decided: the aurora build ships on 20 November", "Decided: the cobalt build moves to 27 November"),
+        ("The aurora plan has 300 items", "the cobalt plan grows from 400 to 500 items"),
+        ("aurora strings 14 of 16 done", "cobalt strings 15 of 16 done"),
+        ("オーロラの1号機は11月20日（金）に出荷します", "コバルトの1号機は11月27日（金）に出荷します"),
+        ("【決定】東京の説明会は11月20日", "【決定】大阪の説明会は11月27日に変更"),
+        ("オーロラの文字列、16のうち14まで終了", "コバルトの文字列、16のうち15まで終了"),
     ],
 )  # fmt: skip
 def test_other_news_leaves_it_alone(older: str, newer: str) -> None:

@@ -1,6 +1,7 @@
 """The archive of a memory: who reads it, how a line comes back, and where else it is found."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 
@@ -12,8 +13,12 @@ from django.utils import timezone
 from memories.models import AuditEvent, Line, Memory, MemoryVersion
 from memories.pipeline import forget
 from memories.pipeline import search as index_of
+from memories.rules.lines import words_of
+from memories.rules.reply import read_reply
+from memories.rules.summary import Addition, MemoryLine, Reply
 from memories.views.archive import AT_ONCE
 from tests.factories import MONDAY, make_version
+from tests.llm.requests import long
 from tests.views.conftest import Cast
 
 ARCHIVED = "- The beta shipped on 2 October"
@@ -91,6 +96,20 @@ def test_the_memorys_page_says_how_many_there_are(archive: Cast, cast: Cast) -> 
     assert "/archive/" not in shown
 
 
+def test_no_merge_archives_a_restored_line_again(archive: Cast) -> None:
+    restore(archive)
+    archive.memory.refresh_from_db()
+    existing = [
+        MemoryLine(n, words_of(line.text), line.is_held, at_us=1)
+        for n, line in enumerate(archive.memory.current.line_values(), 1)
+    ]
+    news = Addition("", [MemoryLine(99, "Cleo joined the team", at_us=2)])
+    request = long(existing=existing, additions=[news], operations=True, max_tokens=1)
+    reading = read_reply(Reply("+ Cleo joined the team [99]", "stop", "m", "p"), request)
+    assert reading.archived, "there was no room"
+    assert words_of(ARCHIVED) in [line.text for line in reading.lines]
+
+
 def test_a_line_comes_back_as_it_was(archive: Cast) -> None:
     memory = archive.memory
     [old] = memory.archived_lines().as_values()
@@ -98,7 +117,7 @@ def test_a_line_comes_back_as_it_was(archive: Cast) -> None:
     assert restore(archive).status_code == 302
     memory.refresh_from_db()
     [line] = [one for one in memory.current.line_values() if one.text == ARCHIVED]
-    assert line == old and line.sources
+    assert line == replace(old, pinned=True) and line.sources
     assert memory.current.content.endswith(ARCHIVED)
     assert (memory.current.origin, memory.current.audience) == ("restore", "scope")
     assert not memory.archived_lines().exists()

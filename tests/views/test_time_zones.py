@@ -71,9 +71,10 @@ def test_times_are_of_the_zone(
         reverse("context-index", args=[workspace.slug]), {"channel": channel.slack_id}
     ).content.decode()
     for one in (text, as_json, preview):
-        line = f"- ({day}) mika: we ship 3.0"
+        heading, line = f"## #{channel.name}, {day}", "- mika: we ship 3.0"
         assert f"Times are in {zone}." in one
-        assert one.index("### Now") < one.index(line) < one.index("### History")
+        memory = one[one.index(heading) :]
+        assert memory.index("### Now") < memory.index(line) < memory.index("### History")
     page = client.get(reverse("versions-detail", args=[version.pk])).content.decode()
     assert f'datetime="{day}T{time}' in page and f">{shown}</time>" in page
     assert page.index(">Now<") < page.index("we ship 3.0") < page.index(">History<")

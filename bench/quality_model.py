@@ -1,0 +1,125 @@
+"""What a model's replies are worth, counted while `make quality MODEL=1` asks it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memories.rules.operations import read_operations
+from memories.rules.reply import read_reply
+from memories.rules.reply_text import answer_of, is_nothing
+from memories.rules.summary import OFFLINE, Bound, Form, Reply, Request, Summariser, Way
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Shares are of 1. ``lines`` are those that the model wrote, each counted where it first stands;
+    ``quotes`` are of the lines of short-term memories, ``dropped`` of all operations."""
+
+    lines: int
+    verified: float
+    quotes: float
+    segments: int
+    nothing: float
+    operations: int
+    dropped: float
+    prompt_tokens: int
+    completion_tokens: int
+    calls: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                f"lines with a verified source  {self.verified:6.1%} of {self.lines}",
+                f"quotes                        {self.quotes:6.1%} of the lines of messages",
+                f"segments answered NOTHING     {self.nothing:6.1%} of {self.segments}",
+                f"operations dropped            {self.dropped:6.1%} of {self.operations}",
+                f"tokens                        {self.prompt_tokens} in, {self.completion_tokens} out",
+                f"seconds                       {self.seconds:.1f} for {self.calls} calls",
+            ]
+        )
+
+
+@dataclass
+class Recorder:
+    """A summariser that keeps the replies of another one."""
+
+    inner: Summariser
+    replies: list[tuple[Request, Reply]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def endpoint(self) -> str:
+        return self.inner.endpoint
+
+    @property
+    def endpoint_name(self) -> str:
+        return self.inner.endpoint_name
+
+    def prompt_version(self, request: Request) -> str:
+        return self.inner.prompt_version(request)
+
+    def bound(self, request: Request, way: Way = Way.WHOLE) -> Bound:
+        return self.inner.bound(request, way)
+
+    def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
+        reply = self.inner.summarise(request, way)
+        self.replies.append((request, reply))
+        return reply
+
+    def figures(self) -> Figures:
+        """Of the memories in the database, and of all replies so far."""
+        verified = [bool(line.sources.all()) and not line.unverified for line in _written()]
+        readings = [(r, reply, read_reply(reply, r)) for r, reply in self._last()]
+        said = [line for r, _, reading in readings if r.messages for line in reading.lines]
+        segments = {_key(r) for r, _ in self.replies if r.messages}
+        empty = {
+            _key(r) for r, reply in self.replies if r.messages and is_nothing(answer_of(reply.text))
+        }
+        changes = [(reply, reading) for r, reply, reading in readings if _is_of_changes(r, reply)]
+        operations = sum(len(read_operations(answer_of(reply.text))) for reply, _ in changes)
+        dropped = sum(len(reading.dropped) for _, reading in changes)
+        replies = [reply for _, reply in self.replies]
+        return Figures(
+            lines=len(verified),
+            verified=_share(sum(verified), len(verified)),
+            quotes=_share(sum(line.is_quote for line in said), len(said)),
+            segments=len(segments),
+            nothing=_share(len(empty), len(segments)),
+            operations=operations,
+            dropped=_share(dropped, operations),
+            prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+            completion_tokens=sum(reply.completion_tokens for reply in replies),
+            calls=sum(reply.calls for reply in replies),
+            seconds=sum(reply.seconds for reply in replies),
+        )
+
+    def _last(self) -> Iterator[tuple[Request, Reply]]:
+        """Of each job the last reply: one that was no good was asked for again."""
+        yield from {_key(request): (request, reply) for request, reply in self.replies}.values()
+
+
+def _key(request: Request) -> str:
+    return repr(replace(request, form=Form.FULL, thinking_tokens=0))
+
+
+def _is_of_changes(request: Request, reply: Reply) -> bool:
+    return replace(request, form=Form(reply.form)).uses_operations
+
+
+def _written() -> Any:
+    """The lines that a model wrote, each in the version in which it first stood."""
+    from django.db.models import F
+
+    from memories.models import Line
+
+    lines = Line.objects.filter(origin="model", since=F("version__number"))
+    by_model = lines.filter(version__generation__isnull=False)
+    return by_model.exclude(version__generation__model=OFFLINE).prefetch_related("sources")
+
+
+def _share(part: int, of: int) -> float:
+    return part / of if of else 0.0
