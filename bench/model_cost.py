@@ -33,7 +33,7 @@ def tokens_beside_floor(work: Path, url: str, folder: Path, interval: int) -> di
     from common import load
     from replay import ticks
 
-    from memories.models import Generation, Message
+    from memories.models import Job, Message
     from memories.pipeline.passes import run_pass
 
     floor = replayed(folder, work, url, "floor", "--split", "--interval", str(interval))
@@ -44,7 +44,7 @@ def tokens_beside_floor(work: Path, url: str, folder: Path, interval: int) -> di
         run_pass(workspace, datetime.fromtimestamp(moment, UTC))
     seconds = time.monotonic() - began
     stats = control(url, "__stats")["by_path"]["chat/completions"]
-    done = Generation.objects.of_workspace(workspace).filter(state="done")
+    done = Job.objects.of_workspace(workspace).filter(state="done")
     segments = done.filter(segment__isnull=False)
     read = sum(segments.values_list("segment__message_count", flat=True))
     messages = Message.objects.filter(channel__workspace=workspace).rememberable()

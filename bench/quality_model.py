@@ -7,7 +7,7 @@ from typing import Any
 from memories.rules.operations import read_operations
 from memories.rules.reply import read_reply
 from memories.rules.reply_text import answer_of, is_nothing
-from memories.rules.summary import OFFLINE, Bound, Form, Reply, Request, Summariser, Way
+from memories.rules.summary import OFFLINE, Bound, Form, Reply, Request, RequestStrategy, Summariser
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Recorder:
     def prompt_version(self, request: Request) -> str:
         return self.inner.prompt_version(request)
 
-    def bound(self, request: Request, way: Way = Way.WHOLE) -> Bound:
+    def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
         return self.inner.bound(request, way)
 
-    def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
+    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
         reply = self.inner.summarise(request, way)
         self.replies.append((request, reply))
         return reply
@@ -117,8 +117,8 @@ def _written() -> Any:
     from memories.models import Line
 
     lines = Line.objects.filter(origin="model", since=F("version__number"))
-    by_model = lines.filter(version__generation__isnull=False)
-    return by_model.exclude(version__generation__model=OFFLINE).prefetch_related("sources")
+    by_model = lines.filter(version__job__isnull=False)
+    return by_model.exclude(version__job__model=OFFLINE).prefetch_related("sources")
 
 
 def _share(part: int, of: int) -> float:

@@ -7,14 +7,14 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from bench.sizes_rows import WORD, Rows, find
-from memories.models import Generation, Line, Workspace
+from memories.models import Job, Line, Workspace
 
 Paths = dict[str, str]
 LISTS = (
     "call",
     "channel",
     "channelmember",
-    "generation",
+    "job",
     "member",
     "memory",
     "memoryversion",
@@ -64,8 +64,8 @@ def _of_workspace(rows: Rows) -> Paths:
         reverse(name, args=[slug])
         for name in ("catch_up-index", "jobs-index", "search-index", "context-index")
     )
-    done = Generation.objects.filter(state=Generation.State.DONE).order_by("pk")
-    failed = Generation.objects.filter(state=Generation.State.DEAD, memory__channel=rows.channel)
+    done = Job.objects.filter(state=Job.State.DONE).order_by("pk")
+    failed = Job.objects.filter(state=Job.State.DEAD, memory__channel=rows.channel)
     old, dead = done[done.count() // 2].pk, failed[0].pk
     note = rows.workspace.notes.all()[0]
     return {

@@ -16,15 +16,15 @@ from bench.search_rows import APART, BASE, LAST, Speakers, repeat
 from bench.talk import Talk
 from memories.models import (
     AuditEvent,
-    Call,
     Channel,
     ChannelMember,
-    Generation,
+    Job,
     Line,
     Member,
     Memory,
     MemoryVersion,
     Message,
+    ModelCall,
     Note,
     Person,
     QuarantinedLine,
@@ -314,24 +314,24 @@ def _jobs(workspace: Workspace, busiest: Channel, size: Size) -> None:
     now = timezone.now()
     segments = list(Segment.objects.order_by("pk"))
     jobs = [
-        Generation(
+        Job(
             memory=memories[segment.channel_id],
             segment=segment,
             as_of_us=segment.closed_us,
             input_key=str(segment.pk),
-            state=Generation.State.DONE,
+            state=Job.State.DONE,
             model="model",
             finished_at=now,
         )
         for segment in segments
     ]
     jobs += [
-        Generation(
+        Job(
             memory=memories[segment.channel_id],
             segment=segment,
             as_of_us=segment.closed_us,
             input_key=f"dead {n}",
-            state=Generation.State.DEAD,
+            state=Job.State.DEAD,
             fault="server_error",
             attempts=5,
             finished_at=now,
@@ -339,11 +339,11 @@ def _jobs(workspace: Workspace, busiest: Channel, size: Size) -> None:
         for n in range(size.dead_jobs)
         for segment in [segments[n % len(segments)]]
     ]
-    Generation.objects.bulk_create(jobs, batch_size=500)
-    Call.objects.bulk_create(
+    Job.objects.bulk_create(jobs, batch_size=500)
+    ModelCall.objects.bulk_create(
         [
-            Call(
-                generation=job,
+            ModelCall(
+                job=job,
                 fence=1,
                 workspace=workspace,
                 model="model",
@@ -362,7 +362,7 @@ def _jobs(workspace: Workspace, busiest: Channel, size: Size) -> None:
     )
     held = QuarantinedLine.objects.bulk_create(
         QuarantinedLine(
-            memory=memories[busiest.pk], generation=job, text=job.input_key, rule="prompt_injection"
+            memory=memories[busiest.pk], job=job, text=job.input_key, rule="prompt_injection"
         )
         for job in jobs[:QUARANTINED]
     )

@@ -1,6 +1,6 @@
 """The second factor of a login: what allauth asks us, and what of it is on the record.
 
-The secret behind an app's codes and the seed of recovery codes lie sealed (rules/sealed.py). Of a
+The secret behind an app's codes and the seed of recovery codes lie sealed (rules/encryption.py). Of a
 security key only its public half is kept.
 """
 
@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memories.models import AuditEvent, User
-from memories.rules import sealed
+from memories.rules import encryption
 
 ISSUER = "Memory Hub"
 
@@ -34,13 +34,13 @@ class Factors(DefaultMFAAdapter):  # type: ignore[misc]
     }
 
     def encrypt(self, text: str) -> str:
-        return sealed.seal(text, settings.MEMORYHUB_KEYS)
+        return encryption.seal(text, settings.MEMORYHUB_KEYS)
 
     def decrypt(self, encrypted_text: str) -> str:
         """Without the right key nobody comes in: an empty secret would have codes of its own."""
         try:
-            return sealed.unseal(encrypted_text, settings.MEMORYHUB_KEYS)
-        except sealed.Unsealable:
+            return encryption.unseal(encrypted_text, settings.MEMORYHUB_KEYS)
+        except encryption.DecryptionError:
             raise self.validation_error("unsealable") from None
 
     def get_totp_label(self, user: Any) -> str:

@@ -2,7 +2,7 @@
 
 MEMORYHUB_FAIL_POINTS names a folder; without it nothing here does anything. A file in it is an
 order: `in_call.7` is for the first process that comes to `in_call` (it takes the file away, so each
-order hits once), `in_call@12` for everybody who comes there with generation 12. The file says
+order hits once), `in_call@12` for everybody who comes there with job 12. The file says
 `kill` or `stop`.
 """
 
@@ -15,13 +15,13 @@ from django.conf import settings
 POINTS = ("before_claim", "in_call", "reply_saved", "in_commit", "before_acknowledge")
 
 
-def fail_point(name: str, generation: int | None = None) -> None:
+def fail_point(name: str, job: int | None = None) -> None:
     """Obey the orders for this place. Returns at once when there is none."""
     if not settings.MEMORYHUB_FAIL_POINTS:
         return
     folder = Path(settings.MEMORYHUB_FAIL_POINTS)
-    standing = folder / f"{name}@{generation}"
-    if generation is not None and standing.exists():
+    standing = folder / f"{name}@{job}"
+    if job is not None and standing.exists():
         _obey(standing.read_text())
     for order in sorted(folder.glob(f"{name}.*")):
         if order.suffix == ".taken":

@@ -123,5 +123,5 @@ class Watch:
         """In place of the last question, which a cluster that was killed may have taken along."""
         get_broker(self.name).purge_queue()
         Heartbeat.objects.ask(self.name, timezone.now(), anew=self._seen is None)
-        async_task("memories.jobs.beat", self.name, cluster=self.name, save=False)
+        async_task("memories.tasks.beat", self.name, cluster=self.name, save=False)
         self._asked = time.monotonic()

@@ -31,7 +31,7 @@ if _url.scheme not in ("http", "https") or not _url.hostname or _url.path or _ur
 
 SECRET_KEY = env.str("SECRET_KEY", default="") or kept_secret_key(MEMORYHUB_VAR)
 
-# What lies sealed in the database (memories/rules/sealed.py): the first key seals, all of them open.
+# What lies sealed in the database (memories/rules/encryption.py): the first key seals, all of them open.
 MEMORYHUB_KEYS = read_keys(
     env.str("MEMORYHUB_KEYS", default="") or kept_keys(MEMORYHUB_VAR), "MEMORYHUB_KEYS"
 )
@@ -192,7 +192,7 @@ if MEMORYHUB_BROKER and not MEMORYHUB_BROKER.startswith(("redis://", "rediss://"
     )
 
 # The queue: a clock and a transport. The truth about jobs is in our own rows, so a task is
-# tried once here; retries, back-off and dead letters are the generations'. A task stops by itself
+# tried once here; retries, back-off and dead letters are the jobs'. A task stops by itself
 # early enough for the longest claim that may still run then: 16 calls, one after the other.
 _longest_claim = int(17 * MEMORYHUB_LLM_TIMEOUT)
 _task_seconds = max(300, _longest_claim + 180)

@@ -47,7 +47,7 @@ class PlainPickle:
 def check_package(payload: Any) -> None:
     """Raise `TaskRefused` unless the signed payload is one of the project's own tasks, with ids as
     arguments and no other function beside it."""
-    from memories.jobs import TASKS  # it queues tasks itself, through the brokers that import this
+    from memories.tasks import TASKS  # it queues tasks itself, through the brokers that import this
 
     try:
         task = core_signing.loads(

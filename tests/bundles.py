@@ -15,8 +15,8 @@ from memories.models import (
     Cap,
     Channel,
     ChannelMember,
-    Generation,
-    GenerationInput,
+    Job,
+    JobInput,
     Line,
     Member,
     Memory,
@@ -35,7 +35,7 @@ from memories.pipeline.bundle.writing import export_workspace
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
-from memories.rules.summary import Way
+from memories.rules.summary import RequestStrategy
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -186,23 +186,23 @@ def _backfill(workspace: Workspace, channel: Channel, editor: User) -> None:
     BackfillChannel.objects.create(backfill=backfill, channel=channel, start_us_before=7)
 
 
-def make_generation(channel: Channel, **given: object) -> Generation:
+def make_job(channel: Channel, **given: object) -> Job:
     """An owed one of a segment of its own, as a pass would have made it."""
     from memories.pipeline.plan import plan_channel
 
     message = MessageFactory(channel=channel, at=MONDAY - timedelta(days=1), text="We ship.")
     channel.remember_from(message.micros)
     plan_channel(channel.pk, NOW)
-    generation = Generation.objects.filter(memory__channel=channel).latest("pk")
+    job = Job.objects.filter(memory__channel=channel).latest("pk")
     for name, value in given.items():
-        setattr(generation, name, value)
-    generation.save()
-    return generation
+        setattr(job, name, value)
+    job.save()
+    return job
 
 
 MODELS = (
-    *(AuditEvent, Backfill, BackfillChannel, Cap, Channel, ChannelMember, Generation),
-    *(GenerationInput, Line, Member, Memory, MemoryVersion, Message, Note, NoteVersion),
+    *(AuditEvent, Backfill, BackfillChannel, Cap, Channel, ChannelMember, Job),
+    *(JobInput, Line, Member, Memory, MemoryVersion, Message, Note, NoteVersion),
     *(Person, Segment),
     *(User, Workspace),
 )
@@ -234,7 +234,7 @@ def proven(workspace, user):
 class Forbidden(OfflineSummariser):
     """A summariser that nobody may ask."""
 
-    def summarise(self, request, way=Way.WHOLE):
+    def summarise(self, request, way=RequestStrategy.WHOLE):
         raise AssertionError("asked again for what is remembered already")
 
 

@@ -14,13 +14,13 @@ from factory.django import DjangoModelFactory, Password
 from memories.models import (
     Channel,
     ChannelMember,
-    Draft,
-    Generation,
     Heartbeat,
+    Job,
     Member,
     Memory,
     MemoryVersion,
     Message,
+    NewVersion,
     Note,
     Person,
     Segment,
@@ -189,7 +189,7 @@ def make_version(
     origin = given.pop("origin", Origin.MODEL)
     until_us = to_micros(until) if until else segment.last_us if segment else 0
     keys = tuple(message.pk for message in sources)
-    draft = Draft(
+    draft = NewVersion(
         lines=[Line(line, origin, sources=keys) for line in text.splitlines() if line.strip()],
         content=text,
         origin=origin,
@@ -202,15 +202,13 @@ def make_version(
     return memory.add_version(draft, expected_head=memory.head)
 
 
-def make_generation(
-    *, memory: Memory, inputs: Sequence[MemoryVersion] = (), **given: Any
-) -> Generation:
-    """The next generation of a memory: it waits, unless told otherwise, and reads ``inputs``."""
-    number = memory.generations.count()
+def make_job(*, memory: Memory, inputs: Sequence[MemoryVersion] = (), **given: Any) -> Job:
+    """The next job of a memory: it waits, unless told otherwise, and reads ``inputs``."""
+    number = memory.jobs.count()
     fields = {"as_of_us": 0, "input_key": f"{memory.pk} {number}", **given}
-    generation = Generation.objects.create(memory=memory, **fields)
-    generation.take_inputs(inputs)
-    return generation
+    job = Job.objects.create(memory=memory, **fields)
+    job.take_inputs(inputs)
+    return job
 
 
 def make_channel_memory(

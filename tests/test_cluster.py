@@ -19,10 +19,9 @@ from django_q.models import OrmQ, Schedule, Task
 from picklefield.fields import PickledObject, dbsafe_encode
 
 from memories.demo.workspace import build_export
-from memories.jobs import remember_later
 from memories.models import (
-    Generation,
     Heartbeat,
+    Job,
     Memory,
     MemoryVersion,
     Message,
@@ -31,6 +30,7 @@ from memories.models import (
 )
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
+from memories.tasks import remember_later
 from tests.factories import ChannelFactory, MessageFactory, PersonFactory, WorkspaceFactory
 from tests.processes import alive_in_sessions, descendants, wait_until
 from tests.workers import RunningWorker, RunsWhenRead, leave_mark, package
@@ -106,7 +106,7 @@ def everything_is_remembered() -> bool:
         .filter(memory_type=MemoryType.LONG_TERM, channel=None, current__isnull=False)
         .count()
         == Workspace.objects.count()
-        and not Generation.objects.unfinished().exists()
+        and not Job.objects.unfinished().exists()
     )
 
 
@@ -118,8 +118,8 @@ def assert_made_once(most_attempts: int = 1) -> None:
     per_segment = versions.values("segment", "memory").annotate(many=Count("pk"))
     assert {row["many"] for row in per_segment} == {1}
     assert {row["segment"] for row in per_segment} == set(segments.values_list("pk", flat=True))
-    assert not Generation.objects.filter(attempts__gt=most_attempts).exists()
-    assert not Generation.objects.filter(state=Generation.State.DEAD).exists()
+    assert not Job.objects.filter(attempts__gt=most_attempts).exists()
+    assert not Job.objects.filter(state=Job.State.DEAD).exists()
     for memory in Memory.objects.annotate(many=Count("versions")).filter(many__gt=0):
         numbers = memory.versions.order_by("number").values_list("number", flat=True)
         assert list(numbers) == list(range(1, len(numbers) + 1))
@@ -191,7 +191,7 @@ def test_redis_and_a_killed_cluster_lose_nothing(
     }
     build_export(tmp_path / "export", timezone.now() - timedelta(days=1))
     call_command("import_slack", str(tmp_path / "export"), backfill="all", stdout=sys.stderr)
-    tick = [sys.executable, "manage.py", "shell", "-c", "from memories.jobs import tick; tick()"]
+    tick = [sys.executable, "manage.py", "shell", "-c", "from memories.tasks import tick; tick()"]
     subprocess.run(tick, cwd=ROOT, env=environment, check=True, timeout=60)
     assert not OrmQ.objects.exists(), "the task went to Redis"
     worker = RunningWorker(environment, tmp_path / "worker.log")
@@ -200,7 +200,7 @@ def test_redis_and_a_killed_cluster_lose_nothing(
         old = worker.leader()
         os.killpg(old, signal.SIGKILL)
         wait_until(lambda: not alive_in_sessions({old}), "all of them dead")
-        assert Generation.objects.unfinished().exists()
+        assert Job.objects.unfinished().exists()
         wait_until(everything_is_remembered, f"memories; see {worker.log}", PATIENCE)
     finally:
         worker.end()
@@ -213,7 +213,7 @@ def test_redis_and_a_killed_cluster_lose_nothing(
 
 REFUSED = "a queued task was refused and not run"
 MARK = "tests.workers.leave_mark"
-BEAT = "memories.jobs.beat"
+BEAT = "memories.tasks.beat"
 
 
 def foreign_packages(marks: Path) -> list[str]:
@@ -225,7 +225,7 @@ def foreign_packages(marks: Path) -> list[str]:
     return [
         package(MARK, at("function")),
         package(leave_mark, at("pickled function")),
-        package("memories.jobs.logging.os.mkdir", at("attribute of our module")),
+        package("memories.tasks.logging.os.mkdir", at("attribute of our module")),
         package(BEAT, RunsWhenRead(at("argument"))),
         package(BEAT, "nobody", hook=MARK, name=at("hook")),
         package(BEAT, "nobody", chain=[(MARK, (at("chain"),), {})], group=None, cached=0, sync=0),

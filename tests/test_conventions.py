@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SLACK = ("slack_sdk", "memories.slack")
 MODELS_LLM = ("openai", "memories.llm")
 JOINTS = (
-    "memories.jobs",
+    "memories.tasks",
     "memories.views",
     "memories.management",
     "memories.admin",
@@ -34,7 +34,7 @@ FORBIDDEN = {
     "memories/api": (*SLACK, *MODELS_LLM, "memories.management", "memories.admin"),
     "memories/views": (*SLACK, *MODELS_LLM, "memories.management", "memories.admin"),
     "memories/management": ("slack_sdk", "openai", "memories.views", "memories.admin"),
-    "memories/jobs.py": (*SLACK, *MODELS_LLM, "memories.views", "memories.management"),
+    "memories/tasks.py": (*SLACK, *MODELS_LLM, "memories.views", "memories.management"),
     "memories/admin": (*SLACK, *MODELS_LLM, "memories.views", "memories.management"),
     "memories/forms.py": (*SLACK, *MODELS_LLM, "memories.views", "memories.management"),
 }

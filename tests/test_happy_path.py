@@ -21,7 +21,7 @@ from django.utils import timezone
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
-from memories.models import Channel, Generation, Memory, MemoryVersion, Person, Workspace
+from memories.models import Channel, Job, Memory, MemoryVersion, Person, Workspace
 from memories.rules.memory import MemoryType
 from memories.rules.prompt_texts import PERSON
 from tests.factories import MemberFactory, UserFactory, WorkspaceFactory, ts_at
@@ -312,7 +312,7 @@ def test_what_is_said_in_private_stays_there(
     assert "Monday 12 January" in team.current.content
 
     # No prompt of another memory holds it.
-    asked = Generation.objects.filter(memory__channel=deal).count()
+    asked = Job.objects.filter(memory__channel=deal).count()
     assert asked == sum(CANARY in prompt for prompt in model.prompts) < len(model.prompts)
 
     # Nobody in particular is told of it, by no command.

@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memories.models import Channel, Generation, Memory, MemoryVersion, Message, Note
+from memories.models import Channel, Job, Memory, MemoryVersion, Message, Note
 from memories.pipeline import search
 from tests.leaks.attacked import ATTACKERS, PRIVATE, AttackedTeam
 from tests.work import steps_of
@@ -74,7 +74,7 @@ PROBES = {
     "edit a memory": of_row("memories-edit", Memory, "channel"),
     "version": of_row("versions-detail", MemoryVersion, "memory__channel"),
     "note": of_row("notes-detail", Note, "channel", in_workspace=True),
-    "job": of_row("jobs-detail", Generation, "memory__channel", in_workspace=True),
+    "job": of_row("jobs-detail", Job, "memory__channel", in_workspace=True),
     "people": of_query("people-index", "q=secret", "q=sucret"),
     "notes": of_query("notes-index", f"q={WORD}", f"q={UNKNOWN_WORD}"),
     "context": of_query("context-index", "channel=CSECRET", "channel=CSUCRET"),

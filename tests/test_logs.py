@@ -19,7 +19,7 @@ SECRET = "we sell the house on Friday"
 def record(
     message: str, *arguments: object, error: bool = False, **extra: object
 ) -> logging.LogRecord:
-    made = logging.LogRecord("memories.jobs", logging.INFO, "", 1, message, arguments, None)
+    made = logging.LogRecord("memories.tasks", logging.INFO, "", 1, message, arguments, None)
     if error:
         made.exc_info = sys.exc_info()
     for name, value in extra.items():
@@ -34,7 +34,7 @@ def test_a_line_is_one_object_with_the_extra_fields() -> None:
     assert read.pop("time").endswith("+00:00")
     assert read == {
         "level": "info",
-        "logger": "memories.jobs",
+        "logger": "memories.tasks",
         "event": "pass of workspace 7\ndone",
         "calls": 3,
         "model": "gpt",

@@ -11,7 +11,7 @@ from django_q.models import OrmQ
 from django_q.signing import SignedPackage
 from pytest_django import Settings
 
-from memories import jobs
+from memories import tasks
 from memories.models import Heartbeat
 from memoryhub.database_queue import DatabaseQueue
 from memoryhub.pulse import Watch
@@ -38,7 +38,7 @@ def let_pass(seconds: float) -> None:
 def test_who_answers_does_not_hang(watch: Watch) -> None:
     watch.look()
     assert not watch.hangs(OLD)
-    jobs.beat("ours")
+    tasks.beat("ours")
     let_pass(121)
     watch.look()
     assert not watch.hangs(OLD), "silent, but all questions are answered"
@@ -50,7 +50,7 @@ def test_who_does_not_answer_hangs(watch: Watch) -> None:
     let_pass(121)
     watch.look()
     assert watch.hangs(OLD)
-    jobs.beat("ours")
+    tasks.beat("ours")
     watch.look()
     assert not watch.hangs(OLD)
 
@@ -84,7 +84,7 @@ def test_a_question_goes_to_its_own_cluster_and_comes_first(
 ) -> None:
     now = timezone.now() - timedelta(seconds=1)
     for key in ("theirs", "memoryhub", "ours"):
-        OrmQ.objects.create(key=key, payload=package("memories.jobs.beat", name=key), lock=now)
+        OrmQ.objects.create(key=key, payload=package("memories.tasks.beat", name=key), lock=now)
     queue = DatabaseQueue()
     taken = [queue.dequeue(), queue.dequeue(), queue.dequeue()]
     names = [tasks and SignedPackage.loads(tasks[0][1])["name"] for tasks in taken]

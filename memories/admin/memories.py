@@ -195,7 +195,7 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
         "author",
         "base",
         "restored_from",
-        "generation",
+        "job",
         "segment",
         "provisional",
         "revision",

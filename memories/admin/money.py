@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter, VisibleFilter, spelled
-from memories.models import Call, Cap, Price, Reader, User, Workspace
-from memories.models.calls import CallQuerySet
+from memories.models import Cap, ModelCall, Price, Reader, User, Workspace
+from memories.models.model_calls import ModelCallQuerySet
 from memories.rules.money import MICROS
 
 
@@ -107,14 +107,14 @@ class CapAdmin(AudienceAdmin):
             self.delete_model(request, cap)
 
 
-@admin.register(Call)
+@admin.register(ModelCall)
 class CallAdmin(ReadOnly, AudienceAdmin):
     """Until a call has ended, tokens and dollars are the most that it may use."""
 
     list_display = (
         "id",
         "workspace",
-        "generation_key",
+        "job_key",
         "model",
         "began_at",
         "ended_at",
@@ -130,11 +130,11 @@ class CallAdmin(ReadOnly, AudienceAdmin):
         ("day", admin.DateFieldListFilter),
     )
     list_select_related = ("workspace",)
-    search_fields = ("=id", "=generation__id", "model", "fault")
+    search_fields = ("=id", "=job__id", "model", "fault")
     ordering = ("-pk",)
     fields = (
         "workspace",
-        "generation_key",
+        "job_key",
         "fence",
         "backfill_key",
         "model",
@@ -150,16 +150,16 @@ class CallAdmin(ReadOnly, AudienceAdmin):
     )
 
     def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        return cast(CallQuerySet, rows).readable_by(reader)
+        return cast(ModelCallQuerySet, rows).readable_by(reader)
 
-    @admin.display(description=_("generation"), ordering="generation")
-    def generation_key(self, call: Call) -> str:
-        return spelled(call.generation_id)
+    @admin.display(description=_("job"), ordering="job")
+    def job_key(self, call: ModelCall) -> str:
+        return spelled(call.job_id)
 
     @admin.display(description=_("backfill"))
-    def backfill_key(self, call: Call) -> str:
+    def backfill_key(self, call: ModelCall) -> str:
         return spelled(call.backfill_id)
 
     @admin.display(description=_("dollars"), ordering="micros")
-    def dollars(self, call: Call) -> Any:
+    def dollars(self, call: ModelCall) -> Any:
         return _("unpriced") if call.micros is None else f"{call.micros / MICROS:.6f}"

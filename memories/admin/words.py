@@ -15,7 +15,7 @@ WORDS = {
     "decided_at": _("decided"),
     "decided_by": _("decided by"),
     "fence": _("claim"),
-    "generation": _("generation"),
+    "job": _("job"),
     "input_key": _("digest of what it read"),
     "lease_until": _("claimed until"),
     "memory": _("memory"),

@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from memories.api.auth import key_of
-from memories.models import ApiKey
 from memories.api.problems import Problem, respond, respond_unauthorized
+from memories.models import ApiKey
 
 MOST_BYTES = 1_000_000
 

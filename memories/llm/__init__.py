@@ -5,7 +5,14 @@ from functools import cache
 from memories.llm.model import ModelSummariser
 from memories.llm.offline import OfflineSummariser
 from memories.rules.reply import with_refs
-from memories.rules.summary import ReadLine, Reply, Request, Summariser, SummariserError, Way
+from memories.rules.summary import (
+    ReadLine,
+    Reply,
+    Request,
+    RequestStrategy,
+    Summariser,
+    SummariserError,
+)
 
 __all__ = ["ModelSummariser", "OfflineSummariser", "SummariserError", "configured", "summarise"]
 
@@ -19,7 +26,9 @@ def configured(*, api_key: str, base_url: str, model: str, timeout: float) -> Su
     return ModelSummariser(api_key=api_key, base_url=base_url, model=model, timeout=timeout)
 
 
-def summarise(request: Request, summariser: Summariser, way: Way = Way.WHOLE) -> Reply:
+def summarise(
+    request: Request, summariser: Summariser, way: RequestStrategy = RequestStrategy.WHOLE
+) -> Reply:
     """The summariser's reply; without anything to summarise no call is made and the existing
     lines come back as they were, or "" (S3). Raises SummariserError."""
     if not request.is_empty:

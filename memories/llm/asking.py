@@ -15,13 +15,13 @@ from memories.rules.parts import combination, halves, restored
 from memories.rules.reply import REFUSED, Fault, read_reply, with_refs
 from memories.rules.summary import (
     NOTHING,
-    Reading,
+    ParsedReply,
     ReadLine,
     Reply,
     Request,
+    RequestStrategy,
     SummariserError,
     Usage,
-    Way,
 )
 
 TOO_LONG = "context_too_long"
@@ -51,7 +51,7 @@ class Asking:
         self._calls = 0  # with those that were turned down
         self._refusal: _NoGoodError | SummariserError | None = None
 
-    def reply(self, way: Way) -> Reply:
+    def reply(self, way: RequestStrategy) -> Reply:
         """Raises SummariserError with what was spent before it."""
         try:
             return self._total(self._reply(way))
@@ -61,12 +61,16 @@ class Asking:
             error.spent = self._usage() + error.spent
             raise
 
-    def _reply(self, way: Way) -> Reply:
-        parts = halves(self.request) if way is not Way.WHOLE or self._is_long(self.request) else ()
-        if way is Way.ISOLATE:
+    def _reply(self, way: RequestStrategy) -> Reply:
+        parts = (
+            halves(self.request)
+            if way is not RequestStrategy.WHOLE or self._is_long(self.request)
+            else ()
+        )
+        if way is RequestStrategy.ISOLATE:
             found = [r for part in parts or (self.request,) for r in self._without_refused(part)]
         elif parts:
-            halvings = MOST_HALVINGS - 1 if way is Way.SPLIT else 0
+            halvings = MOST_HALVINGS - 1 if way is RequestStrategy.SPLIT else 0
             found = [reading for part in parts for reading in self._readings(part, halvings)]
         else:
             return self._one(self.request)
@@ -74,7 +78,7 @@ class Asking:
 
     # -- parts
 
-    def _readings(self, request: Request, halvings: int) -> list[Reading]:
+    def _readings(self, request: Request, halvings: int) -> list[ParsedReply]:
         """Of the request, or of its parts where it is too long. ``halvings``: how often the
         endpoint's word for that is taken."""
         if request.is_empty:
@@ -90,7 +94,7 @@ class Asking:
             halvings -= 1
         return [reading for part in parts for reading in self._readings(part, halvings)]
 
-    def _without_refused(self, request: Request) -> list[Reading]:
+    def _without_refused(self, request: Request) -> list[ParsedReply]:
         """Of the request, or of its parts where it is refused, down to what has none: that is left
         out when it is refused twice."""
         if request.is_empty:
@@ -106,7 +110,7 @@ class Asking:
         self._left_out += [line.ref for added in request.additions for line in added.lines]
         return [_as_it_was(request)]
 
-    def _unless_refused(self, request: Request, *, can_be_cut: bool) -> Reading | None:
+    def _unless_refused(self, request: Request, *, can_be_cut: bool) -> ParsedReply | None:
         if self._calls >= MOST_CALLS - 1:  # one is kept for the combination
             raise self._refusal or SummariserError(
                 TOO_LONG, "Too long to look for what is refused."
@@ -125,7 +129,7 @@ class Asking:
 
     # -- their combination
 
-    def _combined(self, readings: Sequence[Reading]) -> Reply:
+    def _combined(self, readings: Sequence[ParsedReply]) -> Reply:
         """One request that merges the lines of all parts, unless only one of them has any."""
         if self.request.uses_operations:  # each is about lines by their numbers in the whole
             return self._made("\n".join(reply.text for reply in self._replies))
@@ -147,7 +151,7 @@ class Asking:
 
     # -- calls
 
-    def _read(self, request: Request) -> Reading:
+    def _read(self, request: Request) -> ParsedReply:
         reply = self._one(request)
         reading = read_reply(reply, request)
         if reading.fault:
@@ -180,6 +184,6 @@ class Asking:
         )
 
 
-def _as_it_was(request: Request) -> Reading:
+def _as_it_was(request: Request) -> ParsedReply:
     """Lines that nothing is added to need no call (S3)."""
-    return Reading([ReadLine(line.text, (line.ref,)) for line in request.existing])
+    return ParsedReply([ReadLine(line.text, (line.ref,)) for line in request.existing])

@@ -13,7 +13,7 @@ from memories.llm.asking import Asking
 from memories.llm.deadline import OverdueError, Wire, in_time, watched
 from memories.rules import bounds, prompts
 from memories.rules.prompts import Prompt
-from memories.rules.summary import Bound, Form, Reply, Request, Way
+from memories.rules.summary import Bound, Form, Reply, Request, RequestStrategy
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -23,7 +23,7 @@ OPENAI = "https://api.openai.com/v1"
 
 class ModelSummariser:
     """One client, shared by the threads of a pass. ``timeout`` in seconds for each call as a whole;
-    the client never tries again by itself, for the generation's row counts the attempts."""
+    the client never tries again by itself, for the job's row counts the attempts."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class ModelSummariser:
     def prompt_version(self, request: Request) -> str:
         return prompts.version(request)
 
-    def bound(self, request: Request, way: Way = Way.WHOLE) -> Bound:
+    def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
         return bounds.bound(request, way, self._input_limit)
 
-    def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
+    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
         return Asking(request, self._call, self.name, self._input_limit).reply(way)
 
     def answer(self, prompt: Prompt, limit: int, thinking_tokens: int) -> Reply:

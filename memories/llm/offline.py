@@ -5,7 +5,15 @@ import time
 from memories.rules.extract import extract
 from memories.rules.memory import MemoryType
 from memories.rules.reply import with_refs
-from memories.rules.summary import NOTHING, OFFLINE, Bound, ReadLine, Reply, Request, Way
+from memories.rules.summary import (
+    NOTHING,
+    OFFLINE,
+    Bound,
+    ReadLine,
+    Reply,
+    Request,
+    RequestStrategy,
+)
 
 VERSION = "offline-highlights-4"  # raise the number when the same request is answered otherwise
 
@@ -20,10 +28,10 @@ class OfflineSummariser:
     def prompt_version(self, request: Request) -> str:
         return VERSION
 
-    def bound(self, request: Request, way: Way = Way.WHOLE) -> Bound:
+    def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
         return Bound(0, 0, 0)
 
-    def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
+    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
         started = time.monotonic()
         lines = [ReadLine(line.line, line.refs) for line in extract(request)]
         nothing = NOTHING if request.memory_type is MemoryType.SHORT_TERM else ""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from memories.models import Call
+from memories.models import ModelCall
 from memories.pipeline import proposals
 from memories.pipeline.costs import CapUse
 from memories.pipeline.operate import Health, wait_of
@@ -20,67 +20,67 @@ from memories.rules.waits import Wait
 PRIVATE = "private"
 
 
-def job(generation: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
-    """A row of the list. ``generation`` comes with its memory, base and backfill, and says
+def job_row(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
+    """A row of the list. ``job`` comes with its memory, base and backfill, and says
     ``is_readable``."""
-    memory = generation.memory
-    before, after = proposals.sizes(generation) or (None, None)
+    memory = job.memory
+    before, after = proposals.sizes(job) or (None, None)
     return {
-        "id": generation.pk,
+        "id": job.pk,
         "workspace": memory.workspace.slug,
-        "place": place(generation),
+        "place": place(job),
         "scope": memory.scope,
         "type": memory.memory_type,
-        "state": generation.state,
-        "waits_for": wait_of(generation, now, endpoint_closed=endpoint_closed),
-        "not_before": iso(generation.not_before),
-        "fault": generation.fault,
-        "attempts": generation.attempts,
-        "workers_lost": generation.lost,
-        "backfill": generation.backfill_id,
+        "state": job.state,
+        "waits_for": wait_of(job, now, endpoint_closed=endpoint_closed),
+        "not_before": iso(job.not_before),
+        "fault": job.fault,
+        "attempts": job.attempts,
+        "workers_lost": job.lost,
+        "backfill": job.backfill_id,
         "tokens_before": before,
         "tokens_after": after,
-        "created_at": iso(generation.created_at),
-        "finished_at": iso(generation.finished_at),
+        "created_at": iso(job.created_at),
+        "finished_at": iso(job.finished_at),
     }
 
 
-def place(generation: Any) -> str | None:
+def place(job: Any) -> str | None:
     """None: private."""
-    if not generation.is_readable:
+    if not job.is_readable:
         return None
-    memory = generation.memory
+    memory = job.memory
     if memory.channel is None:
         return str(memory.workspace.slug)
     return f"#{memory.channel.name} {memory.thread_ts}".strip()
 
 
-def whole_job(generation: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
+def whole_job(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
     """All facts of one, with its calls and what it reads."""
-    reply, is_readable = generation.saved_reply, generation.is_readable
-    reads = generation.read.select_related("version__memory").order_by("version")
-    return job(generation, now, endpoint_closed=endpoint_closed) | {
-        "trigger": generation.trigger,
-        "what_happened": generation.fault_text if is_readable else None,
-        "provisional": generation.provisional,
-        "segment": generation.segment_id,
-        "base": generation.base_id,
-        "way": generation.way,
-        "fence": generation.fence,
-        "lease_until": iso(generation.lease_until),
-        "model": generation.model,
-        "prompt_version": generation.prompt_version,
-        "tokens_in": generation.prompt_tokens,
-        "tokens_out": generation.completion_tokens,
-        "requests": generation.calls,
-        "seconds": round(generation.seconds, 3),
-        "calls": [call(one) for one in generation.claims.order_by("fence")],
+    reply, is_readable = job.saved_reply, job.is_readable
+    reads = job.read.select_related("version__memory").order_by("version")
+    return job_row(job, now, endpoint_closed=endpoint_closed) | {
+        "trigger": job.trigger,
+        "what_happened": job.fault_text if is_readable else None,
+        "provisional": job.provisional,
+        "segment": job.segment_id,
+        "base": job.base_id,
+        "way": job.way,
+        "fence": job.fence,
+        "lease_until": iso(job.lease_until),
+        "model": job.model,
+        "prompt_version": job.prompt_version,
+        "tokens_in": job.prompt_tokens,
+        "tokens_out": job.completion_tokens,
+        "requests": job.calls,
+        "seconds": round(job.seconds, 3),
+        "calls": [call(one) for one in job.claims.order_by("fence")],
         "inputs": [{"version": one.version_id, "revision": one.revision} for one in reads],
         "reply": reply.text if reply and is_readable else None,
     }
 
 
-def call(one: Call) -> dict[str, Any]:
+def call(one: ModelCall) -> dict[str, Any]:
     """Until it has ended, tokens and dollars are the upper bound that is kept for it."""
     return {
         "claim": one.fence,

@@ -1,21 +1,22 @@
 """What is kept."""
 
+from memories.models.access_grants import AccessGrant
 from memories.models.api_keys import ApiKey
 from memories.models.audit import AppendOnly, AuditEvent
 from memories.models.backfills import AnotherBackfill, Backfill, BackfillChannel
 from memories.models.budgets import SlackBudget
-from memories.models.calls import Call
 from memories.models.channels import Channel, ChannelMember
 from memories.models.connections import SlackConnection
-from memories.models.drafts import ChangedSince, Draft, StaleBase, Unchanged
+from memories.models.drafts import Draft
 from memories.models.endpoints import Endpoint
 from memories.models.events import SlackEvent
-from memories.models.generations import Generation, GenerationInput
 from memories.models.heartbeats import Heartbeat
+from memories.models.jobs import Job, JobInput
 from memories.models.memories import Memory
 from memories.models.messages import Message
+from memories.models.model_calls import ModelCall
+from memories.models.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
 from memories.models.notes import Note, NotesDisabled, NoteVersion, StaleNote
-from memories.models.openings import Opening
 from memories.models.people import Person
 from memories.models.prices import Cap, Price
 from memories.models.quarantine import QuarantinedLine
@@ -23,7 +24,6 @@ from memories.models.readers import Reader
 from memories.models.search import SearchDocument, SearchPending
 from memories.models.seen import Seen
 from memories.models.segments import Segment
-from memories.models.unsaved import UnsavedText
 from memories.models.uploads import AnotherUpload, Upload
 from memories.models.users import User
 from memories.models.versions import Line, MemoryVersion
@@ -37,15 +37,15 @@ __all__ = [
     "AuditEvent",
     "Backfill",
     "BackfillChannel",
-    "Call",
+    "ModelCall",
     "Cap",
     "ChangedSince",
     "Channel",
     "ChannelMember",
-    "Draft",
+    "NewVersion",
     "Endpoint",
-    "Generation",
-    "GenerationInput",
+    "Job",
+    "JobInput",
     "Heartbeat",
     "Line",
     "Member",
@@ -55,7 +55,7 @@ __all__ = [
     "Note",
     "NoteVersion",
     "NotesDisabled",
-    "Opening",
+    "AccessGrant",
     "Person",
     "Price",
     "QuarantinedLine",
@@ -71,7 +71,7 @@ __all__ = [
     "StaleBase",
     "StaleNote",
     "Unchanged",
-    "UnsavedText",
+    "Draft",
     "Upload",
     "User",
     "Workspace",

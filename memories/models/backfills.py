@@ -19,10 +19,10 @@ from memories.models.workspaces import Workspace
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.money import MICROS
 from memories.rules.segments import Trigger
-from memories.rules.summary import Way
+from memories.rules.summary import RequestStrategy
 
 if TYPE_CHECKING:
-    from memories.models.turns import GenerationQuerySet
+    from memories.models.turns import JobQuerySet
 
 
 class AnotherBackfill(Exception):
@@ -93,17 +93,15 @@ class BackfillQuerySet(models.QuerySet["Backfill"]):
         for backfill in self.filter(workspace=workspace, state=Backfill.State.RUNNING):
             backfill.finish_if_done(now)
 
-    def let_go(self, workspace: Workspace) -> None:
+    def release(self, workspace: Workspace) -> None:
         """What nobody holds any more: of a finished one, what failed or was retried since is
         everyday work; while one is paused, merges are owed anew without what it made."""
-        from memories.models.generations import Generation
+        from memories.models.jobs import Job
         from memories.models.turns import worker_is_gone
 
         finished = self.filter(workspace=workspace).exclude(state__in=Backfill.UNFINISHED)
-        fallen_back = Q(state=Generation.State.WAITING) | worker_is_gone(timezone.now())
-        Generation.objects.filter(fallen_back, backfill__in=finished.values("pk")).update(
-            backfill=None
-        )
+        fallen_back = Q(state=Job.State.WAITING) | worker_is_gone(timezone.now())
+        Job.objects.filter(fallen_back, backfill__in=finished.values("pk")).update(backfill=None)
         for backfill in self.filter(workspace=workspace, state=Backfill.State.PAUSED):
             backfill.release_merges()
 
@@ -184,7 +182,7 @@ class Backfill(models.Model):
 
     def want_again(self) -> None:
         """What was cancelled in its period, by an earlier backfill or one by one, waits again."""
-        from memories.models.generations import Generation
+        from memories.models.jobs import Job
 
         left_out = Segment.objects.filter(
             channel__in=self.parts.values("channel"),
@@ -192,11 +190,9 @@ class Backfill(models.Model):
             last_us__gte=self.since_us,
             closed_us__lte=self.until_us,
         )
-        generations = Generation.objects.filter(
-            segment__in=left_out.values("pk"), state=Generation.State.CANCELLED
-        )
-        segments = [generation.segment for generation in generations.select_related("segment")]
-        generations.offer(backfill=self, reply=None, way=Way.WHOLE, fault="", fault_text="")
+        jobs = Job.objects.filter(segment__in=left_out.values("pk"), state=Job.State.CANCELLED)
+        segments = [job.segment for job in jobs.select_related("segment")]
+        jobs.offer(backfill=self, reply=None, way=RequestStrategy.WHOLE, fault="", fault_text="")
         for segment in segments:
             if segment is not None:
                 segment.settle_read(Segment.Outcome.WAITING, Segment.Outcome.CANCELLED)
@@ -251,7 +247,7 @@ class Backfill(models.Model):
         it made is merged, or a merge of it was tried."""
         if self.state != self.State.RUNNING:
             return False
-        if self.generations.unfinished().exists() or self._to_cut() or self._to_merge():
+        if self.jobs.unfinished().exists() or self._to_cut() or self._to_merge():
             return False
         return self._become(self.State.DONE, self.State.RUNNING, finished_at=now)
 
@@ -279,24 +275,24 @@ class Backfill(models.Model):
 
     # What is left of it
 
-    def _waiting(self) -> "GenerationQuerySet":
-        from memories.models.generations import Generation
+    def _waiting(self) -> "JobQuerySet":
+        from memories.models.jobs import Job
 
-        return self.generations.filter(state=Generation.State.WAITING)
+        return self.jobs.filter(state=Job.State.WAITING)
 
     def release_merges(self) -> None:
         """Its waiting merges end: what is still owed then is owed anew, by itself or by others."""
-        from memories.models.generations import Generation
+        from memories.models.jobs import Job
 
         merges = self._waiting().filter(segment=None, provisional=False)
-        merges.end(Generation.State.SUPERSEDED)
+        merges.end(Job.State.SUPERSEDED)
 
     def _leave_out(self) -> None:
-        from memories.models.generations import Generation
+        from memories.models.jobs import Job
 
         waiting = self._waiting()
-        segments = [generation.segment for generation in waiting.select_related("segment")]
-        waiting.end(Generation.State.CANCELLED)
+        segments = [job.segment for job in waiting.select_related("segment")]
+        waiting.end(Job.State.CANCELLED)
         of_channels = [s.pk for s in segments if s is not None and not s.thread_ts]
         for begin in range(0, len(of_channels), 500):
             Segment.objects.filter(
@@ -322,7 +318,7 @@ class Backfill(models.Model):
         from memories.models.versions import MemoryVersion
 
         unread = MemoryVersion.objects.not_merged().filter(
-            generation__backfill=self, read_by=None, memory__scope=MemoryScope.CHANNEL
+            job__backfill=self, read_by=None, memory__scope=MemoryScope.CHANNEL
         )
         short = Q(memory__memory_type=MemoryType.SHORT_TERM)
         public = Q(

@@ -291,7 +291,7 @@ class Channel(models.Model):
         self.turn_at = now
         self.save(update_fields=["turn_at"])
 
-    def was_left(self, code: str, text: str, not_before: datetime | None) -> None:
+    def record_sync_result(self, code: str, text: str, not_before: datetime | None) -> None:
         """Why the sync did not get through ("" when it did), and when it may go on."""
         told = (code[:60], text, not_before)
         if told != (self.sync_code, self.sync_text, self.sync_not_before):

@@ -11,7 +11,7 @@ from memories.models.audit import AuditEvent
 from memories.models.readers import Reader
 from memories.models.users import User
 from memories.models.workspaces import Member, Workspace
-from memories.rules import sealed
+from memories.rules import encryption
 
 
 class SlackConnectionQuerySet(models.QuerySet["SlackConnection"]):
@@ -44,7 +44,7 @@ class SlackConnectionQuerySet(models.QuerySet["SlackConnection"]):
 
 
 class SlackConnection(models.Model):
-    """One workspace's app in Slack. A token that was pasted is kept sealed (rules/sealed.py); one
+    """One workspace's app in Slack. A token that was pasted is kept sealed (rules/encryption.py); one
     from the environment is not kept. ``token_end``: the last four characters of the one in use,
     which is all that pages show; state, scopes and ids tell of that one."""
 
@@ -90,12 +90,14 @@ class SlackConnection(models.Model):
     def token(self) -> str:
         """The kept one, "" for none. Raises `rules.sealed.Unsealable` when the keys are not those
         that it was sealed with."""
-        return sealed.unseal(self.sealed_token, settings.MEMORYHUB_KEYS) if self.has_token else ""
+        return (
+            encryption.unseal(self.sealed_token, settings.MEMORYHUB_KEYS) if self.has_token else ""
+        )
 
     @transaction.atomic
     def keep_token(self, token: str, *, by: User | None) -> None:
         """Keep this one, in place of what was there. On the record, without a letter of it."""
-        self.sealed_token = sealed.seal(token, settings.MEMORYHUB_KEYS)
+        self.sealed_token = encryption.seal(token, settings.MEMORYHUB_KEYS)
         self._begins_anew(token)
         AuditEvent.objects.record("slack_token_set", by=by, workspace=self.workspace)
 
@@ -118,7 +120,7 @@ class SlackConnection(models.Model):
     def reseal(self) -> bool:
         """Seal what is kept with the first key; False: it is, or another token came meanwhile.
         Raises `rules.sealed.Unsealable`."""
-        again = sealed.reseal(self.sealed_token, settings.MEMORYHUB_KEYS)
+        again = encryption.reseal(self.sealed_token, settings.MEMORYHUB_KEYS)
         mine = SlackConnection.objects.filter(pk=self.pk, sealed_token=self.sealed_token)
         return again != self.sealed_token and bool(mine.update(sealed_token=again))
 

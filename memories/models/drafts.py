@@ -1,92 +1,83 @@
-"""What a version is made from, and why one was not written."""
+"""What people typed into an editor and have not saved: kept for a day, each for its author alone."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
 
-from django.utils import timezone
+from django.db import models, transaction
+from django.utils.translation import gettext_lazy as _
 
-from memories.models.segments import Segment
+from memories.models.memories import Memory
+from memories.models.readers import Reader
 from memories.models.users import User
-from memories.rules.lines import Line, Origin
-from memories.rules.memory import Memory as MemoryValue
-from memories.rules.memory import MemoryScope, MemoryType, create_memory
+from memories.rules.shingles import QuoteMatcher
 
-if TYPE_CHECKING:
-    from memories.models.memories import Memory
-    from memories.models.versions import MemoryVersion
+KEPT_FOR = timedelta(hours=24)
 
 
-class StaleBase(Exception):
-    """Somebody, or a job, saved a version since the one this change was based on."""
+class DraftQuerySet(models.QuerySet["Draft"]):
+    def of(self, reader: Reader, memory: Memory, now: datetime) -> "Draft | None":
+        """Their text; None also when they may not read any more what they typed it over."""
+        fresh = self.filter(user=reader.user_id, memory=memory, at__gt=now - KEPT_FOR)
+        found = fresh.first()
+        if found is None or not found.based_on:
+            return found
+        base = memory.versions.visible_to(reader).filter(number=found.based_on)
+        return found if base.exists() else None
 
-    def __init__(self, current: "MemoryVersion | None") -> None:
-        super().__init__("The memory has a newer version.")
-        self.current = current
+    @transaction.atomic
+    def keep(
+        self,
+        reader: Reader,
+        memory: Memory,
+        text: str,
+        *,
+        based_on: int,
+        revision: int,
+        now: datetime,
+    ) -> "Draft | None":
+        """In place of what they kept before. None, and nothing done, where nothing is different,
+        and where what they typed it over has other words by now: some may have been forgotten."""
+        memory.lock()
+        base = memory.versions.visible_to(reader).filter(number=based_on, revision=revision).first()
+        if reader.user_id is None or (based_on and base is None):
+            return None
+        current = memory.current
+        if text in (base.content if base else "", current.content if current else ""):
+            return None
+        values = {"text": text, "based_on": based_on, "revision": revision, "at": now}
+        return self.update_or_create(user_id=reader.user_id, memory=memory, defaults=values)[0]
 
+    def drop(self, reader: Reader, memory: Memory) -> None:
+        """It was saved, or is not wanted any more."""
+        self.filter(user=reader.user_id, memory=memory).delete()
 
-class Unchanged(Exception):
-    """The text is the one that is there already."""
+    def drop_quoting(self, known: QuoteMatcher) -> None:
+        """Words were forgotten: what holds them goes as a whole."""
+        texts = self.values_list("pk", "text").iterator(200)
+        quoting = [pk for pk, text in texts if known.in_text(text)]
+        self.filter(pk__in=quoting).delete()
 
-
-class ChangedSince(Exception):
-    """What is to be taken back is not there any more as it was left."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A version to be written. ``until_us`` is the end of what it covers."""
-
-    lines: Sequence[Line]
-    origin: Origin
-    content: str = ""  # a person's text word for word; else made from the lines
-    until_us: int = 0
-    source_message_count: int = 0
-    source_latest_message_ts: str | None = None
-    author: User | None = None
-    base: "MemoryVersion | None" = None
-    restored_from: "MemoryVersion | None" = None
-    segment: Segment | None = None
-    generation: Any = None
-    provisional: bool = False
-    trigger: dict[str, Any] = field(default_factory=dict)
-    put_back: Sequence[str] = ()
-    kept: Sequence[str] = ()
-    dropped: Sequence[str] = ()
-    audience: str = "scope"
-
-    @property
-    def text(self) -> str:
-        return self.content or "\n".join(line.text for line in self.lines)
-
-
-def value_of(draft: Draft, memory: "Memory") -> MemoryValue:
-    """The draft as S0's value, which refuses pairs that do not exist."""
-    return create_memory(
-        MemoryScope(memory.scope),
-        memory.scope_id,
-        MemoryType(memory.memory_type),
-        draft.text,
-        draft.source_message_count,
-        draft.source_latest_message_ts or None,
-        now=timezone.now(),
-    )
+    def expire(self, now: datetime) -> None:
+        self.filter(at__lte=now - KEPT_FOR).delete()
 
 
-def columns_of(draft: Draft, value: MemoryValue) -> dict[str, Any]:
-    """What a new version and one that is rewritten in place store alike."""
-    return {
-        "content": value.content,
-        "source_message_count": value.source_message_count,
-        "source_latest_message_ts": value.source_latest_message_ts or "",
-        "updated_at": value.updated_at,
-        "generation": draft.generation,
-        "segment": draft.segment,
-        "provisional": draft.provisional,
-        "until_us": draft.until_us,
-        "trigger": draft.trigger,
-        "put_back": list(draft.put_back),
-        "kept": list(draft.kept),
-        "dropped": list(draft.dropped),
-        "audience": draft.audience,
-    }
+class Draft(models.Model):
+    """A text and the version, in the wording, that it was typed over (0: over nothing)."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="unsaved")
+    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="unsaved")
+    text = models.TextField(_("text"))
+    based_on = models.PositiveIntegerField(_("version"))
+    revision = models.PositiveIntegerField(_("times rewritten"))
+    at = models.DateTimeField(_("when"))
+
+    objects = DraftQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "memory"], name="unsaved_once"),
+        ]
+        verbose_name = _("unsaved text")
+        verbose_name_plural = _("unsaved texts")
+
+    def __str__(self) -> str:
+        return f"{self.user_id} over {self.based_on} of {self.memory_id}"

@@ -8,7 +8,7 @@ from django.db.models import F
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
-from memories.models.generations import Generation
+from memories.models.jobs import Job
 from memories.models.users import User
 from memories.rules.breaker import Breaker
 from memories.rules.probe import Findings
@@ -108,7 +108,7 @@ class Endpoint(models.Model):
             "endpoint_resume", by=by, subject=endpoint.name, fault=endpoint.fault
         )
         endpoint.becomes(Breaker())
-        Generation.objects.refused().ask_again()
+        Job.objects.refused().ask_again()
         return True
 
     def found(self, findings: Findings, now: datetime) -> None:

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
 from memories.models.users import User
-from memories.rules.events import MOST_ATTEMPTS, Told
+from memories.rules.events import MOST_ATTEMPTS, EventEnvelope
 
 PRUNED_AT_ONCE = 10_000
 
@@ -36,7 +36,7 @@ class SlackEventQuerySet(models.QuerySet["SlackEvent"]):
         """What a task is at, or was queued for: it goes on until nothing more waits."""
         return self.waiting().filter(reason="")
 
-    def keep(self, told: Told, team_id: str, *, body: str, skipped: str = "") -> None:
+    def keep(self, told: EventEnvelope, team_id: str, *, body: str, skipped: str = "") -> None:
         """Store it, unless its id is known."""
         row = SlackEvent(event_id=told.event_id, team_id=team_id, kind=told.kind, body=body)
         if skipped:
@@ -48,7 +48,7 @@ class SlackEventQuerySet(models.QuerySet["SlackEvent"]):
         wait is found by theirs, which ends only when it finds none."""
         return self.in_hand().values_list("event_id", flat=True).first() == event_id
 
-    def let_go(self, text: str) -> int:
+    def release(self, text: str) -> int:
         """Forget what was not worked on and holds this text (a ts, say); how many those were. A
         sync brings back what may stay."""
         held = self.with_body().filter(body__contains=text)

@@ -12,9 +12,9 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
 from memories.models.channels import Channel
-from memories.models.drafts import (
+from memories.models.new_version import (
     ChangedSince,
-    Draft,
+    NewVersion,
     StaleBase,
     Unchanged,
     columns_of,
@@ -225,7 +225,7 @@ class Memory(models.Model):
     def __str__(self) -> str:
         return f"{self.scope}:{self.scope_id}:{self.memory_type}"
 
-    def add_version(self, draft: Draft, expected_head: int) -> "MemoryVersion":
+    def add_version(self, draft: NewVersion, expected_head: int) -> "MemoryVersion":
         """Write the next version if ``expected_head`` is still the newest number.
 
         The comparison is part of the write; raises StaleBase and writes nothing when it moved.
@@ -296,7 +296,7 @@ class Memory(models.Model):
                 raise ValueError("Nothing is left in this edit but what was forgotten.")
         old = base.line_values() if base else []
         version = self.add_version(
-            Draft(
+            NewVersion(
                 lines=line_rules.revised(old, text),
                 content=text,
                 origin=Origin.PERSON,
@@ -330,7 +330,7 @@ class Memory(models.Model):
             raise Unchanged
         current = base.line_values() if base else []
         made = self.add_version(
-            Draft(
+            NewVersion(
                 lines=line_rules.restored(current, version.line_values()),
                 content=content,
                 origin=Origin.RESTORE,
@@ -381,7 +381,7 @@ class Memory(models.Model):
         stood = {line_rules.words_of(line.text) for line in current}
         brings = any(line_rules.words_of(line.text) not in stood for line in lines)
         made = self.add_version(
-            Draft(
+            NewVersion(
                 lines=lines,
                 content=text,
                 origin=Origin.RESTORE,

@@ -278,7 +278,7 @@ class Message(models.Model):
                 name="message_ring",
                 condition=Q(thread_ts=models.F("ts")),
             ),
-            # Private messages of a channel, a segment or a thread: GenerationQuerySet.visible_to.
+            # Private messages of a channel, a segment or a thread: JobQuerySet.visible_to.
             models.Index(fields=["channel"], name="message_private", condition=Q(was_private=True)),
             models.Index(
                 fields=["segment"], name="message_private_in_segment", condition=Q(was_private=True)

@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
-from memories.models.generations import Generation
+from memories.models.jobs import Job
 from memories.models.users import User
 from memories.models.workspaces import Workspace
 from memories.rules.money import MICROS
@@ -205,7 +205,7 @@ class Cap(models.Model):
 
 def _ask_again(workspace: Workspace | None) -> None:
     """Let go on what waits for a cap: of this workspace, or of all. It may be refused again."""
-    waiting = Generation.objects.over_cap()
+    waiting = Job.objects.over_cap()
     if workspace is not None:
         waiting = waiting.of_workspace(workspace)
     waiting.ask_again()

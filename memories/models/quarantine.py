@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
-from memories.models.generations import Generation
+from memories.models.jobs import Job
 from memories.models.memories import Memory
 from memories.models.messages import Message
 from memories.models.readers import Reader
@@ -24,8 +24,8 @@ class QuarantineQuerySet(models.QuerySet["QuarantinedLine"]):
         hidden = QuarantinedLine.sources.through.objects.filter(
             ~models.Exists(readable), quarantinedline=models.OuterRef("pk")
         )
-        made_by = models.Q(generation__isnull=True) | models.Exists(
-            Generation.objects.visible_to(reader).filter(pk=models.OuterRef("generation"))
+        made_by = models.Q(job__isnull=True) | models.Exists(
+            Job.objects.visible_to(reader).filter(pk=models.OuterRef("job"))
         )
         return self.filter(
             ~models.Exists(hidden),
@@ -57,8 +57,8 @@ class QuarantinedLine(models.Model):
         REJECTED = "rejected", _("rejected by a person")
 
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="quarantined")
-    generation = models.ForeignKey(
-        Generation, on_delete=models.SET_NULL, related_name="quarantined", null=True, blank=True
+    job = models.ForeignKey(
+        Job, on_delete=models.SET_NULL, related_name="quarantined", null=True, blank=True
     )
     text = models.TextField(_("text"))
     rule = models.CharField(_("because of"), max_length=40)

@@ -13,7 +13,7 @@ from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 if TYPE_CHECKING:
-    from memories.models.openings import OpeningQuerySet
+    from memories.models.access_grants import AccessGrantQuerySet
     from memories.models.people import PersonQuerySet
 
 MEMBERSHIP_LASTS = timedelta(hours=24)
@@ -118,13 +118,13 @@ class Reader:
         operator's word that has not ended yet."""
         return self.people().who_open(self.now or timezone.now())
 
-    def openings(self) -> "OpeningQuerySet":
+    def openings(self) -> "AccessGrantQuerySet":
         """What the reader has opened as an operator and may still read."""
-        from memories.models.openings import Opening
+        from memories.models.access_grants import AccessGrant
 
         if self.user_id is None or not self.is_operator or self.key_id is not None:
-            return Opening.objects.none()
-        return Opening.objects.filter(user=self.user_id, until__gt=self.now or timezone.now())
+            return AccessGrant.objects.none()
+        return AccessGrant.objects.filter(user=self.user_id, until__gt=self.now or timezone.now())
 
     def left_people(self) -> "PersonQuerySet":
         """Those they were, and who left Slack."""

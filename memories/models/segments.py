@@ -76,7 +76,7 @@ class Segment(models.Model):
         self.save(update_fields=["outcome"])
 
     def settle_read(self, outcome: str, before: str | None = None) -> None:
-        """What became of all that a generation of this segment reads: itself, or the segments of
+        """What became of all that a job of this segment reads: itself, or the segments of
         its thread so far. ``before``: only of those with this outcome."""
         read = Segment.objects.filter(pk=self.pk)
         if self.thread_ts:

@@ -11,8 +11,8 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.channels import Channel
-from memories.models.drafts import Draft, columns_of, value_of
 from memories.models.messages import Message
+from memories.models.new_version import NewVersion, columns_of, value_of
 from memories.models.readers import Reader
 from memories.models.search import VERSION, SearchableQuerySet
 from memories.models.segments import Segment
@@ -22,7 +22,7 @@ from memories.rules import lines as line_rules
 from memories.rules.lines import Origin
 from memories.rules.memory import Memory as MemoryValue
 from memories.rules.memory import MemoryScope, MemoryType
-from memories.rules.shingles import MARK, Known
+from memories.rules.shingles import MARK, QuoteMatcher
 from memories.rules.slacktime import to_micros
 from memories.rules.summary import Kind
 
@@ -61,7 +61,7 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         return self.exclude(content=MARK)
 
     def listed_in(self, workspace: Workspace) -> "MemoryVersionQuerySet":
-        """Those of a workspace, for lists in the order of their keys (`GenerationQuerySet.listed_in`)."""
+        """Those of a workspace, for lists in the order of their keys (`JobQuerySet.listed_in`)."""
         from memories.models.memories import Memory
 
         memories = Memory.objects.filter(pk=models.OuterRef("memory"), workspace=workspace)
@@ -149,8 +149,8 @@ class MemoryVersion(models.Model):
     restored_from = models.ForeignKey(
         "self", on_delete=models.SET_NULL, related_name="restored_as", null=True, blank=True
     )
-    generation = models.ForeignKey(
-        "Generation", on_delete=models.SET_NULL, related_name="versions", null=True, blank=True
+    job = models.ForeignKey(
+        "Job", on_delete=models.SET_NULL, related_name="versions", null=True, blank=True
     )
     segment = models.ForeignKey(
         Segment, on_delete=models.SET_NULL, related_name="versions", null=True, blank=True
@@ -301,7 +301,10 @@ class MemoryVersion(models.Model):
         return dict(found.values_list("pk", "micros"))
 
     def mask(
-        self, known: Known, whole: Collection[int] = (), short: Mapping[int, Known] | None = None
+        self,
+        known: QuoteMatcher,
+        whole: Collection[int] = (),
+        short: Mapping[int, QuoteMatcher] | None = None,
     ) -> int:
         """Take out what may not be read any more, number kept: the lines with these keys as a whole,
         elsewhere what quotes ``known``, or in a line of ``short`` that. How many lines it changed.
@@ -347,9 +350,9 @@ class MemoryVersion(models.Model):
         """Nothing that it was made from is left: only what people hold stays."""
         held = {Origin.PERSON}
         lines = [line.pk for line in self.lines.all() if not (line.pinned or line.origin in held)]
-        return self.mask(Known(frozenset()), lines)
+        return self.mask(QuoteMatcher(frozenset()), lines)
 
-    def rewrite(self, draft: Draft) -> bool:
+    def rewrite(self, draft: NewVersion) -> bool:
         """Replace the text in place, number kept. False, and nothing done, if it is a person's or
         was rewritten meanwhile; the caller then adds a version instead."""
         value = value_of(draft, self.memory)
@@ -481,7 +484,7 @@ class Line(models.Model):
         place = line_rules.place_among(current, restored)
         lines = [*current[:place], restored, *current[place:]]
         made = memory.add_version(
-            Draft(
+            NewVersion(
                 lines=lines,
                 content=line_rules.with_line(base.without_masked(base.content), lines, place),
                 origin=Origin.RESTORE,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from memories.rules.bundle_text import as_json, from_json
-from memories.rules.shapes import Shape, Wrong, many, pattern, text, whole
+from memories.rules.schema import Schema, SchemaError, many, pattern, text, whole
 
 VERSION = 1  # of both formats
 MANIFEST = "manifest.json"
@@ -22,7 +22,7 @@ BLOCK = 1 << 20  # bytes
 _TIME = (1980, 1, 1, 0, 0, 0)  # the same data makes the same file
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError)
 _FILES = many(
-    Shape({"name": text(1000, least=1), "bytes": whole(), "sha256": pattern("[0-9a-f]{64}")})
+    Schema({"name": text(1000, least=1), "bytes": whole(), "sha256": pattern("[0-9a-f]{64}")})
 )
 
 
@@ -110,15 +110,15 @@ class ArchiveReader:
                 content = self._zip.read(MANIFEST)
             facts = from_json(content.decode())
             if not isinstance(facts, dict) or facts.pop("format", None) != archive_format:
-                raise Wrong(f"this is no {what}")
+                raise SchemaError(f"this is no {what}")
             if (version := facts.pop("format_version", None)) != VERSION:
-                raise Wrong(
+                raise SchemaError(
                     f"is of version {str(version)[:20]} of the format; this program reads {VERSION}"
                 )
             files = _FILES(facts.pop("files", None))
         except UnicodeDecodeError as error:
             raise ArchiveError(f"{MANIFEST}: is not UTF-8.") from error
-        except Wrong as error:
+        except SchemaError as error:
             raise ArchiveError(f"{MANIFEST}: {error}.") from error
         self.files = {file["name"]: file for file in files}
         if len(self.files) != len(files):

@@ -1,4 +1,4 @@
-"""generation → request: what the summariser is shown, read from the rows as they are now."""
+"""job → request: what the summariser is shown, read from the rows as they are now."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from itertools import count
 
 from memories.models import (
     Channel,
-    Generation,
+    Job,
     Memory,
     MemoryVersion,
     Message,
@@ -51,58 +51,58 @@ class Asker:
     def settings(self) -> MemorySettings:
         return self.workspace.memory_settings
 
-    def question(self, generation: Generation) -> Question:
-        memory = generation.memory
+    def question(self, job: Job) -> Question:
+        memory = job.memory
         if memory.scope == MemoryScope.WORKSPACE or memory.memory_type == MemoryType.LONG_TERM:
-            return self._merge(generation)
+            return self._merge(job)
         if memory.scope == MemoryScope.THREAD:
-            return self._thread(generation)
-        return self._segment(generation)
+            return self._thread(job)
+        return self._segment(job)
 
     # -- short-term: a channel's segment (rule 4)
 
-    def _segment(self, generation: Generation) -> Question:
-        channel = _channel(generation.memory)
-        messages = self._segment_messages(generation, channel)
-        references = self._workspace_reference(generation.memory)
-        previous = generation.memory.current
-        if previous and not previous.provisional and previous.segment_id != generation.segment_id:
-            references.append(self._refer("previous memory", generation.memory, generation.memory))
+    def _segment(self, job: Job) -> Question:
+        channel = _channel(job.memory)
+        messages = self._segment_messages(job, channel)
+        references = self._workspace_reference(job.memory)
+        previous = job.memory.current
+        if previous and not previous.provisional and previous.segment_id != job.segment_id:
+            references.append(self._refer("previous memory", job.memory, job.memory))
         return self._of_messages(
-            generation.memory, messages, self.settings.short_term_max_tokens, references
+            job.memory, messages, self.settings.short_term_max_tokens, references
         )
 
-    def _segment_messages(self, generation: Generation, channel: Channel) -> list[Message]:
-        if generation.segment is None:  # provisional: everything that waits, as of then
-            found = Message.objects.waiting().filter(channel=channel).until(generation.as_of_us)
+    def _segment_messages(self, job: Job, channel: Channel) -> list[Message]:
+        if job.segment is None:  # provisional: everything that waits, as of then
+            found = Message.objects.waiting().filter(channel=channel).until(job.as_of_us)
         else:
-            found = Message.objects.rememberable().filter(segment=generation.segment)
+            found = Message.objects.rememberable().filter(segment=job.segment)
         if not self.settings.history_enabled:  # S1: the window, and what is not yet remembered
             window_us = self.settings.window_us
             found = found | Message.objects.rememberable().filter(
                 channel=channel,
-                micros__gte=generation.as_of_us - window_us,
-                micros__lte=generation.as_of_us,
+                micros__gte=job.as_of_us - window_us,
+                micros__lte=job.as_of_us,
             )
         return list(found.in_order().select_related("author"))
 
     # -- threads (rule 7)
 
-    def _thread(self, generation: Generation) -> Question:
-        memory = generation.memory
+    def _thread(self, job: Job) -> Question:
+        memory = job.memory
         channel = _channel(memory)
         segments = channel.segments.filter(
             thread_ts=memory.thread_ts,
             outcome=Segment.Outcome.WAITING,
-            number__lte=generation.segment.number if generation.segment else 0,
+            number__lte=job.segment.number if job.segment else 0,
         )
         read = Message.objects.rememberable().filter(
             channel=channel,
             thread_ts=memory.thread_ts,
-            thread_segment__number__lte=generation.segment.number if generation.segment else 0,
+            thread_segment__number__lte=job.segment.number if job.segment else 0,
         )
         messages = read.filter(thread_segment__in=segments)
-        base, base_lines = generation.base, list[Line]()
+        base, base_lines = job.base, list[Line]()
         if base is not None:
             # After an edit all is read again: then only what people hold is carried on.
             grows = read.exclude(thread_segment__in=segments).exists()
@@ -180,15 +180,15 @@ class Asker:
 
     # -- merges (rules 5 and 6)
 
-    def _merge(self, generation: Generation) -> Question:
-        memory = generation.memory
-        read = MemoryVersion.objects.filter(merges=generation).in_order()
+    def _merge(self, job: Job) -> Question:
+        memory = job.memory
+        read = MemoryVersion.objects.filter(merges=job).in_order()
         inputs = list(read.select_related("memory__channel", "segment"))
         grows = memory.memory_type == MemoryType.LONG_TERM
         refs = count(1)
-        base, base_lines = generation.base, list[Line]()
+        base, base_lines = job.base, list[Line]()
         references = self._workspace_reference(memory)
-        if generation.is_rebuild:
+        if job.is_rebuild:
             references += self._held_reference(memory)
         elif base is not None:
             base_lines = base.line_values() if grows else base.held_lines()
@@ -217,8 +217,8 @@ class Asker:
             operations=self.settings.merge_mode == "operations",
         )
         until_us = max((v.until_us for v in inputs), default=0)
-        if generation.base and grows:
-            until_us = max(until_us, generation.base.until_us)
+        if job.base and grows:
+            until_us = max(until_us, job.base.until_us)
         return Question(request, cites, until_us, 0, None, base_lines)
 
     def _held_back(

@@ -14,15 +14,15 @@ from django.db.models import Q
 from memories.models import (
     AuditEvent,
     Channel,
-    Generation,
-    GenerationInput,
+    Job,
+    JobInput,
     Line,
     Memory,
     MemoryVersion,
     User,
     Workspace,
 )
-from memories.models.turns import GenerationQuerySet
+from memories.models.turns import JobQuerySet
 from memories.models.versions import MemoryVersionQuerySet
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryScope, MemoryType
@@ -55,7 +55,7 @@ def follow(channel: Channel, was: str, *, was_shared: bool) -> None:
 def became_public(channel: Channel) -> None:
     """What was said, written and remembered in private is for the channel's members from now on;
     what came before, in public, is everybody's again."""
-    _withdraw_proposals(Generation.objects.of_channel(channel))
+    _withdraw_proposals(Job.objects.of_channel(channel))
     _take_turns(channel.memories.all())
     since = channel.private_since
     said = written = worded = Q()
@@ -78,7 +78,7 @@ def became_public(channel: Channel) -> None:
 def left_the_workspace(channel: Channel) -> None:
     """Its text may not stand in the workspace's memories any more: they are made anew."""
     of_workspace = channel.workspace.memories.filter(scope=MemoryScope.WORKSPACE)
-    _withdraw_proposals(Generation.objects.filter(memory__in=of_workspace))
+    _withdraw_proposals(Job.objects.filter(memory__in=of_workspace))
     for memory in _take_turns(of_workspace):
         if touched := _resting_on(memory, channel):
             _restrict(MemoryVersion.objects.filter(pk__in=touched), Audience.NOBODY)
@@ -127,13 +127,13 @@ def _note_opt_in(channel: Channel, *, by: User | None, on: bool) -> None:
     )
 
 
-def _withdraw_proposals(generations: GenerationQuerySet) -> None:
+def _withdraw_proposals(jobs: JobQuerySet) -> None:
     """Texts that wait for a person's word and rest on what changes its readers: merged again."""
-    generations.proposed().end(Generation.State.SUPERSEDED)
+    jobs.proposed().end(Job.State.SUPERSEDED)
 
 
 def _take_turns(memories: Iterable[Memory]) -> list[Memory]:
-    """Whoever closes a generation of these is through, or sees the channel as it is now."""
+    """Whoever closes a job of these is through, or sees the channel as it is now."""
     locked = sorted(memories, key=lambda memory: memory.pk)
     for memory in locked:
         memory.lock()
@@ -143,18 +143,16 @@ def _take_turns(memories: Iterable[Memory]) -> list[Memory]:
 def _resting_on(memory: Memory, channel: Channel) -> set[int]:
     """The versions of a workspace's memory that hold something of this channel: they, or what they
     grew from, read its text. Where nothing tells what a model had read, it may be this."""
-    read = GenerationInput.objects.filter(
-        generation__memory=memory, version__memory__channel=channel
-    )
-    touched_by = set(read.values_list("generation", flat=True))
+    read = JobInput.objects.filter(job__memory=memory, version__memory__channel=channel)
+    touched_by = set(read.values_list("job", flat=True))
     citing = Line.objects.filter(version__memory=memory, sources__channel=channel)
     touched = set(citing.values_list("version", flat=True))
     rows = memory.versions.order_by("number").values_list(
-        "pk", "generation", "base", "restored_from", "origin"
+        "pk", "job", "base", "restored_from", "origin"
     )
-    for pk, generation, base, restored, origin in rows:
-        is_untold = generation is None and origin == Origin.MODEL
-        if is_untold or generation in touched_by or base in touched or restored in touched:
+    for pk, job, base, restored, origin in rows:
+        is_untold = job is None and origin == Origin.MODEL
+        if is_untold or job in touched_by or base in touched or restored in touched:
             touched.add(pk)
     return touched
 
@@ -168,15 +166,15 @@ def _resting_on_private(channel: Channel, since: datetime) -> set[int]:
     citing = Line.objects.filter(version__memory__channel=channel, sources__in=private)
     touched = set(citing.values_list("version", flat=True))
     read: dict[int, set[int]] = {}
-    inputs = GenerationInput.objects.filter(generation__memory__channel=channel)
-    for generation, key in inputs.values_list("generation", "version"):
-        read.setdefault(generation, set()).add(key)
+    inputs = JobInput.objects.filter(job__memory__channel=channel)
+    for job, key in inputs.values_list("job", "version"):
+        read.setdefault(job, set()).add(key)
     # With disabled history one text is made of whatever lies in the window.
     tells = channel.workspace.memory_settings.history_enabled
     for version in _versions_of(channel):
         is_untold = (
             version.is_persons
-            or version.generation_id is None
+            or version.job_id is None
             or version.provisional
             or not (tells or version.segment_id is None)
         )
@@ -184,7 +182,7 @@ def _resting_on_private(channel: Channel, since: datetime) -> set[int]:
             version.segment_id in segments
             or version.memory.thread_ts in threads
             or {version.base_id, version.restored_from_id} & touched
-            or read.get(version.generation_id or 0, set()) & touched
+            or read.get(version.job_id or 0, set()) & touched
             or (is_untold and version.updated_at >= since)
         ):
             touched.add(version.pk)

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, Sum
 from django.utils import timezone
 
-from memories.models import Backfill, Channel, Generation, Message, Price
+from memories.models import Backfill, Channel, Job, Message, Price
 from memories.pipeline.passes import run_pass
 from memories.rules.breaker import Refusal
 from memories.rules.money import MICROS
@@ -122,7 +122,7 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
     """Read from the rows, so it is the same for every page and every process."""
     quoted = {one["channel_id"]: one for one in backfill.quote.get("channels", [])}
     uncut = _uncut(backfill)
-    firsts = backfill.generations.exclude(segment=None)
+    firsts = backfill.jobs.exclude(segment=None)
     states: dict[int | None, Counter[str]] = {}
     for channel, state, n in firsts.values_list("memory__channel", "state").annotate(Count("pk")):
         states.setdefault(channel, Counter())[state] = n
@@ -133,7 +133,7 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
         if channel.pk in uncut and channel.slack_id in quoted:
             quote = quoted[channel.slack_id]
             wanted = max(wanted, quote["segments"] + quote["threads"])
-        made, dead = counts[Generation.State.DONE], counts[Generation.State.DEAD]
+        made, dead = counts[Job.State.DONE], counts[Job.State.DEAD]
         shares.append(Share(channel, made, dead, wanted))
     spent = backfill.calls.exclude(ended_at=None).aggregate(
         unpriced=Count("pk", filter=Q(micros=None)),
@@ -147,7 +147,7 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
         made=sum(share.made for share in shares),
         given_up=sum(share.given_up for share in shares),
         wanted=sum(share.wanted for share in shares),
-        merges=backfill.generations.filter(segment=None, state=Generation.State.DONE).count(),
+        merges=backfill.jobs.filter(segment=None, state=Job.State.DONE).count(),
         tokens=tokens,
         micros=None if spent["unpriced"] or not _is_priced(backfill) else spent["all_micros"] or 0,
         promised_tokens=backfill.calls.all().committed()[0] - tokens,
@@ -175,7 +175,7 @@ def _left(backfill: Backfill, now: datetime) -> Range | None:
     if not lately["n"]:
         return None
     quoted = backfill.quote.get("total", {}).get("calls", {}).get("middle", 0)
-    left = max(quoted - ended.count(), backfill.generations.unfinished().count())
+    left = max(quoted - ended.count(), backfill.jobs.unfinished().count())
     return time_left(lately["n"], left, (now - lately["first"]).total_seconds())
 
 

@@ -15,8 +15,8 @@ from memories.models import Channel, Reader, SlackConnection, User, Workspace
 from memories.models.channels import ChannelQuerySet
 from memories.pipeline.budget import Budget
 from memories.rules import scopes
+from memories.rules.encryption import DecryptionError
 from memories.rules.scopes import Part
-from memories.rules.sealed import Unsealable
 from memories.slack.web import Identity, SlackClient, SlackError
 
 _Words = str | Promise
@@ -105,7 +105,9 @@ def client_for(workspace: Workspace, *, even_stopped: bool = False, **options: A
     return SlackClient(token, settings.SLACK_BASE_URL, **known | options)
 
 
-def heed(workspace: Workspace, client: SlackClient, error: SlackError, now: datetime) -> bool:
+def disconnect_if_rejected(
+    workspace: Workspace, client: SlackClient, error: SlackError, now: datetime
+) -> bool:
     """What Slack refused with ``error`` may be the end of the client's token: then nothing more is
     asked until there is a new one. False: it is not, or there is a new one already."""
     if error.code not in _ENDS:
@@ -129,7 +131,7 @@ def may_be_asked(workspace: Workspace) -> bool:
 def _token(connection: SlackConnection | None) -> str:
     try:
         kept = connection.token() if connection else ""
-    except Unsealable as error:
+    except DecryptionError as error:
         raise SlackError("no_key", str(SENTENCES["no_key"]), permanent=True) from error
     return kept or settings.SLACK_BOT_TOKEN
 
@@ -229,7 +231,7 @@ def check(workspace: Workspace, client: SlackClient, now: datetime) -> Findings:
     try:
         identity = client.identity()
     except SlackError as error:
-        heed(workspace, client, error, now)
+        disconnect_if_rejected(workspace, client, error, now)
         return found(code=error.code, error=_sentence(error))
     refused = _refused(workspace, identity)
     if refused:
@@ -245,7 +247,7 @@ def check(workspace: Workspace, client: SlackClient, now: datetime) -> Findings:
     return found(identity=identity, **_measured(connection, workspace))
 
 
-def recall(workspace: Workspace) -> Findings:
+def last_check(workspace: Workspace) -> Findings:
     """What the last test found, measured against the settings of now. Asks nobody, writes nothing."""
     source = source_of(workspace)
     connection = SlackConnection.objects.filter(workspace=workspace).first()

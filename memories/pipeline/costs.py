@@ -13,8 +13,8 @@ from django.db.models import Case, Count, F, Q, Sum, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
-from memories.models import Call, Cap, Channel, Generation, Reader, Workspace
-from memories.models.calls import CallQuerySet
+from memories.models import Cap, Channel, Job, ModelCall, Reader, Workspace
+from memories.models.model_calls import ModelCallQuerySet
 
 PRIVATE = "private"  # channels that the reader may not see are one row
 _WHOLE, _HIDDEN = 0, -1  # in place of a channel's key
@@ -102,14 +102,14 @@ def costs(
     reader: Reader, workspace: Workspace | None, first: date, last: date, by: By
 ) -> list[Row]:
     """Sums from the first to the last day: days in order, all else by tokens, most first."""
-    calls = Call.objects.visible_to(reader)
+    calls = ModelCall.objects.visible_to(reader)
     if workspace is not None:
         calls = calls.filter(workspace=workspace)
     return costs_of(calls, reader, first, last, by)
 
 
 def costs_of(
-    calls: CallQuerySet,
+    calls: ModelCallQuerySet,
     reader: Reader,
     first: date,
     last: date,
@@ -127,7 +127,9 @@ def costs_of(
     return sorted((Row(k, k, s) for k, s in sums), key=lambda row: -row.sums.tokens)
 
 
-def by_day_and_model(calls: CallQuerySet, first: date, last: date) -> dict[tuple[date, str], Sums]:
+def by_day_and_model(
+    calls: ModelCallQuerySet, first: date, last: date
+) -> dict[tuple[date, str], Sums]:
     groups: Any = calls.filter(day__gte=first, day__lte=last).order_by().values("day", "model")
     return {(one["day"], one["model"]): _sums_of(one) for one in groups.annotate(**_sums())}
 
@@ -142,14 +144,14 @@ class Cause:
     reason: str
 
 
-def by_cause(calls: CallQuerySet, first: date, last: date) -> dict[Cause, Sums]:
+def by_cause(calls: ModelCallQuerySet, first: date, last: date) -> dict[Cause, Sums]:
     groups: Any = (
         calls.filter(day__gte=first, day__lte=last)
         .order_by()
         .values(
-            scope=F("generation__memory__scope"),
-            memory_type=F("generation__memory__memory_type"),
-            reason=KeyTextTransform("reason", "generation__trigger"),
+            scope=F("job__memory__scope"),
+            memory_type=F("job__memory__memory_type"),
+            reason=KeyTextTransform("reason", "job__trigger"),
         )
         .annotate(**_sums())
     )
@@ -159,13 +161,13 @@ def by_cause(calls: CallQuerySet, first: date, last: date) -> dict[Cause, Sums]:
     }
 
 
-def of_generations(keys: Collection[int]) -> dict[int, Sums]:
+def of_jobs(keys: Collection[int]) -> dict[int, Sums]:
     """What each of these cost; those that went to no model are not among them."""
-    groups: Any = Call.objects.filter(generation__in=keys).order_by().values("generation")
-    return {one["generation"]: _sums_of(one) for one in groups.annotate(**_sums())}
+    groups: Any = ModelCall.objects.filter(job__in=keys).order_by().values("job")
+    return {one["job"]: _sums_of(one) for one in groups.annotate(**_sums())}
 
 
-def this_month(calls: CallQuerySet, now: datetime) -> Sums:
+def this_month(calls: ModelCallQuerySet, now: datetime) -> Sums:
     """What these calls took, of days as they are counted everywhere: UTC's."""
     first = now.astimezone(UTC).date().replace(day=1)
     found: Any = calls.filter(day__gte=first).aggregate(**_sums())
@@ -185,10 +187,10 @@ def cap_uses(reader: Reader, workspace: Workspace | None, now: datetime) -> list
     return [cap_use(cap, now) for cap in caps.select_related("workspace")]
 
 
-def cap_use(cap: Cap, now: datetime, calls: CallQuerySet | None = None) -> CapUse:
+def cap_use(cap: Cap, now: datetime, calls: ModelCallQuerySet | None = None) -> CapUse:
     """``calls``: count no others."""
     today = now.astimezone(UTC).date()
-    used = (Call.objects.all() if calls is None else calls).under(cap, today).committed()
+    used = (ModelCall.objects.all() if calls is None else calls).under(cap, today).committed()
     return CapUse(cap, cap.first_day(today), *used, cap.ends(today))
 
 
@@ -204,9 +206,7 @@ def _sum(name: str, value: int | None) -> Any:
 def _sums() -> dict[str, Any]:
     """The columns of `Sums`, as SQL."""
     is_open = Q(ended_at=None)
-    under_way = is_open & Q(
-        generation__fence=F("fence"), generation__state=Generation.State.CLAIMED
-    )
+    under_way = is_open & Q(job__fence=F("fence"), job__state=Job.State.CLAIMED)
     # An end without an answer leaves the whole bound counted.
     is_lost = (is_open & ~under_way) | Q(
         ended_at__isnull=False, tokens__gt=F("prompt_tokens") + F("completion_tokens")
@@ -226,10 +226,10 @@ def _sums() -> dict[str, Any]:
     }
 
 
-def _by_channel(calls: CallQuerySet, reader: Reader, most: int | None) -> list[Row]:
+def _by_channel(calls: ModelCallQuerySet, reader: Reader, most: int | None) -> list[Row]:
     """Channels by name; those that the reader may not see are one row."""
-    channel = F("generation__memory__channel")
-    visible = Q(generation__memory__channel__in=reader.keys(Channel.objects.visible_to))
+    channel = F("job__memory__channel")
+    visible = Q(job__memory__channel__in=reader.keys(Channel.objects.visible_to))
     key = Case(
         When(visible, then=channel), When(channel__isnull=True, then=_WHOLE), default=_HIDDEN
     )

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.db.models import Max, Prefetch, Q, QuerySet
 
 from memories.models import (
-    Call,
     Channel,
-    Generation,
+    Job,
     Memory,
     Message,
+    ModelCall,
     Price,
     Segment,
     Workspace,
@@ -85,28 +85,28 @@ def _quote(loads: Iterable[Load], memory_settings: MemorySettings, background: i
 
 def means_of(model: str) -> Means:
     """The means of this model's newest answers to segments and threads, repeated calls included."""
-    calls = Call.objects.filter(model=model, prompt_tokens__gt=0, ended_at__isnull=False)
-    generations = list(
-        Generation.objects.filter(state=Generation.State.DONE, segment__isnull=False)
-        .filter(pk__in=calls.values("generation"))
+    calls = ModelCall.objects.filter(model=model, prompt_tokens__gt=0, ended_at__isnull=False)
+    jobs = list(
+        Job.objects.filter(state=Job.State.DONE, segment__isnull=False)
+        .filter(pk__in=calls.values("job"))
         .select_related("memory__workspace")
         .prefetch_related(Prefetch("claims", queryset=calls))
         .order_by("-pk")[:MOST_SAMPLES]
     )
-    if not generations:
+    if not jobs:
         return Means()
-    segments = [generation.segment_id for generation in generations]
+    segments = [job.segment_id for job in jobs]
     sizes = Counter[int]()
     messages = Message.objects.filter(Q(segment__in=segments) | Q(thread_segment__in=segments))
     for *keys, text in messages.values_list("segment", "thread_segment", "text"):
         for key in keys:
             sizes[key] += estimate(text) + LINE
     besides, answers, seconds = [], [], []
-    for generation in generations:
-        assert generation.segment_id
-        tokens = sizes[generation.segment_id]
-        limit = generation.memory.workspace.memory_settings.short_term_max_tokens
-        for call in generation.claims.all():
+    for job in jobs:
+        assert job.segment_id
+        tokens = sizes[job.segment_id]
+        limit = job.memory.workspace.memory_settings.short_term_max_tokens
+        for call in job.claims.all():
             assert call.ended_at
             besides.append(call.prompt_tokens - tokens)
             answers.append(call.completion_tokens / answer_length(limit, tokens))
@@ -115,7 +115,7 @@ def means_of(model: str) -> Means:
         besides=max(0.0, mean(besides)),
         answer=mean(answers),
         seconds=Range(0.75, 1.0, 1.5).times(mean(seconds)),
-        repeats=len(seconds) / len(generations),
+        repeats=len(seconds) / len(jobs),
         measured=len(seconds),
     )
 

@@ -25,17 +25,17 @@ from memories.rules.events import (
     Create,
     Deed,
     Describe,
+    EventEnvelope,
     Join,
     Leave,
-    Meet,
     Narrow,
     Narrowing,
     RateLimited,
     Skip,
     Stop,
     Store,
-    Told,
-    deed,
+    UpdatePerson,
+    action_for,
     envelope,
     read_body,
 )
@@ -73,7 +73,7 @@ class Taken:
     challenge: str = ""
 
 
-def take_bytes(body: bytes) -> Taken | None:
+def receive_event(body: bytes) -> Taken | None:
     """A signed body, stored; None when it is nothing that Slack sends."""
     try:
         raw = json.loads(body.decode())
@@ -95,10 +95,12 @@ def take(raw: object) -> Taken | None:
     team_id = ours[0].team_id
     if isinstance(found, RateLimited):
         logger.warning("Slack leaves out the events of a minute: too many in team %s", team_id)
-        told = Told(f"rate.{team_id}.{found.minute}", found.teams, "app_rate_limited", {}, "")
+        told = EventEnvelope(
+            f"rate.{team_id}.{found.minute}", found.teams, "app_rate_limited", {}, ""
+        )
         SlackEvent.objects.keep(told, team_id, body="", skipped="left out by Slack")
         return Taken()
-    wanted = deed(found.event, [])
+    wanted = action_for(found.event, [])
     if isinstance(wanted, Skip):
         SlackEvent.objects.keep(found, team_id, body="", skipped=wanted.reason)
         return Taken()
@@ -168,7 +170,7 @@ def prune(now: datetime) -> int:
 def _work(event: SlackEvent, now: datetime) -> str:
     """Why there was nothing to do, "" when there was."""
     raw, bots, seconds = read_body(event.body)
-    wanted = deed(raw, bots)
+    wanted = action_for(raw, bots)
     if isinstance(wanted, Skip):
         return wanted.reason
     at = from_micros(seconds * 1_000_000) if seconds else event.received_at
@@ -183,7 +185,7 @@ def _do(
     workspace: Workspace, wanted: Deed, event: SlackEvent, *, at: datetime, now: datetime
 ) -> str:
     match wanted:
-        case Meet(raw):
+        case UpdatePerson(raw):
             return _left_out(store_people(workspace, [raw]))
         case Stop(state, why):
             return _stop(workspace, state, why, at=at, now=now)
@@ -228,7 +230,7 @@ def _store(channel: Channel, wanted: Store, event: SlackEvent, now: datetime) ->
     if not (channel.may_be_read or gone):
         return "private channels are switched off"
     if gone:
-        SlackEvent.objects.of_team(event.team_id).given_up().let_go(gone)
+        SlackEvent.objects.of_team(event.team_id).given_up().release(gone)
     return _left_out(store_messages(channel, [wanted.raw], now))
 
 

@@ -5,7 +5,7 @@ from django.conf import settings
 from django.db import transaction
 
 from memories.models import AuditEvent, User
-from memories.rules import sealed
+from memories.rules import encryption
 
 SECRETS = ("secret", "seed")  # of an app's codes, of recovery codes; a key's are in the key
 
@@ -24,7 +24,7 @@ def reseal(factor: Authenticator) -> bool:
     if row is None:
         return False
     again = {
-        name: sealed.reseal(row.data[name], settings.MEMORYHUB_KEYS)
+        name: encryption.reseal(row.data[name], settings.MEMORYHUB_KEYS)
         for name in SECRETS
         if name in row.data
     }

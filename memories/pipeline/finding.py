@@ -173,9 +173,9 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
         return messages.select_related("channel", "author")
     versions = MemoryVersion.objects.visible_to(reader).saying_something()
     versions = versions.filter(memory__workspace=workspace).select_related(
-        "memory__channel", "memory__workspace", "author", "generation"
+        "memory__channel", "memory__workspace", "author", "job"
     )
-    versions = versions.defer("generation__reply", "generation__cites")
+    versions = versions.defer("job__reply", "job__cites")
     if kind is Kind.OLDER:
         return versions.older()
     if kind is Kind.ARCHIVE:

@@ -27,8 +27,8 @@ from memories.models.messages import MessageQuerySet
 from memories.models.names import Names
 from memories.models.people import FORGOTTEN
 from memories.pipeline import forgetting, linking
-from memories.pipeline.gone import Gone, Touched
 from memories.pipeline.locks import storing
+from memories.pipeline.removed import RedactionResult, RemovedMessage
 from memories.rules.memory import MemoryScope
 from memories.rules.names import safe_name
 from memories.rules.profiles import without_labels, without_names
@@ -44,7 +44,7 @@ class Forgotten:
 
     what: str
     subject: int | None
-    touched: Touched = field(default_factory=Touched)
+    touched: RedactionResult = field(default_factory=RedactionResult)
     deleted: int = 0  # versions of a forgotten channel, gone as a whole
     cleaned: int = 0  # messages of others that told of the person
 
@@ -128,10 +128,10 @@ def _batches(rows: MessageQuerySet) -> Iterator[MessageQuerySet]:
         yield Message.objects.filter(pk__in=keys)
 
 
-def _purge(workspace: Workspace, rows: MessageQuerySet, names: Names | None) -> Touched:
+def _purge(workspace: Workspace, rows: MessageQuerySet, names: Names | None) -> RedactionResult:
     keys = list(rows.values_list("pk", flat=True))
     locked = Message.objects.filter(pk__in=keys).select_for_update().defer("raw")
-    gone = [Gone.of(row) for row in locked]
+    gone = [RemovedMessage.of(row) for row in locked]
     Message.objects.filter(pk__in=keys).purge(Message.State.DELETED)
     return forgetting.mask(workspace, gone, names)
 
@@ -148,7 +148,7 @@ def _clean_others(person: Person) -> int:
         raw = without_names(row.raw, person.slack_id)
         if (text, raw) != (row.text, row.raw):
             cleaned += Message.objects.filter(pk=row.pk).update(text=text, raw=raw)
-    SlackEvent.objects.of_team(person.workspace.team_id).given_up().let_go(person.slack_id)
+    SlackEvent.objects.of_team(person.workspace.team_id).given_up().release(person.slack_id)
     for talk in Channel.objects.filter(kind=Channel.Kind.IM, memberships__person=person):
         names = Person.objects.filter(memberships__channel=talk).names().values()
         talk.describe({"name": ", ".join(sorted(names))[:200]})

@@ -20,8 +20,9 @@ from django.db.models import Q
 
 from memories.models import (
     Channel,
-    Generation,
-    GenerationInput,
+    Draft,
+    Job,
+    JobInput,
     Line,
     Memory,
     MemoryVersion,
@@ -31,12 +32,11 @@ from memories.models import (
     QuarantinedLine,
     Segment,
     SlackEvent,
-    UnsavedText,
     Workspace,
 )
 from memories.models.names import Names
 from memories.models.versions import MemoryVersionQuerySet
-from memories.pipeline.gone import Gone, Touched
+from memories.pipeline.removed import RedactionResult, RemovedMessage
 from memories.rules import shingles, slackrefs
 from memories.rules.characters import fit
 from memories.rules.guard import word_set
@@ -44,7 +44,7 @@ from memories.rules.lines import Origin
 from memories.rules.markup import plain
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.notes import LONGEST_TITLE
-from memories.rules.shingles import MARK, Known
+from memories.rules.shingles import MARK, QuoteMatcher
 from memories.rules.slacktext import message_text
 from memories.rules.slacktime import micros
 
@@ -52,37 +52,39 @@ AT_ONCE = 500  # keys in one query
 ALIKE = 0.6  # share of a line's words: without sources it says what this message says
 
 
-def mask(workspace: Workspace, gone: Sequence[Gone], names: Names | None = None) -> Touched:
+def mask(
+    workspace: Workspace, gone: Sequence[RemovedMessage], names: Names | None = None
+) -> RedactionResult:
     """Take these messages' words out of all that was made from them, and have it made again. Call it
     in the transaction that purges or revokes them.
 
     ``names`` are those that mentions were read with, where they are about to be forgotten too.
     """
     if not gone:
-        return Touched()
-    return _Masking(workspace, gone, names or Names.public(workspace)).run()
+        return RedactionResult()
+    return _Redactor(workspace, gone, names or Names.public(workspace)).run()
 
 
-def mask_names(workspace: Workspace, names: Iterable[str]) -> Touched:
+def mask_names(workspace: Workspace, names: Iterable[str]) -> RedactionResult:
     """Take what somebody was called out of all texts, who is forgotten. What others are called as
     well stays; what others say as well goes only where it is a mention."""
     called = frozenset(map(shingles.words, names)) - {""}
     others = workspace.people.values_list("name", "real_name")
     for name in {name for pair in others for name in pair}:
-        called -= Known(frozenset(), called).in_text(name)
+        called -= QuoteMatcher(frozenset(), called).in_text(name)
     if not called:
-        return Touched()
-    return _Masking(workspace, (), Names.public(workspace), called).run()
+        return RedactionResult()
+    return _Redactor(workspace, (), Names.public(workspace), called).run()
 
 
-class _Masking:
+class _Redactor:
     """One batch: a single scan of the texts, however many messages are gone. ``called``: names that
     are gone."""
 
     def __init__(
         self,
         workspace: Workspace,
-        gone: Sequence[Gone],
+        gone: Sequence[RemovedMessage],
         names: Names,
         called: frozenset[str] = frozenset(),
     ) -> None:
@@ -95,14 +97,14 @@ class _Masking:
         self.segments = {pk for one in gone for pk in one.segments}
         self.threads = {one.thread_ts for one in gone if one.thread_ts}
         self.unsourced: dict[int, int] = {}  # line → version
-        self.touched = Touched(messages=len(gone))
+        self.touched = RedactionResult(messages=len(gone))
         own = dict(Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name"))
         self.names = Names(names.people, {**names.channels, **own})
-        self.known = Known(frozenset().union(*map(self._runs_of, gone)), called)
+        self.known = QuoteMatcher(frozenset().union(*map(self._runs_of, gone)), called)
         short = {one.pk: self._short_of(one) for one in gone if not one.cited}
         self.short = {pk: words for pk, words in short.items() if words}
 
-    def run(self) -> Touched:
+    def run(self) -> RedactionResult:
         self._drop_previews()
         self._take_back_calls(set())
         near = self._near()
@@ -120,7 +122,7 @@ class _Masking:
         self._mask_replies(replies)
         self._mask_quarantined()
         self._mask_notes()
-        UnsavedText.objects.filter(memory__workspace=self.workspace).drop_quoting(self.known)
+        Draft.objects.filter(memory__workspace=self.workspace).drop_quoting(self.known)
         self._mask_topics()
         self._drop_events()
         self._mask_copies()
@@ -141,13 +143,13 @@ class _Masking:
         if read != text and not self.called:
             yield text
 
-    def _runs_of(self, one: Gone) -> set[str]:
+    def _runs_of(self, one: RemovedMessage) -> set[str]:
         found = {run for text in self._words(one.text) for run in shingles.runs(text)}
         for text in self._words(one.instead):
             found -= shingles.runs(text)
         return found
 
-    def _short_of(self, one: Gone) -> set[str]:
+    def _short_of(self, one: RemovedMessage) -> set[str]:
         found = {shingles.whole(text) for text in self._words(one.text)}
         return found - {shingles.whole(text) for text in self._words(one.instead)} - {""}
 
@@ -206,11 +208,11 @@ class _Masking:
     def _first_that_read(self) -> dict[int, int]:
         """Of each memory that is merged, the number of its first version that had read their
         segments' texts: what it says from then on may come from them."""
-        read = GenerationInput.objects.filter(version__memory__channel__in=self.channels)
+        read = JobInput.objects.filter(version__memory__channel__in=self.channels)
         direct = read
         if self.workspace.memory_settings.history_enabled:  # else one text is of all segments
             direct = read.filter(version__segment__in=self.segments)
-        made = "generation__versions__memory", "generation__versions__number"
+        made = "job__versions__memory", "job__versions__number"
         first = _lowest(direct.values_list(*made))
         through = Q(pk__in=())
         for memory, number in first.items():
@@ -220,8 +222,8 @@ class _Masking:
         return first
 
     def _replies(self, memories: "models.QuerySet[Memory]") -> list[int]:
-        """Generations that keep an answer, or a fault's words, which cites or quotes."""
-        rows = Generation.objects.filter(memory__in=memories)
+        """Jobs that keep an answer, or a fault's words, which cites or quotes."""
+        rows = Job.objects.filter(memory__in=memories)
         kept = rows.filter(Q(reply__isnull=False) | ~Q(fault_text=""))
         # Whatever an answer about them says without a source.
         about = self._about() | Q(versions__in=set(self.unsourced.values()))
@@ -258,7 +260,7 @@ class _Masking:
                 held |= self.known.in_text(words)
         if held:
             short = self.known.short
-            self.known = Known(self.known.runs - held, short - held, short & held)
+            self.known = QuoteMatcher(self.known.runs - held, short - held, short & held)
 
     # -- what becomes of it
 
@@ -296,12 +298,14 @@ class _Masking:
                 self._owe_again(memory, lost)
         return changed
 
-    def _short_lines(self, lines: "models.QuerySet[Line]") -> Mapping[int, Known]:
+    def _short_lines(self, lines: "models.QuerySet[Line]") -> Mapping[int, QuoteMatcher]:
         """Lines that cite an edited message too short to have a run: its old words as a whole."""
         found: dict[int, set[str]] = defaultdict(set)
         for line, message in self._citing(lines, self.short):
             found[line] |= self.short[message]
-        return {line: Known(self.known.runs, frozenset(words)) for line, words in found.items()}
+        return {
+            line: QuoteMatcher(self.known.runs, frozenset(words)) for line, words in found.items()
+        }
 
     def _owe_again(self, memory: Memory, lost: Collection[int]) -> None:
         """Long-term memories are merged again with all that the masked lines rested on and that is
@@ -335,16 +339,16 @@ class _Masking:
     def _read_for(self, memory: Memory, lost: Collection[int]) -> MemoryVersionQuerySet:
         since = Line.objects.filter(pk__in=self.unsourced.keys() & lost).values("since")
         made = MemoryVersion.objects.filter(memory=memory, number__in=since)
-        read = GenerationInput.objects.filter(generation__in=made.values("generation"))
+        read = JobInput.objects.filter(job__in=made.values("job"))
         return MemoryVersion.objects.filter(pk__in=read.values("version"))
 
     def _mask_replies(self, replies: Sequence[int]) -> None:
         for keys in _some(replies):
-            rows = Generation.objects.filter(pk__in=keys)
+            rows = Job.objects.filter(pk__in=keys)
             rows.take_back()
             for pk, fault in rows.exclude(fault_text="").values_list("pk", "fault_text"):
-                Generation.objects.filter(pk=pk).update(fault_text=self.known.masked(fault))
-            self.touched.generations += rows.update(reply=None)
+                Job.objects.filter(pk=pk).update(fault_text=self.known.masked(fault))
+            self.touched.jobs += rows.update(reply=None)
 
     def _take_back_calls(self, memories: Collection[int]) -> None:
         """What is being asked about their segments; of the memories that were masked whatever is
@@ -362,13 +366,11 @@ class _Masking:
                 reach |= Q(read__version__memory__in=memories)
         if self.called:  # anything may have been shown it
             reach = Q(memory__workspace=self.workspace)
-        rows = Generation.objects.filter(
-            reach, state__in=(Generation.State.CLAIMED, Generation.State.REPLIED)
-        )
-        Generation.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).take_back()
+        rows = Job.objects.filter(reach, state__in=(Job.State.CLAIMED, Job.State.REPLIED))
+        Job.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).take_back()
 
     def _about(self) -> Q:
-        """Generations that are shown them. A thread's row names the last of its segments only."""
+        """Jobs that are shown them. A thread's row names the last of its segments only."""
         of_channels = Q(memory__channel__in=self.channels)
         about = Q(segment__in=self.segments) | of_channels & Q(provisional=True)
         return about | of_channels & Q(memory__thread_ts__in=self.threads)
@@ -439,7 +441,7 @@ class _Masking:
                 )
                 self.touched.events += 1
 
-    def _places(self) -> dict[tuple[str, str], Gone]:
+    def _places(self) -> dict[tuple[str, str], RemovedMessage]:
         """By their channel's Slack id and their ts."""
         channels = dict(Channel.objects.filter(pk__in=self.channels).values_list("pk", "slack_id"))
         return {(channels[one.channel], one.ts): one for one in self.gone}

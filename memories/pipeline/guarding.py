@@ -7,13 +7,13 @@ lines as a model's. What a person wrote or pinned is never looked at.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from memories.models import Generation, Message, QuarantinedLine
+from memories.models import Job, Message, QuarantinedLine
 from memories.pipeline.ask import Question
 from memories.rules import guard
 from memories.rules.lines import words_of
 from memories.rules.prompts import for_model
 from memories.rules.secrets import redacted
-from memories.rules.summary import MOST_SOURCES, Reading, ReadLine
+from memories.rules.summary import MOST_SOURCES, ParsedReply, ReadLine
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Held:
 class Judged:
     """``reading`` has only the lines that may enter."""
 
-    reading: Reading
+    reading: ParsedReply
     held: Sequence[Held] = ()
 
     @property
@@ -45,7 +45,7 @@ class NothingLeft(Exception):
         self.held = held
 
 
-def judge(generation: Generation, question: Question, reading: Reading) -> Judged:
+def judge(job: Job, question: Question, reading: ParsedReply) -> Judged:
     """Hold each line against the rules (`rules.guard`). Nothing is written.
 
     Lines that a merge by operations leaves alone were judged when they came in. A line that would
@@ -72,7 +72,7 @@ def judge(generation: Generation, question: Question, reading: Reading) -> Judge
             continue
         finding = guard.check(line.text, line.refs, sources)
         if finding is not None:
-            keys = _traced(generation, line, sources)
+            keys = _traced(job, line, sources)
             held.append(Held(redacted(line.text), str(finding.rule), keys))
             for ref in replaces:
                 lines.append(ReadLine(stays[ref].text, (ref,), stays[ref].kind))
@@ -84,28 +84,26 @@ def judge(generation: Generation, question: Question, reading: Reading) -> Judge
     return Judged(replace(reading, lines=lines, superseded=superseded), held)
 
 
-def keep(generation: Generation, held: Sequence[Held]) -> None:
+def keep(job: Job, held: Sequence[Held]) -> None:
     """Write down what was held back, once: not again what waits, or what a person rejected."""
-    memory = generation.memory
+    memory = job.memory
     decided = QuarantinedLine.objects.not_accepted().filter(memory=memory)
     known = set(decided.filter(text__in=[one.text for one in held]).values_list("text", flat=True))
     for one in held:
         if one.text in known:
             continue
         known.add(one.text)
-        row = QuarantinedLine.objects.create(
-            memory=memory, generation=generation, text=one.text, rule=one.rule
-        )
+        row = QuarantinedLine.objects.create(memory=memory, job=job, text=one.text, rule=one.rule)
         row.sources.add(*Message.objects.filter(pk__in=one.sources))
 
 
-def _keys(generation: Generation, refs: Sequence[int]) -> list[int]:
+def _keys(job: Job, refs: Sequence[int]) -> list[int]:
     """The messages that these refs stand for, as the reply's own request counted them."""
-    cites = generation.cites
+    cites = job.cites
     return [key for ref in refs if ref <= len(cites) for key in cites[ref - 1]]
 
 
-def _traced(generation: Generation, line: ReadLine, sources: guard.Sources) -> tuple[int, ...]:
+def _traced(job: Job, line: ReadLine, sources: guard.Sources) -> tuple[int, ...]:
     """Where the line comes from: what it cites, for as much as that is worth, and what it resembles
     most; where orders to a model were shown, these first. Else everything that was shown."""
     refs = list(line.refs)
@@ -113,5 +111,5 @@ def _traced(generation: Generation, line: ReadLine, sources: guard.Sources) -> t
     if sources.orders.keys().isdisjoint(refs):
         refs += sorted(sources.orders)
     refs.sort(key=lambda ref: ref not in sources.orders)
-    keys = _keys(generation, refs) or _keys(generation, [source.ref for source in sources.texts])
+    keys = _keys(job, refs) or _keys(job, [source.ref for source in sources.texts])
     return tuple(dict.fromkeys(keys))[: MOST_SOURCES + len(sources.orders) + 1]

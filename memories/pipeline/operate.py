@@ -6,10 +6,10 @@ from datetime import datetime
 
 from django.db.models import Count, QuerySet, Subquery
 
-from memories.models import Endpoint, Generation, Heartbeat, Reader, User, Workspace
+from memories.models import Endpoint, Heartbeat, Job, Reader, User, Workspace
 from memories.pipeline.costs import CapUse, cap_uses
 from memories.rules.breaker import Refusal
-from memories.rules.waits import Job, Trouble, Wait, trouble, waits_for
+from memories.rules.waits import JobStatus, Trouble, Wait, trouble, waits_for
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ def endpoint_in_use() -> "QuerySet[Endpoint]":
     return Endpoint.objects.order_by("-changed_at", "-pk")[:1]
 
 
-def health(reader: Reader, generations: QuerySet[Generation], now: datetime) -> Health:
+def health(reader: Reader, jobs: QuerySet[Job], now: datetime) -> Health:
     endpoint = endpoint_in_use().first()
-    open_states = (*Generation.UNFINISHED, Generation.State.PROPOSED, Generation.State.DEAD)
-    counts = generations.filter(state__in=open_states).order_by().values("state")
+    open_states = (*Job.UNFINISHED, Job.State.PROPOSED, Job.State.DEAD)
+    counts = jobs.filter(state__in=open_states).order_by().values("state")
     return Health(
         Heartbeat.objects.last_beat(),
         endpoint,
@@ -45,7 +45,7 @@ def health(reader: Reader, generations: QuerySet[Generation], now: datetime) -> 
 def trouble_of(workspace: Workspace, now: datetime) -> Trouble | None:
     """What a page of this workspace should tell, in one query. Without an endpoint no call is ever
     made, so no cap is reached either."""
-    waiting = Generation.objects.over_cap().filter(memory__workspace=workspace)
+    waiting = Job.objects.over_cap().filter(memory__workspace=workspace)
     waiting = waiting.filter(not_before__gt=now).order_by("not_before")
     found = endpoint_in_use().annotate(capped_until=Subquery(waiting.values("not_before")[:1]))
     for endpoint in found:
@@ -53,16 +53,16 @@ def trouble_of(workspace: Workspace, now: datetime) -> Trouble | None:
     return None
 
 
-def wait_of(generation: Generation, now: datetime, *, endpoint_closed: bool) -> Wait | None:
+def wait_of(job: Job, now: datetime, *, endpoint_closed: bool) -> Wait | None:
     """What it waits for; read it with its backfill."""
-    job = Job(
-        state=generation.state,
-        fault=generation.fault,
-        not_before=generation.not_before,
-        lease_until=generation.lease_until,
-        backfill_state=generation.backfill.state if generation.backfill else "",
+    status = JobStatus(
+        state=job.state,
+        fault=job.fault,
+        not_before=job.not_before,
+        lease_until=job.lease_until,
+        backfill_state=job.backfill.state if job.backfill else "",
     )
-    return waits_for(job, now, endpoint_closed=endpoint_closed)
+    return waits_for(status, now, endpoint_closed=endpoint_closed)
 
 
 def resume(by: User | None, now: datetime) -> int:
@@ -71,14 +71,14 @@ def resume(by: User | None, now: datetime) -> int:
     return sum(endpoint.resume(by) for endpoint in closed)
 
 
-def retry(generations: Iterable[Generation], by: User | None) -> int:
+def retry(jobs: Iterable[Job], by: User | None) -> int:
     """Offer these again. It is a person's word that calls may go, so an endpoint that waits for
     one is resumed as well. Returns how many there were to offer."""
     for endpoint in Endpoint.objects.filter(needs_person=True):
         endpoint.resume(by)
-    return sum(generation.retry(by) for generation in generations)
+    return sum(job.retry(by) for job in jobs)
 
 
-def cancel(generations: Iterable[Generation], by: User | None) -> int:
+def cancel(jobs: Iterable[Job], by: User | None) -> int:
     """Do not make these; returns how many were still waiting."""
-    return sum(generation.cancel(by) for generation in generations)
+    return sum(job.cancel(by) for job in jobs)

@@ -8,8 +8,8 @@ from datetime import datetime
 from django.conf import settings
 
 from memories import llm
-from memories.models import Generation, Workspace
-from memories.pipeline import owe
+from memories.models import Job, Workspace
+from memories.pipeline import followups
 from memories.pipeline.plan import channels_to_plan, plan_channel
 from memories.pipeline.report import Report
 from memories.pipeline.work import Worker
@@ -67,9 +67,9 @@ def run_pass(
                     "look_again": from_micros(look_again).isoformat() if look_again else None,
                 }
             )
-    owe.everything(workspace, to_micros(now))
+    followups.schedule_pending(workspace, to_micros(now))
     worker.work(None if for_seconds is None else began + for_seconds)
-    unfinished = Generation.objects.of_workspace(workspace).unfinished()
+    unfinished = Job.objects.of_workspace(workspace).unfinished()
     report.left = unfinished.count()
     report.seconds = time.monotonic() - began
     logger.info(

@@ -1,4 +1,4 @@
-"""messages → segments, and the generation rows that they want (rules 1, 2, 3 and 7)."""
+"""messages → segments, and the job rows that they want (rules 1, 2, 3 and 7)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -12,14 +12,14 @@ from django.db.models import Count, Exists, Max, OuterRef, Q
 from memories.models import (
     Backfill,
     Channel,
-    Generation,
+    Job,
     Memory,
     MemoryVersion,
     Message,
     Segment,
     Workspace,
 )
-from memories.pipeline import owe
+from memories.pipeline import followups
 from memories.pipeline.keys import provisional_key, segment_key
 from memories.rules.memory import MemoryType
 from memories.rules.segments import Due, Trigger, should_update_short_term_memory
@@ -85,7 +85,7 @@ def _threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set
 
 @transaction.atomic
 def plan_channel(channel_id: int, now: datetime, *, asked: str | None = None) -> Planned | None:
-    """Fix the start mark, close what is due as of ``now``, and owe its generations.
+    """Fix the start mark, close what is due as of ``now``, and owe its jobs.
 
     ``asked``: a person wants this thread, or "" for the channel itself, to be closed as it is now.
     None when the channel is gone. The row lock makes two passes take turns.
@@ -200,7 +200,7 @@ def _owe_segment(
     if not any(m.has_text for m in messages):
         segment.settle(Segment.Outcome.SKIPPED)
         return
-    generation, made = Generation.objects.get_or_create(
+    job, made = Job.objects.get_or_create(
         input_key=segment_key(memory, segment, ((m.ts, m.edited_ts) for m in messages)),
         defaults={
             "memory": memory,
@@ -215,13 +215,13 @@ def _owe_segment(
         },
     )
     if again and not made:
-        generation.make_again()
+        job.make_again()
 
 
 def _owe_provisional(memory: Memory, waiting: Sequence[Waiting], due: Due, now_us: int) -> None:
     """A channel's first memory, at once and once (rule 2)."""
     if any(m.has_text for m in waiting):
-        Generation.objects.get_or_create(
+        Job.objects.get_or_create(
             input_key=provisional_key(memory),
             defaults={
                 "memory": memory,
@@ -268,8 +268,8 @@ def _nothing_is_left(memory: Memory, versions: Iterable[MemoryVersion]) -> None:
 
 def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:
     """A thread has one text: an edit anywhere makes it anew, from all of its segments."""
-    asked = (Generation.State.CLAIMED, Generation.State.REPLIED)
-    if memory.generations.filter(state__in=asked).exists():
+    asked = (Job.State.CLAIMED, Job.State.REPLIED)
+    if memory.jobs.filter(state__in=asked).exists():
         return  # perhaps before the edit: once that is written, a pass comes here again
     segments = channel.segments.filter(thread_ts=memory.thread_ts)
     said = channel.messages.filter(thread_segment__in=segments)
@@ -284,7 +284,7 @@ def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:
     segments.exclude(outcome=Segment.Outcome.CANCELLED).update(
         stale=False, outcome=Segment.Outcome.WAITING
     )
-    owe.thread(memory, now_us)
+    followups.thread(memory, now_us)
 
 
 def _plan_threads(
@@ -318,4 +318,4 @@ def _plan_threads(
             replies, channel, frontier, due, now_us, settings, asked=asked == thread_ts
         )
         if _make_segments(channel, thread_ts, closed):
-            owe.thread(Memory.objects.of_thread(channel, thread_ts), now_us)
+            followups.thread(Memory.objects.of_thread(channel, thread_ts), now_us)

@@ -9,7 +9,7 @@ from django.utils import timezone
 from memories.llm import ModelSummariser
 from memories.models import Endpoint
 from memories.pipeline.passes import configured_summariser
-from memories.pipeline.spending import Refused, Till
+from memories.pipeline.spending import CallBudget, Refused
 from memories.rules import probe
 from memories.rules.probe import Findings
 from memories.rules.prompts import Prompt
@@ -32,7 +32,7 @@ class Prober:
     replies: list[Reply] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.budget = Till(None, self.summariser)
+        self.budget = CallBudget(None, self.summariser)
 
     @property
     def endpoint(self) -> Endpoint:

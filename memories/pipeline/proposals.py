@@ -4,8 +4,8 @@ a rebuild."""
 from django.db import transaction
 from django.utils import timezone
 
-from memories.models import AuditEvent, Generation, Memory, MemoryVersion, StaleBase, User
-from memories.pipeline import guarding, owe
+from memories.models import AuditEvent, Job, Memory, MemoryVersion, StaleBase, User
+from memories.pipeline import followups, guarding
 from memories.pipeline.ask import Asker
 from memories.pipeline.close import hold_readers, made_lines, supersede, write
 from memories.rules.drift import Drift, find_drift
@@ -14,46 +14,46 @@ from memories.rules.reply import read_reply
 from memories.rules.tokens import estimate
 
 
-def of(memory: Memory) -> Generation | None:
+def of(memory: Memory) -> Job | None:
     """The proposal that waits for this memory, the newest if there are several. One that read what
     the memory's readers may not read any more is none."""
-    found = memory.generations.proposed().with_memory().order_by("-pk").first()
-    return found if found is not None and owe.may_flow(found) else None
+    found = memory.jobs.proposed().with_memory().order_by("-pk").first()
+    return found if found is not None and followups.may_flow(found) else None
 
 
-def base_of(generation: Generation) -> MemoryVersion | None:
+def base_of(job: Job) -> MemoryVersion | None:
     """The text that the proposal would replace. A rebuild rests on no other text, so it stands beside
     the current one, also after merges."""
-    return generation.memory.current if generation.is_rebuild else generation.base
+    return job.memory.current if job.is_rebuild else job.base
 
 
-def sizes(generation: Generation) -> tuple[int, int] | None:
+def sizes(job: Job) -> tuple[int, int] | None:
     """Tokens of the text as it is and as it is proposed; None when nothing is proposed."""
-    is_proposed = generation.state == Generation.State.PROPOSED
-    reply = generation.saved_reply if is_proposed else None
+    is_proposed = job.state == Job.State.PROPOSED
+    reply = job.saved_reply if is_proposed else None
     if reply is None:
         return None
-    base = base_of(generation)
+    base = base_of(job)
     return estimate(base.content) if base else 0, estimate(reply.text)
 
 
-def lines(generation: Generation) -> list[Line]:
+def lines(job: Job) -> list[Line]:
     """The lines that the memory would have: what people hold is put back here too."""
-    question = Asker(generation.memory.workspace).question(generation)
-    reply = generation.saved_reply
+    question = Asker(job.memory.workspace).question(job)
+    reply = job.saved_reply
     if reply is None:
         return []
     reading = read_reply(reply, question.request)
-    made = made_lines(generation.cites, guarding.judge(generation, question, reading).reading)
-    base = base_of(generation)
+    made = made_lines(job.cites, guarding.judge(job, question, reading).reading)
+    base = base_of(job)
     return merged(base.line_values() if base else [], made).lines
 
 
-def drift(generation: Generation) -> list[Drift]:
+def drift(job: Job) -> list[Drift]:
     """What a rebuilt text says and the current one lacks, and the other way round."""
-    memory, base = generation.memory, base_of(generation)
+    memory, base = job.memory, base_of(job)
     old = base.line_values() if base else []
-    new = lines(generation)
+    new = lines(job)
     return find_drift(
         [line.text for line in old],
         [line.text for line in new],
@@ -62,51 +62,51 @@ def drift(generation: Generation) -> list[Drift]:
     )
 
 
-def accept(generation: Generation, *, by: User | None) -> MemoryVersion | None:
+def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
     """Make it the next version. Raises StaleBase when the memory or what it reads moved on: then
     the proposal is gone, and the merge is made again. None: somebody was faster."""
     now = timezone.now()
-    reply = generation.saved_reply
-    if generation.state != Generation.State.PROPOSED or reply is None:
+    reply = job.saved_reply
+    if job.state != Job.State.PROPOSED or reply is None:
         return None
-    generation.rebase(base_of(generation))
-    question = Asker(generation.memory.workspace).question(generation)
+    job.rebase(base_of(job))
+    question = Asker(job.memory.workspace).question(job)
     try:
-        if not owe.is_as_owed(generation):
-            raise StaleBase(generation.memory.current)
+        if not followups.is_as_owed(job):
+            raise StaleBase(job.memory.current)
         with transaction.atomic():
-            hold_readers(generation)
-            if not generation.close(Generation.State.DONE, now):
+            hold_readers(job)
+            if not job.close(Job.State.DONE, now):
                 return None
             reading = read_reply(reply, question.request)
             if reading.fault:
                 raise guarding.NothingLeft(())
-            closed = write(generation, question, reading, accepted=True)
-            if generation.is_rebuild:
-                owe.merge_again_since(generation)
-            owe.follow_ups(generation)
+            closed = write(job, question, reading, accepted=True)
+            if job.is_rebuild:
+                followups.merge_again_since(job)
+            followups.follow_ups(job)
             AuditEvent.objects.record(
                 "proposal_accept",
                 by=by,
-                workspace=generation.memory.workspace,
-                subject=str(generation),
+                workspace=job.memory.workspace,
+                subject=str(job),
             )
             # A rebuild may say what a person has written meanwhile.
-            return closed.version or generation.memory.current
+            return closed.version or job.memory.current
     except guarding.NothingLeft as left:  # the rules have grown since
-        guarding.keep(generation, left.held)
-        supersede(generation, now)
-        raise StaleBase(generation.memory.current) from left
+        guarding.keep(job, left.held)
+        supersede(job, now)
+        raise StaleBase(job.memory.current) from left
     except StaleBase:
-        supersede(generation, now)
+        supersede(job, now)
         raise
 
 
-def reject(generation: Generation, *, by: User | None) -> bool:
+def reject(job: Job, *, by: User | None) -> bool:
     """Keep the text as it is; what the merge read stays owed to the next one. False: it did not
     wait any more."""
     with transaction.atomic():
-        rejected = generation.reject(by)
+        rejected = job.reject(by)
         if rejected:
-            owe.follow_ups(generation)
+            followups.follow_ups(job)
     return rejected

@@ -17,7 +17,7 @@ class Report:
     skipped: Counter[str] = field(default_factory=Counter)  # outcomes without a version
     waiting: list[dict[str, Any]] = field(default_factory=list)  # channels, and why not yet
     errors: list[str] = field(default_factory=list)
-    left: int = 0  # generations that will go on later
+    left: int = 0  # jobs that will go on later
     held: list[dict[str, Any]] = field(default_factory=list)  # why no call may begin, until when
     calls: int = 0
     prompt_tokens: int = 0

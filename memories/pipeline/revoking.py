@@ -22,11 +22,11 @@ from memories.models import (
 )
 from memories.models.messages import MessageQuerySet
 from memories.pipeline import forgetting
-from memories.pipeline.gone import Gone, Touched
+from memories.pipeline.removed import RedactionResult, RemovedMessage
 
 
 @transaction.atomic
-def revoke_message(message: Message, *, by: User | None) -> Touched | None:
+def revoke_message(message: Message, *, by: User | None) -> RedactionResult | None:
     """None: it was revoked already."""
     channel = _hold(Channel.objects.filter(pk=message.channel_id))[0]
     touched = _revoke(channel.workspace, Message.objects.filter(pk=message.pk), by)
@@ -47,12 +47,14 @@ def restore_message(message: Message, *, by: User | None) -> bool:
 
 
 @transaction.atomic
-def revoke_person(person: Person, *, by: User | None) -> Touched | None:
+def revoke_person(person: Person, *, by: User | None) -> RedactionResult | None:
     """All that they said, and will say. None: they were revoked already."""
     _hold(Channel.objects.filter(workspace=person.workspace_id))  # nothing is stored meanwhile
     if not Person.objects.filter(pk=person.pk, is_revoked=False).update(is_revoked=True):
         return None
-    touched = _revoke(person.workspace, Message.objects.filter(author=person), by) or Touched()
+    touched = (
+        _revoke(person.workspace, Message.objects.filter(author=person), by) or RedactionResult()
+    )
     _record("source_revoke", by, person.workspace, f"person {person.pk}", touched)
     return touched
 
@@ -76,7 +78,9 @@ def _hold(channels: Iterable[Channel]) -> list[Channel]:
     return list(rows.filter(pk__in=keys).order_by("pk"))
 
 
-def _revoke(workspace: Workspace, messages: MessageQuerySet, by: User | None) -> Touched | None:
+def _revoke(
+    workspace: Workspace, messages: MessageQuerySet, by: User | None
+) -> RedactionResult | None:
     rows = list(messages.filter(is_revoked=False).order_by("pk"))
     if not rows:
         return None
@@ -85,7 +89,7 @@ def _revoke(workspace: Workspace, messages: MessageQuerySet, by: User | None) ->
     revoked.update(is_revoked=True)
     for line in QuarantinedLine.objects.waiting().resting_on(revoked):
         line.reject(by=by)
-    return forgetting.mask(workspace, [Gone.of(row) for row in rows])
+    return forgetting.mask(workspace, [RemovedMessage.of(row) for row in rows])
 
 
 def _restore(messages: MessageQuerySet) -> int:
@@ -96,7 +100,11 @@ def _restore(messages: MessageQuerySet) -> int:
 
 
 def _record(
-    action: str, by: User | None, workspace: Workspace, subject: str, touched: Touched | None = None
+    action: str,
+    by: User | None,
+    workspace: Workspace,
+    subject: str,
+    touched: RedactionResult | None = None,
 ) -> None:
     counts = {k: v for k, v in touched.as_json().items() if k != "memories"} if touched else {}
     AuditEvent.objects.record(action, by=by, workspace=workspace, subject=subject, **counts)

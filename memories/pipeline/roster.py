@@ -108,7 +108,7 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool)
     return outcomes
 
 
-def narrow_the_unnamed(workspace: Workspace, named: Collection[str]) -> int:
+def demote_unlisted_people(workspace: Workspace, named: Collection[str]) -> int:
     """Slack's list names everybody, also who was deactivated. Whom a whole one leaves out is in no
     list until one names them: it may have been cut. How many these were."""
     full = workspace.people.full().filter(is_bot=False, is_deleted=False)

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from memories.models import Backfill, Call, Cap, Endpoint, Generation, Price, Workspace
+from memories.models import Backfill, Cap, Endpoint, Job, ModelCall, Price, Workspace
 from memories.rules.breaker import Breaker
 from memories.rules.money import Asked, Limit, refusal
 from memories.rules.summary import Bound, Form, Reply, Request, Summariser, SummariserError, Usage
@@ -34,7 +34,7 @@ class Refused:
 
 
 @dataclass
-class Till:
+class CallBudget:
     """The calls of one pass: one workspace, one summariser."""
 
     workspace: Workspace | None  # None: a probe, which is for all of them
@@ -56,11 +56,11 @@ class Till:
         self.endpoint.refresh_from_db()
         return _refused_by(self.endpoint.breaker, now)
 
-    def form_for(self, generation: Generation, request: Request) -> Form:
+    def form_for(self, job: Job, request: Request) -> Form:
         """In which form of the prompt it is asked: its own after a bad answer, else the endpoint's. A
         model that cannot write operations only adds."""
-        if generation.form or self.endpoint is None:
-            return Form(generation.form or Form.FULL)
+        if job.form or self.endpoint is None:
+            return Form(job.form or Form.FULL)
         if request.uses_operations and self.endpoint.writes_operations is False:
             return Form.SIMPLE
         return Form(self.endpoint.form or Form.FULL)
@@ -95,29 +95,29 @@ class Till:
             self.endpoint.refresh_from_db()
 
     @transaction.atomic
-    def reserve(self, generation: Generation, bound: Bound, now: datetime) -> Call | Refused | None:
+    def reserve(self, job: Job, bound: Bound, now: datetime) -> ModelCall | Refused | None:
         """Count the most it can cost and let it begin, or say why not and put it back, in the same
         transaction: a cap that is raised meanwhile finds it. None: nothing to count."""
         if self.endpoint is None:
             return None
-        call = self._reserve(self._locked(), generation, bound, now)
+        call = self._reserve(self._locked(), job, bound, now)
         if isinstance(call, Refused):
             soon = now + self.pause
             # What holds back all calls may end sooner than it says: a probe may be answered.
             until = min(call.until or soon, soon) if call.of_all else call.until or soon
             # That backfill is paused now, or has room when what is under way has ended.
             waits = call.why != "over_backfill_cap"
-            generation.put_back(call.why, call.text, until if waits else None)
+            job.put_back(call.why, call.text, until if waits else None)
         return call
 
     @transaction.atomic
-    def reserve_probe(self, bound: Bound, now: datetime) -> Call | Refused:
+    def reserve_probe(self, bound: Bound, now: datetime) -> ModelCall | Refused:
         """Count the most that a call for no job can cost, under the caps of the installation."""
         return self._reserve(self._locked(), None, bound, now)
 
     def _reserve(
-        self, endpoint: Endpoint, generation: Generation | None, bound: Bound, now: datetime
-    ) -> Call | Refused:
+        self, endpoint: Endpoint, job: Job | None, bound: Bound, now: datetime
+    ) -> ModelCall | Refused:
         breaker = endpoint.breaker
         if refused := _refused_by(breaker, now):
             return refused
@@ -127,19 +127,19 @@ class Till:
             tokens_in + bound.completion_tokens,
             price.micros(tokens_in, bound.completion_tokens) if price else None,
         )
-        for why, limit in self._limits(generation, now):
+        for why, limit in self._limits(job, now):
             if text := refusal(asked, limit):
                 return Refused(why, text, limit.until)
-        if generation is not None and not generation.renew(now, self.lease):
+        if job is not None and not job.renew(now, self.lease):
             return Refused("lost", "Another worker has it.")
         began = breaker.began(now, self.lease)
         if began != breaker:
             endpoint.becomes(began)
-        return Call.objects.create(
-            generation=generation,
-            fence=generation.fence if generation else 0,
+        return ModelCall.objects.create(
+            job=job,
+            fence=job.fence if job else 0,
             workspace=self.workspace,
-            backfill_id=generation.backfill_id if generation else None,
+            backfill_id=job.backfill_id if job else None,
             model=self.summariser.name,
             day=_day(now),
             began_at=now,
@@ -147,18 +147,18 @@ class Till:
             micros=asked.micros,
         )
 
-    def _limits(self, generation: Generation | None, now: datetime) -> Iterator[tuple[str, Limit]]:
+    def _limits(self, job: Job | None, now: datetime) -> Iterator[tuple[str, Limit]]:
         today = _day(now)
         for cap in Cap.objects.that_bind(self.workspace).select_for_update(of=("self",)):
-            used = Call.objects.under(cap, today).committed()
+            used = ModelCall.objects.under(cap, today).committed()
             yield "over_cap", Limit(str(cap), cap.tokens, cap.micros, *used, cap.ends(today))
-        if generation is not None and generation.backfill_id is not None:
-            backfill = Backfill.objects.select_for_update().get(pk=generation.backfill_id)
+        if job is not None and job.backfill_id is not None:
+            backfill = Backfill.objects.select_for_update().get(pk=job.backfill_id)
             used = backfill.calls.all().committed()
             limit = Limit(str(backfill), backfill.cap_tokens, backfill.cap_micros, *used, None)
             yield "over_backfill_cap", limit
 
-    def settle(self, call: Call | None, usage: Usage, bound: Bound, now: datetime) -> None:
+    def settle(self, call: ModelCall | None, usage: Usage, bound: Bound, now: datetime) -> None:
         """What it used, in place of what it was allowed to. Call it in the reply's transaction."""
         if call is None:
             return
@@ -166,7 +166,7 @@ class Till:
         self._heard(usage.prompt_tokens / max(bound.prompt_tokens, 1), now)
 
     @transaction.atomic
-    def failed(self, call: Call | None, error: SummariserError, now: datetime) -> None:
+    def failed(self, call: ModelCall | None, error: SummariserError, now: datetime) -> None:
         """It ended without an answer: what it surely did not use is given back, and the endpoint's
         breaker hears of it."""
         if call is None:
@@ -176,8 +176,8 @@ class Till:
             call.settle(now, fault=error.code, requests=error.spent.calls + 1)
         else:
             self._settle(call, error.spent, now, error.code)
-        if call.generation is not None:
-            call.generation.spent(error.spent)
+        if call.job is not None:
+            call.job.spent(error.spent)
         breaker = endpoint.breaker.failed(
             error.code,
             str(error),
@@ -189,7 +189,7 @@ class Till:
         if breaker != endpoint.breaker:
             endpoint.becomes(breaker)
 
-    def _settle(self, call: Call, usage: Usage, now: datetime, fault: str = "") -> None:
+    def _settle(self, call: ModelCall, usage: Usage, now: datetime, fault: str = "") -> None:
         tokens = usage.prompt_tokens + usage.completion_tokens
         price = Price.objects.of_model(call.model)
         micros = price.micros(usage.prompt_tokens, usage.completion_tokens) if price else None

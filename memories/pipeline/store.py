@@ -15,7 +15,7 @@ from django.db import transaction
 
 from memories.models import Channel, Message, Person, Segment
 from memories.pipeline import forgetting
-from memories.pipeline.gone import Gone
+from memories.pipeline.removed import RemovedMessage
 from memories.pipeline.roster import people_by_id
 from memories.rules import slackrefs
 from memories.rules.characters import fit
@@ -134,7 +134,7 @@ def _write(
                 row = rows[one.ts] = _tombstone(channel, one, why)
                 change.new.append(row)
             else:
-                change.bury(row, one, why, live=live)
+                change.tombstone(row, one, why, live=live)
         elif row is None:
             row = rows[one.ts] = _new(channel, unwanted.cleaned(one), author_id)
             change.new.append(row)
@@ -268,7 +268,7 @@ class _Change:
         self.content: dict[int, Message] = {}
         self.place: dict[int, Message] = {}
         self.stale: set[int] = set()
-        self.gone: dict[int, Gone] = {}
+        self.gone: dict[int, RemovedMessage] = {}
 
     def merge(self, row: Message, one: MessageIn, author_id: int | None, *, live: bool) -> Outcome:
         """Put what a further sight of a message tells into its row."""
@@ -277,7 +277,7 @@ class _Change:
         if was == Message.State.DELETED or (row.is_gone and not one.is_deleted):
             changed = False
         elif one.is_deleted:
-            self._forget(row, Gone.of(row))
+            self._forget(row, RemovedMessage.of(row))
             row.purge()
             changed = True
         elif was == Message.State.MISSING or _stays(one, row, live=live):
@@ -285,7 +285,7 @@ class _Change:
             before = row.text
             self._fill(row, one, author_id)
             if was == Message.State.LIVE and before != row.text:
-                self._forget(row, Gone.edited(row, before))
+                self._forget(row, RemovedMessage.edited(row, before))
         else:
             changed = False
             if row.author_id is None and author_id is not None:
@@ -311,7 +311,7 @@ class _Change:
         row.raw = one.raw
         row.edited_ts = one.edited_ts
 
-    def bury(self, row: Message, one: MessageIn, why: Outcome, *, live: bool) -> None:
+    def tombstone(self, row: Message, one: MessageIn, why: Outcome, *, live: bool) -> None:
         """What is not wanted leaves a tombstone; of what grew too old while it was kept, retention
         takes care."""
         was = row.state
@@ -320,7 +320,7 @@ class _Change:
         if why is TOO_OLD and was == Message.State.MISSING:
             row.state = Message.State.EXPIRED
 
-    def _forget(self, row: Message, gone: Gone) -> None:
+    def _forget(self, row: Message, gone: RemovedMessage) -> None:
         """Of a message that changes twice in a batch, what it said at first: nothing else was read."""
         if row.pk:
             first = self.gone.get(row.pk)

@@ -20,13 +20,18 @@ from django.db.models import F, Q
 
 from memories.models import Channel, SlackConnection, Workspace
 from memories.pipeline import audience, connecting
+from memories.pipeline.channel_fetcher import ChannelFetcher, OutOfTime, Walked, stop_watch
 from memories.pipeline.coverage import Coverage, coverage_of
+from memories.pipeline.history import HistoryReader
 from memories.pipeline.locks import storing
-from memories.pipeline.reading import OutOfTime, Reading, Walked, stop_watch
-from memories.pipeline.roster import narrow_the_unnamed, set_members, store_channels, store_people
+from memories.pipeline.roster import (
+    demote_unlisted_people,
+    set_members,
+    store_channels,
+    store_people,
+)
 from memories.pipeline.threads import Threads
-from memories.pipeline.walk import Walk
-from memories.rules import rings
+from memories.rules import resync_schedule
 from memories.rules.outcomes import Tally
 from memories.rules.slack import slack_id
 from memories.rules.slacktext import as_dict
@@ -181,12 +186,12 @@ class _Sync:
         return self.now + timedelta(seconds=passed + error.retry_after)
 
     def run(self, wanted: Sequence[str] | None, *, full: bool, goes_on: bool) -> None:
-        if not (goes_on and rings.is_fresh(self.workspace.listed_at, self.now)):
+        if not (goes_on and resync_schedule.is_fresh(self.workspace.listed_at, self.now)):
             self._roster(private=wanted is not None)
         turns = [
             _Turn(self, channel) for channel in self._followed(wanted) if self._may_read(channel)
         ]
-        back = rings.looks_back_first(self.now)
+        back = resync_schedule.looks_back_first(self.now)
         try:
             for turn in turns:
                 turn.begin(full=full)
@@ -203,7 +208,7 @@ class _Sync:
         report = self.report
         report.error, report.code = error.message, error.code
         report.not_before = self.not_before(error)
-        connecting.heed(self.workspace, self.client, error, self.now)
+        connecting.disconnect_if_rejected(self.workspace, self.client, error, self.now)
 
     def end(self) -> None:
         report = self.report
@@ -222,7 +227,7 @@ class _Sync:
         if report.of(State.UNFINISHED):
             return self.now
         limits = [one.not_before for one in report.of(State.LIMITED) if one.not_before]
-        return min([*limits, self.now + rings.SYNC_EVERY])
+        return min([*limits, self.now + resync_schedule.SYNC_EVERY])
 
     def _is_known(self, *, whole: bool) -> None:
         """Conversations are known as far as those channels are that could be read at all; one in its
@@ -248,7 +253,7 @@ class _Sync:
         for page in self.client.people():
             self.report.tally.add(store_people(self.workspace, page, live=True))
             named |= {slack_id(as_dict(raw).get("id")) for raw in page}
-        if unnamed := narrow_the_unnamed(self.workspace, named):
+        if unnamed := demote_unlisted_people(self.workspace, named):
             logger.warning("sync of %s: Slack lists %s people no more", self.workspace, unnamed)
         self._channels(private=private)
         self.workspace.has_been_listed(self.now)
@@ -336,7 +341,7 @@ class _Sync:
     def _may_read(self, channel: Channel) -> bool:
         if channel.bot_is_in:
             return True
-        channel.was_left("not_in_channel", "", None)
+        channel.record_sync_result("not_in_channel", "", None)
         if not channel.is_archived and not self._told(channel):
             self._tell(channel, State.NOT_MEMBER).coverage = coverage_of(channel, self.now)
         return False
@@ -357,9 +362,9 @@ class _Turn:
         self.sync = sync
         self.channel = channel
         self.report = sync._tell(channel, State.SYNCED)
-        reading = Reading(channel, sync.client, sync.now, sync._in_time)
+        reading = ChannelFetcher(channel, sync.client, sync.now, sync._in_time)
         self.walked = self.report.walked = reading.walked
-        self.walk = Walk(reading)
+        self.walk = HistoryReader(reading)
         self.threads = Threads(reading)
         self._has_looked = False
         # If not, its members are asked for all the same: who may read what is kept may change.
@@ -367,13 +372,13 @@ class _Turn:
 
     def begin(self, *, full: bool) -> None:
         if full:
-            self.channel.look_all_over(self.sync.now - rings.PACE)
+            self.channel.look_all_over(self.sync.now - resync_schedule.PACE)
             self.channel.messages.roots().update(replies_read_at=None)
 
     def look(self, *, goes_on: bool) -> None:
         """Who is in it, what is new, and what moved in the hot window."""
         self._has_looked = True
-        due = rings.members_are_due(self.channel.members_known_at, self.sync.now)
+        due = resync_schedule.members_are_due(self.channel.members_known_at, self.sync.now)
         if due or self.channel.members_have_changed:
             self._try(self._members)
         if not self._is_read:
@@ -403,7 +408,9 @@ class _Turn:
         if self._is_read and not self.threads.are_owed:
             channel.is_complete()
         text = " ".join(report.failures)
-        channel.was_left(report.code or ("failed" if text else ""), text, report.not_before)
+        channel.record_sync_result(
+            report.code or ("failed" if text else ""), text, report.not_before
+        )
         report.coverage = coverage_of(channel, now)
 
     def _members(self) -> None:

@@ -1,7 +1,7 @@
 """The threads of one channel, read from Slack: those that moved, and by and by all of them.
 
 A thread is read from its oldest reply on, and may take many runs, as a walk may. A root that moved
-owes its thread until it was read; the others take their turn in a ring (rules/rings.py), since
+owes its thread until it was read; the others take their turn in a ring (rules/resync_schedule.py), since
 nothing else tells of an edit in a thread.
 """
 
@@ -10,17 +10,17 @@ from django.db.models import F, Q
 
 from memories.models import Message
 from memories.models.messages import MessageQuerySet
-from memories.pipeline.reading import Reading, highest
-from memories.rules import rings
+from memories.pipeline.channel_fetcher import ChannelFetcher, highest
+from memories.rules import resync_schedule
+from memories.rules.covered_range import going_up, key_of, see
 from memories.rules.slacktime import micros_or_0
-from memories.rules.stretch import going_up, key_of, see
 from memories.slack.web import SlackError
 
 AT_ONCE = 500  # roots taken out of the database together
 
 
 class Threads:
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ChannelFetcher) -> None:
         self.reading = reading
         self.channel = reading.channel
         self.now = reading.now
@@ -43,12 +43,12 @@ class Threads:
         """Read those whose turn it is: whichever were not read for the longest time, and none that was
         read just now. Raises `SlackError` or `OutOfTime`."""
         roots = self.channel.messages.roots()
-        turn = rings.turn_of_ring(roots.count(), self.channel.ring_at, self.now)
+        turn = resync_schedule.turn_of_ring(roots.count(), self.channel.ring_at, self.now)
         if self.channel.ring_at is None:
             self.channel.ring_turns_to(self.now)
         if not turn.threads:
             return
-        rested = Q(replies_read_at=None) | Q(replies_read_at__lt=self.now - rings.REST)
+        rested = Q(replies_read_at=None) | Q(replies_read_at__lt=self.now - resync_schedule.REST)
         unread = roots.filter(rested)
         oldest = unread.order_by(F("replies_read_at").asc(nulls_first=True), "micros")
         due = list(oldest.defer("raw")[: turn.threads])

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from django.utils import timezone
 
-from memories.models import Call, Price, Reader, User
+from memories.models import ModelCall, Price, Reader, User
 from memories.pipeline.costs import cap_uses
 from memories.pipeline.passes import configured_summariser
 from memories.pipeline.spending import SAFETY
@@ -49,7 +49,7 @@ def try_model(by: User, now: datetime) -> Trial:
     bound = summariser.bound(QUESTION)
     tokens_in = math.ceil(bound.prompt_tokens * SAFETY)
     price = Price.objects.of_model(summariser.name)
-    call = Call.objects.create(
+    call = ModelCall.objects.create(
         fence=0,
         model=summariser.name,
         day=now.astimezone(UTC).date(),

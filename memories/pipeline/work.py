@@ -1,4 +1,4 @@
-"""generation → reply → version: the worker of one pass.
+"""job → reply → version: the worker of one pass.
 
 All rows are read and written by the calling thread; other threads only wait for the summariser.
 So there is one database connection, and never a transaction around a call.
@@ -17,22 +17,22 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from memories import llm
-from memories.models import Call, Generation, Workspace
-from memories.pipeline import owe
+from memories.models import Job, ModelCall, Workspace
+from memories.pipeline import followups
 from memories.pipeline.ask import Asker, Question
 from memories.pipeline.close import (
     Closed,
-    bury,
     close,
     close_without_call,
+    dead_letter,
     fail,
     fail_closing,
     supersede,
 )
 from memories.pipeline.report import Report
-from memories.pipeline.spending import Refused, Till
+from memories.pipeline.spending import CallBudget, Refused
 from memories.rules.reply import Fault
-from memories.rules.summary import Bound, Reply, Summariser, SummariserError, Usage, Way
+from memories.rules.summary import Bound, Reply, RequestStrategy, Summariser, SummariserError, Usage
 from memoryhub.failpoints import fail_point
 
 logger = logging.getLogger(__name__)
@@ -43,12 +43,12 @@ WORTH_WAITING = 5.0  # seconds: for a shorter pause a pass does not end
 
 @dataclass(frozen=True)
 class _Asked:
-    """A generation that a thread waits for."""
+    """A job that a thread waits for."""
 
-    generation: Generation
+    job: Job
     question: Question
     bound: Bound
-    call: Call | None
+    call: ModelCall | None
 
 
 @dataclass
@@ -65,8 +65,8 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.asker = Asker(self.workspace)
-        self.till = Till(self.workspace, self.summariser)
-        self.generations = Generation.objects.of_workspace(self.workspace)
+        self.till = CallBudget(self.workspace, self.summariser)
+        self.jobs = Job.objects.of_workspace(self.workspace)
         self.lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
         self.renew_every = settings.MEMORYHUB_LEASE / 3
         self.renewed = time.monotonic()
@@ -85,10 +85,10 @@ class Worker:
             self.alive()
             claimed = 0
             if until is None or time.monotonic() < until:
-                for generation in self._claim(self.side_by_side - len(self.running)):
+                for job in self._claim(self.side_by_side - len(self.running)):
                     claimed += 1
-                    with self._alone(generation):
-                        self._ask(pool, generation)
+                    with self._alone(job):
+                        self._ask(pool, job)
             if self._close_replied() or (claimed and not self.running):
                 continue  # what follows from it may be claimed at once
             if not self.running:
@@ -96,7 +96,7 @@ class Worker:
                     return
                 continue
             for asked in self.running.values():
-                fail_point("in_call", asked.generation.pk)
+                fail_point("in_call", asked.job.pk)
             patience = min(self.renew_every, settings.MEMORYHUB_HEARTBEAT / 2)
             done, _ = wait(self.running, patience, return_when=FIRST_COMPLETED)
             for future in done:
@@ -118,30 +118,30 @@ class Worker:
             return
         self.renewed = time.monotonic()
         for asked in self.running.values():
-            asked.generation.renew(timezone.now(), self.lease)
+            asked.job.renew(timezone.now(), self.lease)
 
-    def _claim(self, slots: int) -> Iterator[Generation]:
+    def _claim(self, slots: int) -> Iterator[Job]:
         """What may be asked now. One that lost a worker before is asked with nothing beside it, so
         that it takes nobody with it."""
         now = timezone.now()
         self.is_closed = False
         if slots <= 0:
             return
-        for generation in self.generations.exhausted(now).with_memory():
-            self._count_error(generation, "gave_no_answer")
-            bury(generation, now)
-        if any(asked.generation.lost for asked in self.running.values()):
+        for job in self.jobs.exhausted(now).with_memory():
+            self._count_error(job, "gave_no_answer")
+            dead_letter(job, now)
+        if any(asked.job.lost for asked in self.running.values()):
             return
         if refused := self.till.closed(now):
             self._hold(refused)
             return
-        for generation in self.generations.claimable(now).with_memory()[:slots]:
-            is_suspect = generation.lost or generation.state == Generation.State.CLAIMED
+        for job in self.jobs.claimable(now).with_memory()[:slots]:
+            is_suspect = job.lost or job.state == Job.State.CLAIMED
             if (is_suspect and self.running) or self.is_closed:
                 return
-            fail_point("before_claim", generation.pk)
-            if generation.claim(timezone.now(), self.lease):
-                yield generation
+            fail_point("before_claim", job.pk)
+            if job.claim(timezone.now(), self.lease):
+                yield job
                 if is_suspect:
                     return
 
@@ -159,7 +159,7 @@ class Worker:
         """Whether something will be due within a moment, and the moment is over."""
         now = timezone.now()
         refused = self.till.closed(now)
-        due = now if self.generations.claimable(now).exists() else self.generations.soonest(now)
+        due = now if self.jobs.claimable(now).exists() else self.jobs.soonest(now)
         if refused is not None and due is not None:
             due = max(due, refused.until) if refused.until else None
         if due is None:
@@ -171,51 +171,51 @@ class Worker:
         return True
 
     @contextmanager
-    def _alone(self, generation: Generation) -> Iterator[None]:
-        """Whatever goes wrong with this generation is its own fault and stops no other."""
+    def _alone(self, job: Job) -> Iterator[None]:
+        """Whatever goes wrong with this job is its own fault and stops no other."""
         try:
             yield
         except SummariserError as error:
-            self._fail(generation, error)
+            self._fail(job, error)
         except Exception as error:
-            logger.exception("generation %s", generation.pk)
-            self._fail(generation, SummariserError("unexpected", type(error).__name__))
+            logger.exception("job %s", job.pk)
+            self._fail(job, SummariserError("unexpected", type(error).__name__))
 
-    def _ask(self, pool: ThreadPoolExecutor, generation: Generation) -> None:
-        if not owe.is_as_owed(generation):
-            self._count(supersede(generation, timezone.now()), generation)
+    def _ask(self, pool: ThreadPoolExecutor, job: Job) -> None:
+        if not followups.is_as_owed(job):
+            self._count(supersede(job, timezone.now()), job)
             return
-        question = self.asker.question(generation)
+        question = self.asker.question(job)
         if question.request.is_empty:
-            self._count(close_without_call(generation, timezone.now()), generation)
+            self._count(close_without_call(job, timezone.now()), job)
             return
-        way = Way(generation.way)
+        way = RequestStrategy(job.way)
         request = replace(
             question.request,
-            form=self.till.form_for(generation, question.request),
+            form=self.till.form_for(job, question.request),
             thinking_tokens=self.till.thinking_tokens,
         )
         bound = self.summariser.bound(request, way)
-        call = self.till.reserve(generation, bound, timezone.now())
+        call = self.till.reserve(job, bound, timezone.now())
         if isinstance(call, Refused):
-            self._refuse(generation, call)
+            self._refuse(job, call)
             return
         future = pool.submit(llm.summarise, request, self.summariser, way)
-        self.running[future] = _Asked(generation, question, bound, call)
+        self.running[future] = _Asked(job, question, bound, call)
 
-    def _refuse(self, generation: Generation, refused: Refused) -> None:
+    def _refuse(self, job: Job, refused: Refused) -> None:
         """A cap holds back this one; a smaller one may still fit."""
         self._hold(refused)
         self.is_closed = refused.of_all
-        if refused.why == "over_backfill_cap" and generation.backfill is not None:
+        if refused.why == "over_backfill_cap" and job.backfill is not None:
             if self.running:  # these may use less than was promised, and leave room
                 self.is_closed = True
             else:
-                generation.backfill.hold("over_cap")
+                job.backfill.hold("over_cap")
 
     def _take(self, future: "Future[Reply]") -> None:
         asked = self.running.pop(future)
-        with self._alone(asked.generation):
+        with self._alone(asked.job):
             try:
                 self._keep(asked, future.result())
             except SummariserError as error:
@@ -229,7 +229,7 @@ class Worker:
         for patience in PATIENCE:
             try:
                 if self._save(asked, reply, usage):
-                    self.questions[asked.generation.pk] = asked.question
+                    self.questions[asked.job.pk] = asked.question
                 break
             except DatabaseError:  # a deadlock, no lock in time, a server that restarts
                 if not connection.in_atomic_block:
@@ -237,14 +237,14 @@ class Worker:
                 time.sleep(patience)
         else:
             self._save(asked, reply, usage)
-        fail_point("reply_saved", asked.generation.pk)
+        fail_point("reply_saved", asked.job.pk)
 
     @transaction.atomic
     def _save(self, asked: _Asked, reply: Reply, usage: Usage) -> bool:
         self.till.settle(asked.call, usage, asked.bound, timezone.now())
-        saved = asked.generation.save_reply(reply, asked.question.cites)
+        saved = asked.job.save_reply(reply, asked.question.cites)
         if not saved:  # another worker has it by now: what this one paid is still told
-            asked.generation.spent(usage)
+            asked.job.spent(usage)
         return saved
 
     def _count_usage(self, usage: Usage) -> None:
@@ -252,57 +252,57 @@ class Worker:
         self.report.prompt_tokens += usage.prompt_tokens
         self.report.completion_tokens += usage.completion_tokens
 
-    def _count_error(self, generation: Generation, code: str) -> None:
-        self.report.errors.append(f"generation {generation.pk}: {code}")
-        logger.warning("generation %s failed: %s", generation.pk, code)
+    def _count_error(self, job: Job, code: str) -> None:
+        self.report.errors.append(f"job {job.pk}: {code}")
+        logger.warning("job %s failed: %s", job.pk, code)
 
-    def _fail(self, generation: Generation, error: SummariserError) -> None:
-        fail(generation, error, timezone.now(), others_answered_at=self.till.answered_at)
-        self._count_error(generation, error.code)
+    def _fail(self, job: Job, error: SummariserError) -> None:
+        fail(job, error, timezone.now(), others_answered_at=self.till.answered_at)
+        self._count_error(job, error.code)
 
     def _close_replied(self) -> int:
         """Close every saved reply whose turn it is; also those of a worker that was killed."""
         closed = 0
         while replied := self._replied():
-            for generation in replied:
-                self._close(generation)
+            for job in replied:
+                self._close(job)
                 self._renew()
                 closed += 1
         return closed
 
-    def _replied(self) -> list[Generation]:
+    def _replied(self) -> list[Job]:
         now = timezone.now()
-        rows = self.generations.filter(state=Generation.State.REPLIED).not_held(now)
+        rows = self.jobs.filter(state=Job.State.REPLIED).not_held(now)
         if not rows.exists():  # whose turn it is takes thirty times as long to tell
             return []
         return list(rows.in_turn(now).with_memory().order_by("memory", "pk"))
 
-    def _close(self, generation: Generation) -> None:
+    def _close(self, job: Job) -> None:
         now = timezone.now()
-        if not generation.begin_closing():
-            self._count_error(generation, "not_closed")
-            bury(generation, now)
+        if not job.begin_closing():
+            self._count_error(job, "not_closed")
+            dead_letter(job, now)
             return
         try:
-            question = self.questions.pop(generation.pk, None) or self.asker.question(generation)
-            reply = generation.saved_reply
-            closed = close(generation, question, now, only_copies=self.till.only_copies)
-            if generation.form and closed.version is not None:
+            question = self.questions.pop(job.pk, None) or self.asker.question(job)
+            reply = job.saved_reply
+            closed = close(job, question, now, only_copies=self.till.only_copies)
+            if job.form and closed.version is not None:
                 self.till.count_copied(copied=closed.is_copied)
             if closed.outcome == f"fault: {Fault.NO_ROOM}":
                 self.till.give_room(reply)
-            self._count(closed, generation)
+            self._count(closed, job)
         except Exception as error:  # one reply's failure stops no other; it is paid, and stays
             if not isinstance(error, DatabaseError):  # a deadlock, or no lock in time: no news
-                logger.exception("generation %s could not be saved", generation.pk)
-            fail_closing(generation, error, now)
-            self._count_error(generation, f"not saved yet ({type(error).__name__})")
+                logger.exception("job %s could not be saved", job.pk)
+            fail_closing(job, error, now)
+            self._count_error(job, f"not saved yet ({type(error).__name__})")
 
-    def _count(self, closed: Closed, generation: Generation) -> None:
-        memory = generation.memory
+    def _count(self, closed: Closed, job: Job) -> None:
+        memory = job.memory
         if closed.version is not None:
             self.report.made[f"{memory.scope} {memory.memory_type}"] += 1
         else:
             self.report.skipped[closed.outcome] += 1
             if closed.outcome.startswith("fault: "):
-                self._count_error(generation, closed.outcome.removeprefix("fault: "))
+                self._count_error(job, closed.outcome.removeprefix("fault: "))

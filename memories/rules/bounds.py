@@ -11,7 +11,7 @@ from heapq import nlargest
 from memories.rules import prompts
 from memories.rules.memory import MemoryType
 from memories.rules.parts import combination, halves
-from memories.rules.summary import Bound, MemoryLine, Reading, Request, Way
+from memories.rules.summary import Bound, MemoryLine, ParsedReply, Request, RequestStrategy
 from memories.rules.tokens import estimate
 
 MERGE_LIMIT = 12_000  # tokens of short-term versions that one merge takes in
@@ -29,10 +29,12 @@ def prompt_tokens(request: Request) -> int:
     return estimate(system) + estimate(user)
 
 
-def bound(request: Request, way: Way, limit: int = INPUT_LIMIT) -> Bound:
+def bound(request: Request, way: RequestStrategy, limit: int = INPUT_LIMIT) -> Bound:
     """The most tokens, by our estimate, and charged calls. What an endpoint turns down with an
     error costs nothing, so calls that only ever end so are not counted."""
-    most = _isolated(request, limit) if way is Way.ISOLATE else _asked(request, way, limit)
+    most = (
+        _isolated(request, limit) if way is RequestStrategy.ISOLATE else _asked(request, way, limit)
+    )
     if most.parts > 1:
         both = _Most(combination_tokens(request, most.parts), request.completion_limit, 1)
         most = _sum((most, both))
@@ -41,7 +43,7 @@ def bound(request: Request, way: Way, limit: int = INPUT_LIMIT) -> Bound:
 
 def combination_tokens(request: Request, parts: int) -> int:
     """The most that the request which combines so many parts may take."""
-    shell = combination(request, [Reading()] * parts)
+    shell = combination(request, [ParsedReply()] * parts)
     if request.memory_type is MemoryType.LONG_TERM:
         person = any(line.by_person for line in request.existing)
         shell = replace(shell, existing=[MemoryLine(1, "", by_person=person)])
@@ -71,8 +73,8 @@ def _sum(all_of: Iterable[_Most]) -> _Most:
     )
 
 
-def _asked(request: Request, way: Way, limit: int) -> _Most:
-    parts = halves(request) if way is Way.SPLIT else ()
+def _asked(request: Request, way: RequestStrategy, limit: int) -> _Most:
+    parts = halves(request) if way is RequestStrategy.SPLIT else ()
     if parts:
         return _sum(_read(part, limit, MOST_HALVINGS - 1) for part in parts)
     return _read(request, limit, 0)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memories.rules.memory import WORKSPACE_SCOPE_ID, MemoryScope, MemoryType
-from memories.rules.shapes import Shape, an_object, text, whole
+from memories.rules.schema import Schema, an_object, text, whole
 
 FORMAT = "memory-hub-workspace"
 
@@ -17,7 +17,7 @@ PEOPLE = "people.jsonl"
 CHANNELS = "channels.jsonl"
 SEGMENTS = "segments.jsonl"
 BACKFILLS = "backfills.jsonl"
-GENERATIONS = "generations.jsonl"
+GENERATIONS = "jobs.jsonl"
 NOTES = "notes.jsonl"
 ALWAYS = (WORKSPACE, PEOPLE, CHANNELS, SEGMENTS, BACKFILLS, GENERATIONS, NOTES)
 
@@ -51,10 +51,10 @@ def version_file(folder: str, number: int) -> str:
     return f"{folder}/v{number:04d}.md"
 
 
-MANIFEST_SHAPE = Shape(
+MANIFEST_SHAPE = Schema(
     {
         "prompts": text(64),
-        "left_out": Shape({"channels": whole(), "references": whole()}),
+        "left_out": Schema({"channels": whole(), "references": whole()}),
         "counts": an_object,
     }
 )

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-from memories.rules.shapes import Check, Wrong, text
+from memories.rules.schema import Check, SchemaError, text
 
 
 def plain(value: Any) -> Any:
@@ -30,20 +30,20 @@ def from_json(line: str) -> Any:
     """Raises Wrong for what is no JSON, or no JSON that others could read."""
     try:
         return json.loads(line, parse_constant=_refuse, object_pairs_hook=_object)
-    except Wrong:
+    except SchemaError:
         raise
     except (ValueError, RecursionError) as error:
-        raise Wrong("is no JSON") from error
+        raise SchemaError("is no JSON") from error
 
 
 def _refuse(word: str) -> Any:
-    raise Wrong(f"holds {word}, which is no JSON")
+    raise SchemaError(f"holds {word}, which is no JSON")
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     read = dict(pairs)
     if len(read) != len(pairs):
-        raise Wrong("holds a key twice")
+        raise SchemaError("holds a key twice")
     return read
 
 
@@ -59,13 +59,13 @@ def read_version(data: str, shape: Check) -> tuple[dict[str, Any], str]:
     head, mark, content = data.partition("\n---\n")
     begin, *rows = head.split("\n")
     if not mark or begin != "---" or not content.endswith("\n"):
-        raise Wrong("is no front between two lines of --- and a text")
+        raise SchemaError("is no front between two lines of --- and a text")
     front: dict[str, Any] = {}
     for i, line in enumerate(rows, start=2):
         try:
             _read_field(front, line)
-        except Wrong as error:
-            raise Wrong(f"line {i}: {error}") from error
+        except SchemaError as error:
+            raise SchemaError(f"line {i}: {error}") from error
     return shape(front), text(least=1)(content[:-1])
 
 
@@ -74,10 +74,10 @@ def _read_field(front: dict[str, Any], line: str) -> None:
         front["lines"] = []
     elif "lines" in front:
         if not line.startswith("- "):
-            raise Wrong("is no line of the text's lines")
+            raise SchemaError("is no line of the text's lines")
         front["lines"].append(from_json(line[2:]))
     else:
         key, mark, value = line.partition(": ")
         if not mark or key in front:
-            raise Wrong("is no new key and its value")
+            raise SchemaError("is no new key and its value")
         front[key] = from_json(value)

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from memories.rules.aimed import aimed_at_model
 from memories.rules.context_budget import EARLIER, fit
 from memories.rules.context_text import (
     Block,
@@ -17,6 +16,7 @@ from memories.rules.context_text import (
     joined,
 )
 from memories.rules.notes import NoteText
+from memories.rules.prompt_injection import aimed_at_model
 from memories.rules.settings import Inject, MemorySettings
 from memories.rules.tokens import estimate
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
 from memories.rules import salience
-from memories.rules.aimed import aimed_at_model
 from memories.rules.context_text import ChannelTexts, Material, Version, dated, day_of_all
 from memories.rules.lines import split_text, words_of
 from memories.rules.notes import NoteText
 from memories.rules.notes_file import injection
+from memories.rules.prompt_injection import aimed_at_model
 from memories.rules.tokens import counts, estimate
 
 EARLIER = "earlier_message"

@@ -79,7 +79,7 @@ class RateLimited:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventEnvelope:
     """One event. ``teams``: ids, the one that our app was told through first. ``body``: what is
     kept of it until it is worked on, for `read_body`."""
 
@@ -90,7 +90,7 @@ class Told:
     body: str
 
 
-def envelope(raw: object) -> Challenge | RateLimited | Told | None:
+def envelope(raw: object) -> Challenge | RateLimited | EventEnvelope | None:
     """What a request says; None when it is nothing that Slack sends."""
     if not isinstance(raw, dict):
         return None
@@ -117,7 +117,7 @@ def envelope(raw: object) -> Challenge | RateLimited | Told | None:
         body = json.dumps(kept)
     except RecursionError:
         return None
-    return Told(event_id, teams, _kind(event), event, body)
+    return EventEnvelope(event_id, teams, _kind(event), event, body)
 
 
 def read_body(body: str) -> tuple[dict[str, Any], list[str], int]:
@@ -205,7 +205,7 @@ class Narrow:
 
 
 @dataclass(frozen=True, slots=True)
-class Meet:
+class UpdatePerson:
     """A person as they are now."""
 
     raw: dict[str, Any]
@@ -219,17 +219,17 @@ class Stop:
     why: str
 
 
-Deed = Skip | Store | Join | Leave | Describe | Create | Narrow | Meet | Stop
+Deed = Skip | Store | Join | Leave | Describe | Create | Narrow | UpdatePerson | Stop
 
 
-def deed(event: dict[str, Any], bots: list[str]) -> Deed:
+def action_for(event: dict[str, Any], bots: list[str]) -> Deed:
     """What one event asks for."""
     kind = as_text(event.get("type"))
     if kind == "message":
         return _message(event)
     if kind in ("team_join", "user_change", "user_profile_changed"):
         user = event.get("user")
-        return Meet(user) if isinstance(user, dict) else Skip("no person")
+        return UpdatePerson(user) if isinstance(user, dict) else Skip("no person")
     if kind == "app_uninstalled":
         return Stop("uninstalled", "Slack says that the app was removed from the workspace.")
     if kind == "tokens_revoked":

@@ -1,4 +1,4 @@
-"""What becomes of a generation whose call failed or whose answer was no good: the whole policy.
+"""What becomes of a job whose call failed or whose answer was no good: the whole policy.
 
 docs/rules.md shows the same table in words.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from memories.rules.breaker import DOWN
-from memories.rules.summary import Way
+from memories.rules.summary import RequestStrategy
 from memories.rules.tokens import estimate
 
 MOST_ATTEMPTS = 5
@@ -27,7 +27,7 @@ class Then(StrEnum):
 @dataclass(frozen=True)
 class Next:
     then: Then
-    way: Way = Way.WHOLE
+    way: RequestStrategy = RequestStrategy.WHOLE
     changes_form: bool = False
 
 
@@ -37,15 +37,19 @@ class Policy:
     ``changes_form``: each attempt is asked in the other form of the prompt."""
 
     then: Then
-    ways: tuple[Way, ...] = (Way.WHOLE,)
-    gives_up_after: Way | None = None  # asked so, or further, in vain: nothing else would help
+    ways: tuple[RequestStrategy, ...] = (RequestStrategy.WHOLE,)
+    gives_up_after: RequestStrategy | None = (
+        None  # asked so, or further, in vain: nothing else would help
+    )
     changes_form: bool = False
 
 
 _ENDPOINT = Policy(Then.WAIT)
 _LATER = Policy(Then.AGAIN_LATER)
 _BAD_ANSWER = Policy(Then.AGAIN, changes_form=True)
-_REFUSED = Policy(Then.AGAIN, (Way.WHOLE, Way.ISOLATE), Way.ISOLATE)
+_REFUSED = Policy(
+    Then.AGAIN, (RequestStrategy.WHOLE, RequestStrategy.ISOLATE), RequestStrategy.ISOLATE
+)
 
 POLICIES: dict[str, Policy] = {
     # The endpoint will not have any call: rules.breaker says until when.
@@ -61,8 +65,10 @@ POLICIES: dict[str, Policy] = {
     "malformed": _ENDPOINT,
     # This request cannot be answered as it is.
     "bad_request": Policy(Then.GIVE_UP),
-    "context_too_long": Policy(Then.AGAIN, (Way.SPLIT,), Way.SPLIT),
-    "length": Policy(Then.AGAIN, (Way.WHOLE, Way.SPLIT), Way.SPLIT),
+    "context_too_long": Policy(Then.AGAIN, (RequestStrategy.SPLIT,), RequestStrategy.SPLIT),
+    "length": Policy(
+        Then.AGAIN, (RequestStrategy.WHOLE, RequestStrategy.SPLIT), RequestStrategy.SPLIT
+    ),
     "content_filter": _REFUSED,
     "refusal": _REFUSED,
     # An answer that is none: the next one may be better.
@@ -85,7 +91,7 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def what_next(code: str, attempt: int, way: Way, *, fails_alone: bool = False) -> Next:
+def what_next(code: str, attempt: int, way: RequestStrategy, *, fails_alone: bool = False) -> Next:
     """After the nth attempt, asked in this way, ended with this fault. ``fails_alone``: the endpoint
     answered others since this one failed before, so the fault is the request's."""
     policy = POLICIES.get(code, _LATER)
@@ -101,9 +107,9 @@ def what_next(code: str, attempt: int, way: Way, *, fails_alone: bool = False) -
     return Next(policy.then, _further(way, asked), policy.changes_form)
 
 
-def _further(one: Way, other: Way) -> Way:
+def _further(one: RequestStrategy, other: RequestStrategy) -> RequestStrategy:
     """The one of two ways that comes later: a row never goes back to an earlier one."""
-    return max(one, other, key=list(Way).index)
+    return max(one, other, key=list(RequestStrategy).index)
 
 
 def is_sudden_shrink(before: str, after: str) -> bool:

@@ -15,9 +15,9 @@ from functools import cached_property
 from itertools import pairwise
 
 from memories.rules import secrets
-from memories.rules.aimed import aimed_at_model
 from memories.rules.characters import LINE_BREAK
 from memories.rules.invisible import clean
+from memories.rules.prompt_injection import aimed_at_model
 from memories.rules.summary import Request
 
 LONGEST_LINE = 1_000  # characters: a memory of 500 tokens has no longer one

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from memories.rules.rings import SYNC_EVERY
+from memories.rules.resync_schedule import SYNC_EVERY
 
 SYNC_LASTS = 2 * SYNC_EVERY
 
 
-class Ill(StrEnum):
+class HealthProblem(StrEnum):
     STOPPED = "stopped"  # Slack has ended the connection
     WORKER = "worker"  # nothing is made or read without one
     MODEL = "model"  # takes no calls, or may not be paid
@@ -33,15 +33,15 @@ class Signs:
     failed_jobs: int = 0
 
 
-def ills(signs: Signs, now: datetime) -> list[Ill]:
+def find_problems(signs: Signs, now: datetime) -> list[HealthProblem]:
     """Empty: all is well. A sync that never ended is a first one under way, not a late one."""
     late = signs.synced_at is not None and now - signs.synced_at > SYNC_LASTS
     found = {
-        Ill.STOPPED: signs.is_stopped,
-        Ill.WORKER: signs.worker_at is None or now - signs.worker_at > signs.worker_lasts,
-        Ill.MODEL: signs.has_trouble,
-        Ill.SLACK: signs.is_connected and late and not signs.is_stopped,
-        Ill.CHANNELS: signs.failing_channels > 0,
-        Ill.JOBS: signs.failed_jobs > 0,
+        HealthProblem.STOPPED: signs.is_stopped,
+        HealthProblem.WORKER: signs.worker_at is None or now - signs.worker_at > signs.worker_lasts,
+        HealthProblem.MODEL: signs.has_trouble,
+        HealthProblem.SLACK: signs.is_connected and late and not signs.is_stopped,
+        HealthProblem.CHANNELS: signs.failing_channels > 0,
+        HealthProblem.JOBS: signs.failed_jobs > 0,
     }
     return [ill for ill, is_so in found.items() if is_so]

@@ -15,7 +15,7 @@ from itertools import count
 from memories.rules import salience
 from memories.rules.lines import now_and_history
 from memories.rules.slacktime import HOUR
-from memories.rules.summary import Kind, Reading, ReadLine, Request
+from memories.rules.summary import Kind, ParsedReply, ReadLine, Request
 from memories.rules.tokens import estimate
 
 ARCHIVE_HALF_LIFE = 30 * 24 * HOUR  # microseconds after which a line is worth half as much
@@ -77,7 +77,7 @@ class Change:
 
 def carry_out(
     request: Request, changes: Sequence[Change], says: Callable[[str, str], bool]
-) -> Reading:
+) -> ParsedReply:
     """The whole text after these changes, and what became of each line and of each operation.
 
     ``says(a, b)``: whether text ``a`` says all that ``b`` says. A line that replaces others stands in
@@ -169,9 +169,9 @@ class _Text:
         if place in self.existing and place not in self.gone:
             self.gone[place] = successor
 
-    def reading(self) -> Reading:
+    def reading(self) -> ParsedReply:
         kept, archived = self._within()
-        return Reading(
+        return ParsedReply(
             lines=in_order(kept, self.time_of),
             superseded={
                 ref: self.standing[place].text

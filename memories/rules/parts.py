@@ -11,7 +11,7 @@ from memories.rules.summary import (
     Addition,
     MemoryLine,
     MessageLine,
-    Reading,
+    ParsedReply,
     ReadLine,
     Request,
 )
@@ -45,7 +45,7 @@ def _message_halves(message: MessageLine) -> list[MessageLine]:
     return [replace(message, text=first), replace(message, text=message.text[len(first) :])]
 
 
-def combination(request: Request, readings: Sequence[Reading]) -> Request:
+def combination(request: Request, readings: Sequence[ParsedReply]) -> Request:
     """The request that makes one memory of the halves' lines, which are numbered anew."""
     numbers = iter(range(1, 1 + sum(len(reading.lines) for reading in readings)))
     people = {line.text for line in request.existing if line.by_person}
@@ -65,7 +65,7 @@ def combination(request: Request, readings: Sequence[Reading]) -> Request:
     )
 
 
-def restored(reading: Reading, parts: Sequence[Reading]) -> Iterator[ReadLine]:
+def restored(reading: ParsedReply, parts: Sequence[ParsedReply]) -> Iterator[ReadLine]:
     """The combined lines with the references that the lines they cite had in the whole request."""
     sources = [line.refs for part in parts for line in part.lines]
     for line in reading.lines:

@@ -28,7 +28,7 @@ from memories.rules.summary import (
     OFFLINE,
     Form,
     MemoryLine,
-    Reading,
+    ParsedReply,
     ReadLine,
     Reply,
     Request,
@@ -74,21 +74,21 @@ _MARK = re.compile(rf"^(?:{PERSON}|{prompts.THREAD}[a-z]*) ")
 _STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON} )?\[\d{{4}}-\d\d-\d\d(?: \d\d:\d\d)?\] ")
 
 
-def read_reply(reply: Reply, request: Request) -> Reading:
+def read_reply(reply: Reply, request: Request) -> ParsedReply:
     """Lines of a good reply with their sources; never raises, whatever the text is."""
     text = answer_of(prompts.visible(reply.text))
     if reply.finish_reason != "stop":
         finish = _FINISH.get(reply.finish_reason, Fault.UNKNOWN_FINISH)
-        return Reading(fault=Fault.NO_ROOM if finish is Fault.LENGTH and not text else finish)
+        return ParsedReply(fault=Fault.NO_ROOM if finish is Fault.LENGTH and not text else finish)
     request = replace(request, form=Form(reply.form))
     if not text:
-        return Reading(fault=Fault.BLANK)
+        return ParsedReply(fault=Fault.BLANK)
     if is_nothing(text):
         return _nothing(reply, request)
     if request.uses_operations:
         return _read_changes(text, reply, request)
     if prompts.FENCE.search(text):
-        return Reading(fault=Fault.PROMPT_ECHOED)
+        return ParsedReply(fault=Fault.PROMPT_ECHOED)
     reader = _Reader(request, is_offline=reply.model == OFFLINE)
     found = statements(text)
     lines = reader.lines(found)
@@ -96,21 +96,21 @@ def read_reply(reply: Reply, request: Request) -> Reading:
     if not fault and reply.model != OFFLINE and _is_in_wrong_language(lines, request):
         fault = Fault.WRONG_LANGUAGE  # highlights speak as their sources do
     if fault:
-        return Reading(fault=fault)
+        return ParsedReply(fault=fault)
     if reply.model == OFFLINE:
         return _read_highlights(lines, request)
     if request.only_adds:
         return carry_out(request, list(_additions(lines, request)), _says)
     if request.begins_text:
         return carry_out(request, [Change(line, (), line.refs) for line in lines], _says)
-    return Reading(lines)
+    return ParsedReply(lines)
 
 
-def _read_changes(text: str, reply: Reply, request: Request) -> Reading:
+def _read_changes(text: str, reply: Reply, request: Request) -> ParsedReply:
     """The whole text after the operations of a reply. A fault where none of them is carried out,
     though what they say is not known yet."""
     if prompts.FENCE.search(text):
-        return Reading(fault=Fault.PROMPT_ECHOED)
+        return ParsedReply(fault=Fault.PROMPT_ECHOED)
     reader = _Reader(request, is_offline=reply.model == OFFLINE)
     if reply.model == OFFLINE:
         return _read_highlights(reader.lines(statements(text)), request)
@@ -120,15 +120,15 @@ def _read_changes(text: str, reply: Reply, request: Request) -> Reading:
     if not fault and _is_in_wrong_language(new, request):
         fault = Fault.WRONG_LANGUAGE
     if fault:
-        return Reading(fault=fault)
+        return ParsedReply(fault=fault)
     reading = carry_out(request, changes, _says)
     is_known = all(reason == Drop.KNOWN for _, reason in reading.dropped)
     if not reading.lines or (len(reading.dropped) == len(changes) and not is_known):
-        return Reading(fault=Fault.NO_OPERATION)
+        return ParsedReply(fault=Fault.NO_OPERATION)
     return reading
 
 
-def _read_highlights(lines: Sequence[ReadLine], request: Request) -> Reading:
+def _read_highlights(lines: Sequence[ReadLine], request: Request) -> ParsedReply:
     """What the offline summariser kept of all lines. What it left out is superseded, said by another
     line, or goes to the archive where a merge has one."""
     kept = {line.text for line in lines}
@@ -145,7 +145,7 @@ def _read_highlights(lines: Sequence[ReadLine], request: Request) -> Reading:
     archived = [
         ReadLine(line.text, (line.ref,), line.kind) for line in gone if line.ref not in superseded
     ]
-    return Reading(
+    return ParsedReply(
         lines,
         superseded=superseded,
         archived=tuple(archived),
@@ -161,7 +161,7 @@ def _says(text: str, other: str) -> bool:
     return len(shared) >= _KNOWN * len(words) and figures <= shared
 
 
-def _nothing(reply: Reply, request: Request) -> Reading:
+def _nothing(reply: Reply, request: Request) -> ParsedReply:
     """The answer that there is nothing to keep: true where code agrees, or where each message was
     refused; a merge by operations keeps its text then, any other merge must say something."""
     if request.uses_operations:
@@ -170,7 +170,7 @@ def _nothing(reply: Reply, request: Request) -> Reading:
     is_right = prompts.is_nothing_right(request) or (
         is_short and (reply.model == OFFLINE or bool(reply.left_out))
     )
-    return Reading(nothing=True) if is_right else Reading(fault=Fault.NOTHING)
+    return ParsedReply(nothing=True) if is_right else ParsedReply(fault=Fault.NOTHING)
 
 
 def content(lines: Iterable[ReadLine]) -> str:

@@ -50,7 +50,7 @@ def words(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Known:
+class QuoteMatcher:
     """Runs to look for. ``short`` are whole messages that are shorter than a run (`whole`), or
     names; ``mentions`` names that count only right behind an @, being words of others as well."""
 

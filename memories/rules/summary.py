@@ -170,7 +170,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back, as it is kept on the generation before anything is made of it.
+    """What came back, as it is kept on the job before anything is made of it.
 
     ``finish_reason`` is the endpoint's own word ("stop" is the only good one).
     """
@@ -195,7 +195,7 @@ class Reply:
         return cls(**{**data, "left_out": tuple(data.get("left_out", ()))})
 
 
-class Way(StrEnum):
+class RequestStrategy(StrEnum):
     """How a request is asked: each way is tried after the one before it failed."""
 
     WHOLE = "whole"  # in one call, or in parts when it is known to be too long for one
@@ -267,11 +267,11 @@ class Summariser(Protocol):
         """What the reply will carry, known beforehand: it is part of the input key."""
         ...
 
-    def bound(self, request: Request, way: Way = Way.WHOLE) -> Bound:
+    def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
         """The most that `summarise` can use in this way, by our estimate of tokens."""
         ...
 
-    def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
+    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
         """One reply, from as many calls as a long input needs; raises SummariserError."""
         ...
 
@@ -292,7 +292,7 @@ class ReadLine:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedReply:
     """What a reply is worth: ``lines``, or nothing worth keeping, or ``fault`` says why not.
 
     Of a merge by operations ``lines`` are the whole text. ``superseded`` maps the number of a line to

@@ -25,7 +25,7 @@ class Wait(StrEnum):
 
 
 @dataclass(frozen=True)
-class Job:
+class JobStatus:
     """What is known of one: its state and what may hold it."""
 
     state: str
@@ -35,7 +35,7 @@ class Job:
     backfill_state: str = ""
 
 
-def waits_for(job: Job, now: datetime, *, endpoint_closed: bool) -> Wait | None:
+def waits_for(job: JobStatus, now: datetime, *, endpoint_closed: bool) -> Wait | None:
     """None: it waits for nothing, it is over."""
     if job.state == "proposed":
         return Wait.PERSON

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from memories.models import Line
 from memories.rules.compare import Kind, Piece, Row
 from memories.rules.lines import Origin
-from memories.templatetags.reading import icon, knot, moment
+from memories.templatetags.reading import author_icon, icon, moment
 from memories.views.marks import NavChannel
 from memories.views.shown import Chip, ShownLine
 from memories.views.texts import line_text
@@ -99,7 +99,7 @@ def _since(line: MaybeLine, *, in_words: bool) -> SafeString:
         '<span class="line-mark{}" lang="{}">{}{}</span>',
         " human" if line.is_persons else "",
         get_language(),
-        knot(line.origin),
+        author_icon(line.origin),
         told,
     )
 

@@ -215,7 +215,7 @@ def duration(seconds: int) -> str:
 
 @register.filter
 def fault_words(fault: str) -> str:
-    """Why a generation gave nothing, as far as there are words for it."""
+    """Why a job gave nothing, as far as there are words for it."""
     return str(_FAULTS.get(fault) or fault.replace("_", " "))
 
 
@@ -285,7 +285,7 @@ def icon(name: str, label: str = "") -> SafeString:
 
 @register.simple_tag
 @lru_cache(maxsize=50)
-def knot(shape: str) -> SafeString:
+def author_icon(shape: str) -> SafeString:
     """The knot of a version on the thread: who wrote it, by its shape."""
     return format_html(
         '<svg class="knot knot-{0}" aria-hidden="true"><use href="{1}#knot-{0}"></use></svg>',

@@ -27,7 +27,7 @@ from memories.models import (
 from memories.models.channels import ChannelQuerySet
 from memories.models.memories import MemoryQuerySet
 from memories.models.notes import NoteQuerySet
-from memories.rules.health import Signs, ills
+from memories.rules.health import Signs, find_problems
 from memories.rules.slacktime import micros
 from memories.rules.waits import Trouble
 from memories.views import health
@@ -45,7 +45,7 @@ class UserRequest(HttpRequest):
 
 
 @dataclass
-class Place:
+class WorkspaceContext:
     """Where a page stands: the workspace, who reads it, and as what."""
 
     workspace: Workspace
@@ -161,7 +161,7 @@ class Place:
     @property
     def is_ill(self) -> bool:
         """Whether the navigation leads to the jobs with a warning."""
-        return bool(ills(self.signs, self.now))
+        return bool(find_problems(self.signs, self.now))
 
     @property
     def now(self) -> datetime:
@@ -189,22 +189,24 @@ class Place:
         return Channel.objects.of_members(members).filter(pk=channel.pk).exists()
 
 
-def place_of(request: UserRequest, workspace: Workspace) -> Place:
-    return Place(workspace, Reader.of(request.user), request.user.zone)
+def place_of(request: UserRequest, workspace: Workspace) -> WorkspaceContext:
+    return WorkspaceContext(workspace, Reader.of(request.user), request.user.zone)
 
 
-def only_place(request: UserRequest) -> Place | None:
+def only_place(request: UserRequest) -> WorkspaceContext | None:
     """The only workspace of whoever is signed in, for pages that are of none; None: another number."""
     entered = list(Workspace.objects.entered_by(Reader.of(request.user))[:2])
     return place_of(request, entered[0]) if len(entered) == 1 else None
 
 
-def open_workspace(request: UserRequest, slug: str) -> Place:
+def open_workspace(request: UserRequest, slug: str) -> WorkspaceContext:
     entered = Workspace.objects.entered_by(Reader.of(request.user))
     return place_of(request, get_object_or_404(entered, slug=slug))
 
 
-def open_channel(request: UserRequest, slug: str, slack_id: str) -> tuple[Place, Channel]:
+def open_channel(
+    request: UserRequest, slug: str, slack_id: str
+) -> tuple[WorkspaceContext, Channel]:
     place = open_workspace(request, slug)
     channel = place.find_channels([slack_id]).get(slack_id)
     if channel is None:
@@ -212,13 +214,13 @@ def open_channel(request: UserRequest, slug: str, slack_id: str) -> tuple[Place,
     return place, channel
 
 
-def open_memory(request: UserRequest, pk: int) -> tuple[Place, Memory]:
+def open_memory(request: UserRequest, pk: int) -> tuple[WorkspaceContext, Memory]:
     memories = Memory.objects.visible_to(Reader.of(request.user)).with_current()
     memory = get_object_or_404(memories, pk=pk)
     return place_of(request, memory.workspace), memory
 
 
-def open_version(request: UserRequest, pk: int) -> tuple[Place, MemoryVersion]:
+def open_version(request: UserRequest, pk: int) -> tuple[WorkspaceContext, MemoryVersion]:
     versions = MemoryVersion.objects.visible_to(Reader.of(request.user)).select_related(
         "memory__workspace", "memory__channel", "memory__current"
     )
@@ -226,13 +228,13 @@ def open_version(request: UserRequest, pk: int) -> tuple[Place, MemoryVersion]:
     return place_of(request, version.memory.workspace), version
 
 
-def open_note(request: UserRequest, slug: str, pk: int) -> tuple[Place, Note]:
+def open_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, Note]:
     place = open_workspace(request, slug)
     notes = Note.objects.visible_to(place.reader).filter(workspace=place.workspace)
     return place, get_object_or_404(_with_people(notes), pk=pk)
 
 
-def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[Place, Note]:
+def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, Note]:
     """Also one in the trash, for those who may bring it back."""
     place = open_workspace(request, slug)
     notes = Note.objects.kept_for(place.reader).filter(workspace=place.workspace)
@@ -264,12 +266,12 @@ def moment_or_404(ts: str) -> int:
         raise Http404 from error
 
 
-def must_edit(place: Place) -> None:
+def must_edit(place: WorkspaceContext) -> None:
     if not place.can_edit:
         raise PermissionDenied
 
 
-def must_administer(place: Place) -> None:
+def must_administer(place: WorkspaceContext) -> None:
     if not place.can_administer:
         raise PermissionDenied
 

@@ -7,7 +7,7 @@ from django.db.models import Count, Q
 
 from memories.models import Channel, Message
 from memories.rules.activity import heights, last_days
-from memories.views.access import Place
+from memories.views.access import WorkspaceContext
 
 DAYS = 14
 HEIGHT = 32
@@ -38,7 +38,7 @@ class Activity:
         return max(self.bars, key=lambda bar: bar.count)
 
 
-def activity_of(place: Place, channel: Channel, now: datetime) -> Activity:
+def activity_of(place: WorkspaceContext, channel: Channel, now: datetime) -> Activity:
     """Messages of people and bots that are there still, by day in the workspace's zone."""
     days = last_days(now, place.workspace.memory_settings.zone, DAYS)
     said = Message.objects.visible_to(place.reader).filter(

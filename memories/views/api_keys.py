@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from memories.models import ApiKey, Channel
-from memories.views.access import Place, UserRequest, open_workspace
+from memories.views.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.pages import render_page
 
 
@@ -46,7 +46,7 @@ class ApiKeyForm(forms.Form):
     )
     notes = forms.BooleanField(label=gettext_lazy("May write notes"), required=False)
 
-    def __init__(self, *args: Any, place: Place, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, place: WorkspaceContext, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.place = place
         if not place.can_edit:
@@ -113,6 +113,6 @@ def revoke(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     return redirect("api_keys-index", slug)
 
 
-def _keys(request: UserRequest, place: Place) -> Any:
+def _keys(request: UserRequest, place: WorkspaceContext) -> Any:
     keys = ApiKey.objects.filter(workspace=place.workspace)
     return keys.manageable_by(request.user, is_admin=place.can_administer)

@@ -10,7 +10,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Line, Memory, StaleBase
 from memories.models.versions import LineQuerySet
-from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
+from memories.views.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_edit,
+    number_or_none,
+    open_memory,
+)
 from memories.views.pages import render_page
 from memories.views.paths import card_path
 from memories.views.shown import show_lines
@@ -62,7 +68,7 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
 
 def _page(
     request: UserRequest,
-    place: Place,
+    place: WorkspaceContext,
     memory: Memory,
     lines: LineQuerySet,
     *,

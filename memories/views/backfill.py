@@ -12,14 +12,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from memories.forms import focus_first_wrong
-from memories.jobs import remember_later
-from memories.models import AnotherBackfill, Backfill, Generation
+from memories.models import AnotherBackfill, Backfill, Job
 from memories.pipeline import operate
 from memories.pipeline.backfill import NeedsPrice, check_cap, progress_of
 from memories.pipeline.estimate import quote_backfill
 from memories.rules.orders import Unreadable, read_cap
 from memories.rules.slacktime import to_micros
-from memories.views.access import Place, UserRequest, must_administer, open_workspace
+from memories.tasks import remember_later
+from memories.views.access import UserRequest, WorkspaceContext, must_administer, open_workspace
 from memories.views.pages import (
     POLLING_ENDS,
     is_live,
@@ -46,7 +46,7 @@ class OrderForm(forms.Form):
         label=gettext_lazy("Channels"), required=False, widget=forms.CheckboxSelectMultiple
     )
 
-    def __init__(self, data: QueryDict | None = None, *, place: Place) -> None:
+    def __init__(self, data: QueryDict | None = None, *, place: WorkspaceContext) -> None:
         super().__init__(data)
         self.place = place
         field = self.fields["channel"]
@@ -192,7 +192,7 @@ def _change(request: UserRequest, backfill: Backfill) -> str:
 
 
 def _retry(request: UserRequest, backfill: Backfill) -> None:
-    given_up = backfill.generations.filter(state=Generation.State.DEAD)
+    given_up = backfill.jobs.filter(state=Job.State.DEAD)
     count = operate.retry(given_up, request.user)
     if count:
         remember_later(backfill.workspace_id)

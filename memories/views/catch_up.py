@@ -18,9 +18,9 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.models import Channel, Message, Seen
 from memories.pipeline.coverage import BY_ITSELF, Coverage, coverage_of, is_late
 from memories.rules.catch_up import PERIODS, SEEN, Since, read_cursor, read_since, write_cursor
-from memories.rules.health import SYNC_LASTS, Ill, ills
+from memories.rules.health import SYNC_LASTS, HealthProblem, find_problems
 from memories.rules.orders import Unreadable
-from memories.views.access import Place, UserRequest, number_or_none, open_workspace
+from memories.views.access import UserRequest, WorkspaceContext, number_or_none, open_workspace
 from memories.views.health import failed_words
 from memories.views.marks import followed, with_marks
 from memories.views.news import catalogue, entries_of, fill, looks_of, with_places
@@ -122,7 +122,9 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     return redirect(f"{path}?{urlencode(query)}#entry-{memory.pk}")
 
 
-def _entry(request: UserRequest, place: Place, pk: int, asked: Asked, news: str) -> HttpResponse:
+def _entry(
+    request: UserRequest, place: WorkspaceContext, pk: int, asked: Asked, news: str
+) -> HttpResponse:
     """One entry as it is now, with the counts beside it."""
     same = followed(place.workspace, place.reader).filter(pk=pk)
     memories = with_marks(same, place.reader)
@@ -144,7 +146,7 @@ def _entry(request: UserRequest, place: Place, pk: int, asked: Asked, news: str)
     return render_page_or_part(request, part, part, context)
 
 
-def _asked(given: QueryDict, place: Place, now: datetime) -> Asked:
+def _asked(given: QueryDict, place: WorkspaceContext, now: datetime) -> Asked:
     choice, day = given.get("since", ""), given.get("day", "").strip()
     cursor = given.get("cursor", "") if read_cursor(given.get("cursor", "")) else ""
     try:
@@ -167,13 +169,13 @@ def _form(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _more(place: Place, asked: Asked, last: tuple[int, int]) -> str:
+def _more(place: WorkspaceContext, asked: Asked, last: tuple[int, int]) -> str:
     path = reverse("catch_up-index", args=[place.workspace.slug])
     query = {**asked.query, "cursor": write_cursor(last)}
     return f"{path}?{urlencode(query)}"
 
 
-def _from(place: Place, since: Since) -> Any:
+def _from(place: WorkspaceContext, since: Since) -> Any:
     """The moment in the title: the asked one, or since when there may be news; None for ever."""
     if since.us is not None:
         return since.us
@@ -187,13 +189,13 @@ def _from(place: Place, since: Since) -> Any:
     return behind.aggregate(at=Min("at"))["at"]
 
 
-def marks_of(place: Place) -> QuerySet[Seen]:
+def marks_of(place: WorkspaceContext) -> QuerySet[Seen]:
     """The reader's marks of what they catch up with."""
     marks = Seen.objects.filter(user=place.reader.user_id, at__isnull=False)
     return marks.filter(Exists(place.followed.filter(pk=OuterRef("memory"))))
 
 
-def _behind(place: Place, now: datetime) -> list[tuple[Channel, Coverage]]:
+def _behind(place: WorkspaceContext, now: datetime) -> list[tuple[Channel, Coverage]]:
     """Chosen channels that are not read up to now, and somebody has to do something about it. Where
     the whole sync is late, the page says that instead."""
     if not place.workspace.connected_at or is_late(place.workspace, now):
@@ -204,13 +206,17 @@ def _behind(place: Place, now: datetime) -> list[tuple[Channel, Coverage]]:
     return [(one, how) for one, how in read if how.code not in BY_ITSELF]
 
 
-def _health(place: Place, now: datetime) -> dict[str, Any]:
+def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     """Why nothing new may have come of what was read. The rest is said elsewhere on the page."""
     signs = place.signs
-    found = [ill for ill in ills(signs, now) if ill in (Ill.WORKER, Ill.JOBS)]
+    found = [
+        ill
+        for ill in find_problems(signs, now)
+        if ill in (HealthProblem.WORKER, HealthProblem.JOBS)
+    ]
     return {"ills": found, "worker_at": signs.worker_at, "failed": failed_words(signs.failed_jobs)}
 
 
-def _has_messages(place: Place) -> bool:
+def _has_messages(place: WorkspaceContext) -> bool:
     visible = Message.objects.visible_to(place.reader)
     return visible.filter(channel__workspace=place.workspace).exists()

@@ -11,12 +11,12 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memories.models import Call, Channel, Generation, Memory, Message
+from memories.models import Channel, Job, Memory, Message, ModelCall
 from memories.pipeline import audience, costs
 from memories.rules.coverage import Waiting
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
-from memories.views.access import Place, UserRequest, open_channel
+from memories.views.access import UserRequest, WorkspaceContext, open_channel
 from memories.views.activity import activity_of
 from memories.views.coverage import bar_of, bar_of_reading, channels_waiting, read_from_slack
 from memories.views.messages import first_words
@@ -48,7 +48,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     }
     share, waiting = channels_waiting(place, [channel], to_micros(now))[channel.pk]
     coverage = read_from_slack(place, channel, now)
-    calls = Call.objects.readable_by(place.reader)
+    calls = ModelCall.objects.readable_by(place.reader)
     return render_page(
         request,
         "channels/detail.html",
@@ -71,7 +71,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "threads": _threads(place, channel),
             "notes": notes_of(place, channel),
             "activity": activity_of(place, channel, now),
-            "cost": costs.this_month(calls.filter(generation__memory__channel=channel), now),
+            "cost": costs.this_month(calls.filter(job__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
             "now": now,
         },
@@ -98,7 +98,7 @@ def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     return redirect("channels-detail", slug, slack_id)
 
 
-def may_opt_in(place: Place, channel: Channel) -> bool:
+def may_opt_in(place: WorkspaceContext, channel: Channel) -> bool:
     """A public channel's text flows by itself, a direct message's never does."""
     is_closed = channel.kind == Channel.Kind.PRIVATE
     is_narrow = is_closed or (channel.is_public and channel.is_shared)
@@ -106,7 +106,11 @@ def may_opt_in(place: Place, channel: Channel) -> bool:
 
 
 def _update_path(
-    place: Place, channel: Channel, memory: Memory | None, waiting: Waiting | None, now: datetime
+    place: WorkspaceContext,
+    channel: Channel,
+    memory: Memory | None,
+    waiting: Waiting | None,
+    now: datetime,
 ) -> str:
     """Where an editor has it remembered at once; "" where nothing waits for that."""
     if not place.can_edit:
@@ -120,7 +124,7 @@ def _update_path(
     return update_path(memory or Memory(workspace=place.workspace, channel=channel))
 
 
-def _threads(place: Place, channel: Channel) -> list[Thread]:
+def _threads(place: WorkspaceContext, channel: Channel) -> list[Thread]:
     memories = list(
         Memory.objects.filter(channel=channel, scope=MemoryScope.THREAD, current__isnull=False)
         .select_related("current")
@@ -142,11 +146,11 @@ def _threads(place: Place, channel: Channel) -> list[Thread]:
     ]
 
 
-def _jobs(place: Place, channel: Channel) -> list[Generation]:
+def _jobs(place: WorkspaceContext, channel: Channel) -> list[Job]:
     """What is being made or was given up, oldest first."""
-    states = (*Generation.UNFINISHED, Generation.State.DEAD)
+    states = (*Job.UNFINISHED, Job.State.DEAD)
     return list(
-        Generation.objects.visible_to(place.reader)
+        Job.objects.visible_to(place.reader)
         .of_channel(channel)
         .filter(state__in=states)
         .select_related("memory", "segment")

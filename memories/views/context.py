@@ -40,7 +40,7 @@ from memories.rules.context import (
 )
 from memories.rules.context_text import Block, Part, sizes
 from memories.rules.memory import MemoryScope, MemoryType
-from memories.views.access import Place, UserRequest, open_workspace
+from memories.views.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.pages import render_page_or_part
 from memories.views.paths import channel_path, messages_path, thread_path
 
@@ -136,7 +136,7 @@ class PreviewForm(forms.Form):
         widget=forms.MultipleHiddenInput,
     )
 
-    def __init__(self, data: QueryDict, *, place: Place) -> None:
+    def __init__(self, data: QueryDict, *, place: WorkspaceContext) -> None:
         super().__init__(data)
         self.place = place
         self.is_local = False  # whether its moment would be another one to another reader
@@ -307,7 +307,9 @@ def download(request: UserRequest, slug: str) -> HttpResponse:
     return response
 
 
-def _shown(request: UserRequest, place: Place, form: PreviewForm, built: Context) -> dict[str, Any]:
+def _shown(
+    request: UserRequest, place: WorkspaceContext, form: PreviewForm, built: Context
+) -> dict[str, Any]:
     tokens = sizes(built.blocks)
     budget = form.tokens
     reserve = _reserve(built.tokens)
@@ -345,7 +347,9 @@ def _shown(request: UserRequest, place: Place, form: PreviewForm, built: Context
     }
 
 
-def _left(request: UserRequest, place: Place, form: PreviewForm, built: Context) -> list[Left]:
+def _left(
+    request: UserRequest, place: WorkspaceContext, form: PreviewForm, built: Context
+) -> list[Left]:
     """First what was not wanted, also where there is nothing of it; then what had no room."""
     unwanted = {one.what: one.count for one in built.left_out if one.reason == AS_ASKED}
     asked = [
@@ -410,7 +414,9 @@ def _sections(
     return found
 
 
-def _paths(place: Place, own: str, built: Context) -> dict[tuple[Part, str, int | None], str]:
+def _paths(
+    place: WorkspaceContext, own: str, built: Context
+) -> dict[tuple[Part, str, int | None], str]:
     """Where each block comes from: its version, or the page that keeps it. One query."""
     slug = place.workspace.slug
     found: dict[tuple[Part, str, int | None], str] = {
@@ -462,7 +468,7 @@ def _paths(place: Place, own: str, built: Context) -> dict[tuple[Part, str, int 
     return found
 
 
-def _withheld(place: Place) -> int:
+def _withheld(place: WorkspaceContext) -> int:
     """Versions that would be among the newest of what the reader sees, and rest on words which the
     reader may not read, such as those of a channel's days before it was opened. What is not seen at
     all is not counted either."""

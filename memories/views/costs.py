@@ -12,8 +12,8 @@ from django.http import HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from memories.models import Call, Cap, Member
-from memories.models.calls import CallQuerySet
+from memories.models import Cap, Member, ModelCall
+from memories.models.model_calls import ModelCallQuerySet
 from memories.pipeline.costs import (
     PRIVATE,
     By,
@@ -24,7 +24,7 @@ from memories.pipeline.costs import (
     costs_of,
     total,
 )
-from memories.views.access import Place, UserRequest, open_workspace
+from memories.views.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.pages import render_page
 
 DAYS = 30
@@ -68,7 +68,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     now = timezone.now()
     today = now.astimezone(UTC).date()
     first, since = today - timedelta(days=DAYS - 1), today.replace(day=1)
-    calls = Call.objects.readable_by(place.reader).filter(workspace=place.workspace)
+    calls = ModelCall.objects.readable_by(place.reader).filter(workspace=place.workspace)
     all_days = by_day_and_model(calls, min(first, since), today)
     days = {key: sums for key, sums in all_days.items() if key[0] >= first}
     models = _models(days)
@@ -93,10 +93,10 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     return render_page(request, "costs/index.html", context)
 
 
-def caps_of(place: Place, calls: CallQuerySet) -> list[ShownCap]:
+def caps_of(place: WorkspaceContext, calls: ModelCallQuerySet) -> list[ShownCap]:
     """The caps that bind this workspace. What counts against them elsewhere, or where the reader may
     not look, is an operator's to see."""
-    among = Call.objects.all() if place.reader.is_operator else calls
+    among = ModelCall.objects.all() if place.reader.is_operator else calls
     found = []
     for cap in Cap.objects.that_bind(place.workspace).select_related("workspace"):
         use = cap_use(cap, timezone.now(), among)

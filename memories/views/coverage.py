@@ -11,7 +11,7 @@ from memories.rules.coverage import Share, Waiting, waiting
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.segments import should_update_short_term_memory
 from memories.rules.slacktime import to_micros
-from memories.views.access import Place
+from memories.views.access import WorkspaceContext
 
 Bar = list[tuple[str, int, int]]  # (what, x, width) of each part
 
@@ -41,13 +41,13 @@ def bar_of_reading(coverage: Coverage, channel: Channel, width: int) -> Bar:
     return [("remembered", 0, width), *(("waiting", x, max(2, to - x)) for x, to in edges)]
 
 
-def read_from_slack(place: Place, channel: Channel, now: datetime) -> Coverage | None:
+def read_from_slack(place: WorkspaceContext, channel: Channel, now: datetime) -> Coverage | None:
     """How far the channel is read; None in a workspace that is not connected. No query."""
     return coverage_of(channel, now) if place.workspace.connected_at else None
 
 
 def channels_waiting(
-    place: Place, channels: Iterable[Channel], now_us: int
+    place: WorkspaceContext, channels: Iterable[Channel], now_us: int
 ) -> dict[int, tuple[Share, Waiting | None]]:
     """By channel: its messages from the start mark on, and why the open ones still wait.
 

@@ -8,9 +8,9 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from memories.jobs import events_later
-from memories.pipeline.events import is_from_slack, take_bytes
+from memories.pipeline.events import is_from_slack, receive_event
 from memories.rules.events import LARGEST_BODY
+from memories.tasks import events_later
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def receive(request: HttpRequest) -> HttpResponse:
     if not is_from_slack(body, request.headers, timezone.now()):
         return HttpResponse(status=401)
     try:
-        taken = take_bytes(body)
+        taken = receive_event(body)
     except DatabaseError:
         logger.exception("an event could not be stored")
         return HttpResponse(status=503)

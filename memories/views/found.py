@@ -20,7 +20,7 @@ from memories.rules.markup import plain
 from memories.rules.search_query import Kind, Query, Sort, as_fields
 from memories.rules.search_snippet import Piece, snippet
 from memories.views import paths
-from memories.views.access import Place
+from memories.views.access import WorkspaceContext
 from memories.views.messages import names_in
 from memories.views.shown import name_of, shape_of, who_wrote
 
@@ -54,7 +54,9 @@ class ShownGroup:
     more: str
 
 
-def shown_groups(found: Found, query: Query, place: Place, asked: QueryDict) -> list[ShownGroup]:
+def shown_groups(
+    found: Found, query: Query, place: WorkspaceContext, asked: QueryDict
+) -> list[ShownGroup]:
     """The hits of each kind; one query more for the names that messages mention."""
     texts = [row.text for group in found.groups for row in group.rows if isinstance(row, Message)]
     names = names_in(texts, place)
@@ -82,7 +84,7 @@ class Filter:
     rest: Query
 
 
-def filters_of(query: Query, place: Place) -> list[Filter]:
+def filters_of(query: Query, place: WorkspaceContext) -> list[Filter]:
     known = place.find_channels([query.channel]).get(query.channel)
     writers = {
         "model": _("written by the model"),
@@ -164,7 +166,7 @@ def _more(group: Group, query: Query, asked: QueryDict) -> str:
     return f"?{given.urlencode()}"
 
 
-def _hit(row: Any, query: Query, place: Place, names: Names) -> Hit:
+def _hit(row: Any, query: Query, place: WorkspaceContext, names: Names) -> Hit:
     if isinstance(row, Message):
         return _message(row, query, place, names)
     if isinstance(row, Line):
@@ -172,7 +174,7 @@ def _hit(row: Any, query: Query, place: Place, names: Names) -> Hit:
     return _note(row, query, place) if isinstance(row, Note) else _version(row, query)
 
 
-def _message(row: Message, query: Query, place: Place, names: Names) -> Hit:
+def _message(row: Message, query: Query, place: WorkspaceContext, names: Names) -> Hit:
     text = plain(clean(row.text), names)
     path = paths.messages_path(place.workspace.slug, row.channel.slack_id)
     return Hit(
@@ -212,7 +214,7 @@ def _archived(row: Line, query: Query) -> Hit:
     )
 
 
-def _note(row: Note, query: Query, place: Place) -> Hit:
+def _note(row: Note, query: Query, place: WorkspaceContext) -> Hit:
     tags = f" ({', '.join(row.tags)})" if row.tags else ""
     text = row.content if row.content.startswith(row.title[:20]) else f"{row.title}: {row.content}"
     return Hit(

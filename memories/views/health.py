@@ -9,9 +9,9 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memories.models import Generation, Heartbeat, Reader, SlackConnection, Workspace
+from memories.models import Heartbeat, Job, Reader, SlackConnection, Workspace
 from memories.models.channels import ChannelQuerySet
-from memories.models.turns import GenerationQuerySet
+from memories.models.turns import JobQuerySet
 from memories.pipeline.operate import trouble_of
 from memories.rules.health import Signs
 from memories.rules.waits import Trouble
@@ -46,7 +46,7 @@ def signs(
     """Two or three queries where all is well. Who may read what is asked only where something
     failed: that rule is the longest there is, and every page asks for the signs."""
     is_connected = workspace.connected_at is not None
-    dead = Generation.objects.listed_in(workspace).filter(state=Generation.State.DEAD)
+    dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD)
     return Signs(
         worker_at=Heartbeat.objects.last_beat() if is_told else now,
         worker_lasts=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
@@ -65,6 +65,6 @@ def failed_words(failed: int) -> str:
     return ngettext("%(n)s job failed.", "%(n)s jobs failed.", failed) % {"n": failed}
 
 
-def _count(dead: GenerationQuerySet, reader: Reader) -> int:
+def _count(dead: JobQuerySet, reader: Reader) -> int:
     """How many of these the reader is shown, exact up to `COUNTED`."""
     return dead.shown_to(reader).order_by("-pk").values("pk")[: COUNTED + 1].count()

@@ -18,10 +18,10 @@ from django.utils.translation import gettext_lazy
 from django_htmx.http import HttpResponseClientRedirect
 
 from memories.forms import focus_first_wrong
-from memories.jobs import import_later
 from memories.models import AnotherUpload, Upload, Workspace
 from memories.pipeline import uploads
 from memories.pipeline.uploads import NotTaken
+from memories.tasks import import_later
 from memories.views.access import UserRequest, must_operate
 from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
 from memories.views.periods import since_field, since_us

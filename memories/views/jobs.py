@@ -17,18 +17,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
-from memories.jobs import remember_later
-from memories.models import Backfill, Channel, Generation, Member, MemoryVersion
-from memories.models.turns import GenerationQuerySet
+from memories.models import Backfill, Channel, Job, Member, MemoryVersion
+from memories.models.turns import JobQuerySet
 from memories.pipeline import operate
 from memories.pipeline.backfill import progress_of
 from memories.pipeline.coverage import Coverage, coverage_of
-from memories.rules.health import ills
+from memories.rules.health import find_problems
 from memories.rules.slacktime import ts_from_micros
+from memories.tasks import remember_later
 from memories.views import runs
 from memories.views.access import (
-    Place,
     UserRequest,
+    WorkspaceContext,
     must_administer,
     number_or_none,
     open_workspace,
@@ -81,13 +81,13 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     ``cancel``."""
     place = open_workspace(request, slug)
     rows = runs.rows_of(place)
-    generation = get_object_or_404(rows, pk=pk)
+    job = get_object_or_404(rows, pk=pk)
     if request.method == "POST":
         must_administer(place)
-        toasts.success(request, _change(request, place, request.POST.get("do", ""), [generation]))
+        toasts.success(request, _change(request, place, request.POST.get("do", ""), [job]))
         return redirect(request.get_full_path())
     now = timezone.now()
-    [run] = runs.runs([generation], now, runs.closed_at(now))
+    [run] = runs.runs([job], now, runs.closed_at(now))
     mark = _digest(now, run.mark)
     if not run.is_over and _is_known(request, mark):
         return _nothing_new()
@@ -121,7 +121,7 @@ def resume(request: UserRequest, slug: str) -> HttpResponse:
 # -- a person's word
 
 
-def _act(request: UserRequest, place: Place, rows: GenerationQuerySet) -> tuple[int, str]:
+def _act(request: UserRequest, place: WorkspaceContext, rows: JobQuerySet) -> tuple[int, str]:
     """The job that it was about, 0 for several, and what came of it."""
     if request.POST.get("do") == "retry_failed":
         return 0, _change(request, place, "retry", list(runs.failed(rows)))
@@ -132,7 +132,7 @@ def _act(request: UserRequest, place: Place, rows: GenerationQuerySet) -> tuple[
     return key, _change(request, place, verb, [get_object_or_404(rows, pk=key)])
 
 
-def _change(request: UserRequest, place: Place, verb: str, found: list[Generation]) -> str:
+def _change(request: UserRequest, place: WorkspaceContext, verb: str, found: list[Job]) -> str:
     if verb == "retry":
         count = operate.retry(found, request.user)
         if count:
@@ -149,7 +149,7 @@ def _change(request: UserRequest, place: Place, verb: str, found: list[Generatio
 # -- what is shown
 
 
-def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> dict[str, Any]:
+def _overview(request: UserRequest, place: WorkspaceContext, rows: JobQuerySet) -> dict[str, Any]:
     now = timezone.now()
     closed = runs.closed_at(now)
     before = number_or_none(request.GET.get("before", ""))
@@ -202,7 +202,7 @@ def _overview(request: UserRequest, place: Place, rows: GenerationQuerySet) -> d
     }
 
 
-def _here(request: UserRequest, place: Place, before: int | None) -> str:
+def _here(request: UserRequest, place: WorkspaceContext, before: int | None) -> str:
     """Where a word on a job is sent: older jobs stay on the screen, and a page that does not refresh
     stays one."""
     asked = {"before": before, "live": None if is_live(request) else "off"}
@@ -219,20 +219,22 @@ def _focus(context: dict[str, Any], acted: int) -> str:
     return "open" if context["open"] or context["backfill"] else "recent"
 
 
-def _count(rows: GenerationQuerySet) -> int:
+def _count(rows: JobQuerySet) -> int:
     """How many these are, exact up to `COUNTED`: who may read them is the longest rule there is."""
     return rows.values("pk")[: COUNTED + 1].count()
 
 
-def _channels(place: Place, channels: Iterable[Channel], now: datetime) -> list[ChannelRow]:
+def _channels(
+    place: WorkspaceContext, channels: Iterable[Channel], now: datetime
+) -> list[ChannelRow]:
     """Channels that are read from Slack, or should be, and how far they are."""
     return [(channel, coverage_of(channel, now)) for channel in place.placed(channels)]
 
 
-def _health(place: Place, now: datetime) -> dict[str, Any]:
+def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     """For the first sentence."""
     signs, again_at = place.signs, place.workspace.sync_again_at
-    found = [str(ill) for ill in ills(signs, now)]
+    found = [str(ill) for ill in find_problems(signs, now)]
     return {
         "ills": found,
         "is_connected": signs.is_connected,
@@ -244,7 +246,7 @@ def _health(place: Place, now: datetime) -> dict[str, Any]:
     }
 
 
-def _backfill(place: Place, now: datetime) -> tuple[int, int, int] | None:
+def _backfill(place: WorkspaceContext, now: datetime) -> tuple[int, int, int] | None:
     """(its key, made, wanted) of the one that runs, as far as the reader may see all of it."""
     visible = Backfill.objects.visible_to(place.reader).filter(workspace=place.workspace)
     backfill = visible.filter(state=Backfill.State.RUNNING).first()
@@ -254,27 +256,27 @@ def _backfill(place: Place, now: datetime) -> tuple[int, int, int] | None:
     return backfill.pk, progress.made, progress.wanted
 
 
-def _steps(place: Place, run: runs.Run) -> dict[str, Any]:
+def _steps(place: WorkspaceContext, run: runs.Run) -> dict[str, Any]:
     """What happened to one job, what it read and what came of it. What it read and made, and what
     was said of it, only for who may read that."""
-    generation = run.generation
+    job = run.job
     context: dict[str, Any] = {
         "calls": [
             (call, call.ended_at - call.began_at if call.ended_at else None)
-            for call in generation.claims.order_by("fence")
+            for call in job.claims.order_by("fence")
         ]
     }
     if not run.is_readable:
         return context
     versions = with_origin(MemoryVersion.objects.visible_to(place.reader))
-    inputs = versions.filter(read_by__generation=generation.pk).order_by("until_us", "pk")
-    segment = generation.segment
-    channel = generation.memory.channel
+    inputs = versions.filter(read_by__job=job.pk).order_by("until_us", "pk")
+    segment = job.segment
+    channel = job.memory.channel
     context |= {
         "inputs": list(inputs[:INPUTS_SHOWN]),
-        "made": list(versions.filter(generation=generation.pk).order_by("pk")),
+        "made": list(versions.filter(job=job.pk).order_by("pk")),
         "segment": segment,
-        "what_happened": generation.fault_text if run.fault else "",
+        "what_happened": job.fault_text if run.fault else "",
     }
     if segment is not None and channel is not None:
         path = messages_path(place.workspace.slug, channel.slack_id)

@@ -15,12 +15,12 @@ from django.utils.text import normalize_newlines
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Memory, MemoryVersion, StaleBase, Unchanged, UnsavedText
+from memories.models import Draft, Memory, MemoryVersion, StaleBase, Unchanged
 from memories.models.versions import LONGEST_NAME
 from memories.rules import compare
 from memories.rules.lines import split_text
 from memories.rules.memory import MemoryType
-from memories.views.access import Place, UserRequest, must_edit, number_in, open_memory
+from memories.views.access import UserRequest, WorkspaceContext, must_edit, number_in, open_memory
 from memories.views.naming import fault_of_name, name_in
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
@@ -122,7 +122,7 @@ def draft(request: UserRequest, pk: int) -> HttpResponse:
     must_edit(place)
     text, based_on = _typed(request)
     if request.POST.get("do") == "discard":  # what was kept before, not what was typed since
-        UnsavedText.objects.drop(place.reader, memory)
+        Draft.objects.drop(place.reader, memory)
         _keep(place, memory, text, based_on)
         return _editor(request, place, memory, text=text, based_on=based_on)
     kept = _keep(place, memory, text, based_on)
@@ -146,10 +146,10 @@ def versions(request: UserRequest, pk: int) -> HttpResponse:
     return render_page_or_part(request, "memories/versions.html", "memories/_rail.html", context)
 
 
-def _opened(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
+def _opened(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
     """The editor over the current text, or over the draft that was taken up."""
     text = memory.current.content if memory.current else ""
-    found = UnsavedText.objects.of(place.reader, memory, timezone.now())
+    found = Draft.objects.of(place.reader, memory, timezone.now())
     if found is None or found.text == text:
         return _editor(request, place, memory, text=text, based_on=_now(memory))
     if request.GET.get("draft") == "take":
@@ -158,10 +158,10 @@ def _opened(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
     return _editor(request, place, memory, text=text, based_on=_now(memory), draft=found)
 
 
-def _keep(place: Place, memory: Memory, text: str, based_on: Base) -> UnsavedText | None:
+def _keep(place: WorkspaceContext, memory: Memory, text: str, based_on: Base) -> Draft | None:
     if not split_text(text):  # nothing to go on with
         return None
-    return UnsavedText.objects.keep(
+    return Draft.objects.keep(
         place.reader,
         memory,
         text,
@@ -173,14 +173,14 @@ def _keep(place: Place, memory: Memory, text: str, based_on: Base) -> UnsavedTex
 
 def _editor(
     request: UserRequest,
-    place: Place,
+    place: WorkspaceContext,
     memory: Memory,
     *,
     text: str,
     based_on: Base,
     error: str = "",
     preview: dict[str, Any] | None = None,
-    draft: UnsavedText | None = None,
+    draft: Draft | None = None,
     status: int = 200,
 ) -> HttpResponse:
     settings = place.workspace.memory_settings
@@ -199,7 +199,7 @@ def _editor(
         "preview": preview,
         "draft": draft,
         "limit": settings.long_term_max_tokens if is_long else settings.short_term_max_tokens,
-        "is_being_made": memory.generations.unfinished().exists(),
+        "is_being_made": memory.jobs.unfinished().exists(),
     }
     return render_page_or_part(
         request, "memories/edit.html", "memories/_editor.html", context, status=status
@@ -224,15 +224,17 @@ def _write(request: UserRequest, memory: Memory, text: str, based_on: Base) -> M
     return memory.current
 
 
-def _stands(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
+def _stands(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
     """The end of a conflict that leaves nothing to be saved."""
     assert memory.current is not None
     news = _("This text stands already, as version %(number)s.")
     return _saved(request, place, memory, news % {"number": memory.current.number})
 
 
-def _saved(request: UserRequest, place: Place, memory: Memory, news: str) -> HttpResponse:
-    UnsavedText.objects.drop(place.reader, memory)
+def _saved(
+    request: UserRequest, place: WorkspaceContext, memory: Memory, news: str
+) -> HttpResponse:
+    Draft.objects.drop(place.reader, memory)
     if not wants_part(request):
         toasts.success(request, news)
         return redirect(card_path(memory))
@@ -241,7 +243,7 @@ def _saved(request: UserRequest, place: Place, memory: Memory, news: str) -> Htt
 
 
 def _conflict(
-    request: UserRequest, place: Place, memory: Memory, *, yours: str, seen: Base
+    request: UserRequest, place: WorkspaceContext, memory: Memory, *, yours: str, seen: Base
 ) -> HttpResponse:
     """409: what you wrote beside what was saved meanwhile. That it is the same is said instead,
     unless lines were ticked, which a save still pins."""
@@ -253,7 +255,9 @@ def _conflict(
     return _resolver(request, context, status=409)
 
 
-def _resolved(request: UserRequest, place: Place, memory: Memory, on: Base) -> dict[str, Any]:
+def _resolved(
+    request: UserRequest, place: WorkspaceContext, memory: Memory, on: Base
+) -> dict[str, Any]:
     """The same conflict again, with the choices that were made."""
     context = _conflict_context(
         request,
@@ -269,7 +273,13 @@ def _resolved(request: UserRequest, place: Place, memory: Memory, on: Base) -> d
 
 
 def _conflict_context(
-    request: UserRequest, place: Place, memory: Memory, *, yours: str, seen: Base, on: Base
+    request: UserRequest,
+    place: WorkspaceContext,
+    memory: Memory,
+    *,
+    yours: str,
+    seen: Base,
+    on: Base,
 ) -> dict[str, Any]:
     """``seen`` is the text that the edit began from. Rewritten in place meanwhile it is gone: then
     nobody knows who changed what, and each side stays where they differ."""

@@ -20,7 +20,13 @@ from memories.rules.permalinks import permalink
 from memories.rules.slacktext import as_text, dicts
 from memories.rules.slacktime import SECOND, from_micros
 from memories.views import paths
-from memories.views.access import Place, UserRequest, moment_or_404, number_or_none, open_channel
+from memories.views.access import (
+    UserRequest,
+    WorkspaceContext,
+    moment_or_404,
+    number_or_none,
+    open_channel,
+)
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.shown import show_one, with_origin
 
@@ -128,7 +134,7 @@ def read_stretch(
 
 
 def show_messages(
-    messages: Iterable[Message], place: Place, channel: Channel, numbers: dict[str, int]
+    messages: Iterable[Message], place: WorkspaceContext, channel: Channel, numbers: dict[str, int]
 ) -> list[ShownMessage]:
     """One query, for the names of the people mentioned; ``numbers`` are sources by ts."""
     found = list(messages)
@@ -156,12 +162,14 @@ def show_messages(
     return shown
 
 
-def first_words(messages: Iterable[Message], place: Place) -> dict[str, str]:
+def first_words(messages: Iterable[Message], place: WorkspaceContext) -> dict[str, str]:
     """The beginnings of messages of one channel as plain words, by ts."""
     return {message.ts: words for message, words in beginnings(messages, place)}
 
 
-def beginnings(messages: Iterable[Message], place: Place) -> Iterator[tuple[Message, str]]:
+def beginnings(
+    messages: Iterable[Message], place: WorkspaceContext
+) -> Iterator[tuple[Message, str]]:
     """Messages with their first words."""
     found = list(messages)
     names = names_in((message.text for message in found), place)
@@ -170,19 +178,21 @@ def beginnings(messages: Iterable[Message], place: Place) -> Iterator[tuple[Mess
         yield message, Truncator(words).chars(80)
 
 
-def topic_words(channel: Channel, place: Place) -> str:
+def topic_words(channel: Channel, place: WorkspaceContext) -> str:
     """The channel's topic as plain words: it may mention others, as messages do."""
     return plain(marked(channel.topic), names_in([channel.topic], place))
 
 
-def thread_path(place: Place, channel: Channel, message: Message) -> str:
+def thread_path(place: WorkspaceContext, channel: Channel, message: Message) -> str:
     """The page of the thread a message stands in, "" outside of threads."""
     if not message.thread_ts:
         return ""
     return paths.thread_path(place.workspace.slug, channel.slack_id, message.thread_ts)
 
 
-def source_numbers(version: MemoryVersion, channel: Channel, place: Place) -> dict[str, int]:
+def source_numbers(
+    version: MemoryVersion, channel: Channel, place: WorkspaceContext
+) -> dict[str, int]:
     """The numbers that a version's text gives to its messages of this channel, by ts."""
     shown = show_one(version, place)
     path = paths.messages_path(place.workspace.slug, channel.slack_id) + "?"
@@ -203,7 +213,7 @@ def files_of(raw: str) -> list[str]:
     return [marked(name) for name in names if name]
 
 
-def _version(request: UserRequest, place: Place) -> MemoryVersion | None:
+def _version(request: UserRequest, place: WorkspaceContext) -> MemoryVersion | None:
     """The version whose sources are marked; 404 unless the reader may read it."""
     if not request.GET.get("v"):
         return None
@@ -221,7 +231,7 @@ def _read(version: MemoryVersion, channel: Channel) -> int:
     return version.source_message_count if version.memory.channel_id == channel.pk else 0
 
 
-def names_in(texts: Iterable[str], place: Place) -> Names:
+def names_in(texts: Iterable[str], place: WorkspaceContext) -> Names:
     """The names that these texts mention, as far as the reader may see them."""
     people_ids, channel_ids = mentions_in(texts)
     people = Person.objects.filter(workspace=place.workspace, slack_id__in=people_ids).names()

@@ -13,15 +13,15 @@ from django.db.models import Count, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 
-from memories.models import Generation, Line, Memory, MemoryVersion, Message, Seen
-from memories.models.generations import REBUILD
+from memories.models import Job, Line, Memory, MemoryVersion, Message, Seen
+from memories.models.jobs import REBUILD
 from memories.rules.catch_up import OPEN_FOR, Since, loses_much, news
 from memories.rules.compare import Kind, Row
 from memories.rules.invisible import marked
 from memories.rules.lines import words_of
 from memories.rules.salience import asks
 from memories.rules.slacktime import from_micros
-from memories.views.access import Place
+from memories.views.access import WorkspaceContext
 from memories.views.marks import keys_of, with_marks
 from memories.views.paths import card_path
 from memories.views.shown import ShownLine, ShownVersion, show, with_origin
@@ -95,7 +95,7 @@ class Catalogue:
 
 
 def catalogue(
-    place: Place,
+    place: WorkspaceContext,
     since: Since,
     folded: int | None = None,
     *,
@@ -127,7 +127,7 @@ def catalogue(
 
 
 def entries_of(
-    memories: Sequence[Memory], place: Place, since: Since, folded: int | None = None
+    memories: Sequence[Memory], place: WorkspaceContext, since: Since, folded: int | None = None
 ) -> list[Entry]:
     """Two queries: which versions they are held against, and the texts."""
     bases = _bases(memories, place, since)
@@ -150,7 +150,9 @@ def entries_of(
     ]
 
 
-def _bases(memories: Sequence[Memory], place: Place, since: Since) -> dict[int, int | None]:
+def _bases(
+    memories: Sequence[Memory], place: WorkspaceContext, since: Since
+) -> dict[int, int | None]:
     """By memory, the version that this reader saw last, or could read then. One that they may not
     read any more is passed over for the one before it."""
     versions = (
@@ -168,7 +170,7 @@ def _bases(memories: Sequence[Memory], place: Place, since: Since) -> dict[int, 
     return dict(rows.values_list("pk", "base"))  # type: ignore[misc]
 
 
-def fill(entries: Iterable[Entry], place: Place, since: Since) -> None:
+def fill(entries: Iterable[Entry], place: WorkspaceContext, since: Since) -> None:
     """What only those on a page need: lines with sources, and how much was said. Four queries."""
     found = list(entries)
     if not found:
@@ -180,7 +182,7 @@ def fill(entries: Iterable[Entry], place: Place, since: Since) -> None:
         entry.messages = said.get(entry.memory.channel_id, 0)
 
 
-def _said(entries: Iterable[Entry], place: Place, since: Since) -> dict[int | None, int]:
+def _said(entries: Iterable[Entry], place: WorkspaceContext, since: Since) -> dict[int | None, int]:
     """By channel, the messages behind the period that the base covers, or since the moment."""
     later = Q(pk__in=[])
     for entry in entries:
@@ -194,7 +196,7 @@ def _said(entries: Iterable[Entry], place: Place, since: Since) -> dict[int | No
     return dict(counted.values_list("channel", "n"))
 
 
-def looks_of(found: Catalogue, place: Place, since: Since, now: datetime) -> list[Look]:
+def looks_of(found: Catalogue, place: WorkspaceContext, since: Since, now: datetime) -> list[Look]:
     """What to look at before reading on; four queries."""
     looks = _put_back(found.all, place, since)
     for entry in found.all:
@@ -210,7 +212,7 @@ def looks_of(found: Catalogue, place: Place, since: Since, now: datetime) -> lis
     return looks
 
 
-def _put_back(entries: Sequence[Entry], place: Place, since: Since) -> list[Look]:
+def _put_back(entries: Sequence[Entry], place: WorkspaceContext, since: Since) -> list[Look]:
     """Lines of people that a model had lost since then; of what was never seen, in the current
     version. The newest version of each memory tells."""
     by_key = {entry.memory.pk: entry.version.memory for entry in entries if not entry.is_folded}
@@ -235,7 +237,7 @@ def _put_back(entries: Sequence[Entry], place: Place, since: Since) -> list[Look
     return list(newest.values())
 
 
-def _unanswered(place: Place, now: datetime) -> list[Look]:
+def _unanswered(place: WorkspaceContext, now: datetime) -> list[Look]:
     """Questions that have stood for long in the texts that hold now: nothing that was said since
     has answered them. Of the memories that changed last."""
     newest = place.followed.order_by("-current")[:LOOKED_THROUGH]
@@ -259,7 +261,7 @@ def _unanswered(place: Place, now: datetime) -> list[Look]:
     ]
 
 
-def with_places(memories: Iterable[Memory], place: Place) -> list[Memory]:
+def with_places(memories: Iterable[Memory], place: WorkspaceContext) -> list[Memory]:
     """The memories with the rows that their names are told from. One query."""
     found = list(memories)
     keys = {memory.channel_id for memory in found if memory.channel_id}
@@ -271,9 +273,9 @@ def with_places(memories: Iterable[Memory], place: Place) -> list[Memory]:
     return found
 
 
-def _proposed(place: Place) -> list[Look]:
+def _proposed(place: WorkspaceContext) -> list[Look]:
     """Texts that wait for a person's word, over the text that stands now."""
-    proposed = Generation.objects.of_workspace(place.workspace).proposed()
+    proposed = Job.objects.of_workspace(place.workspace).proposed()
     if not proposed.exists():  # mostly so, and who may read them is the longest rule there is
         return []
     not_for_all = Q(read__version__audience__in=("members", "nobody"))
@@ -284,7 +286,7 @@ def _proposed(place: Place) -> list[Look]:
         .with_memory()
         .order_by("memory", "-pk")
     )
-    by_memory = {generation.memory_id: generation.memory for generation in waiting}
+    by_memory = {job.memory_id: job.memory for job in waiting}
     return [
         Look("proposal", reverse("proposals-detail", args=[key]), memory)
         for key, memory in by_memory.items()

@@ -24,8 +24,8 @@ from memories.models.notes import check_length
 from memories.rules.compare import Hunk, by_hand, choices_in, compare, hunks, meant, put_together
 from memories.rules.notes import LONGEST_TITLE, title_of, today
 from memories.views.access import (
-    Place,
     UserRequest,
+    WorkspaceContext,
     must_edit,
     number_in,
     number_or_none,
@@ -100,7 +100,9 @@ class NoteForm(forms.Form):
     based_on = forms.IntegerField(required=False, widget=forms.HiddenInput)
     revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, place: Place, note: Note | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, place: WorkspaceContext, note: Note | None = None, **kwargs: Any
+    ) -> None:
         if note is not None:
             kwargs["initial"] = {
                 **_beside(note),
@@ -327,7 +329,9 @@ def delete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     return trigger_client_event(answer, TRASH_CHANGED)
 
 
-def answer_row(request: UserRequest, place: Place, note: Note, news: str) -> HttpResponse:
+def answer_row(
+    request: UserRequest, place: WorkspaceContext, note: Note, news: str
+) -> HttpResponse:
     """The card of a note to which something was done, or the list that it stands in."""
     if not wants_part(request):
         toasts.success(request, news)
@@ -337,17 +341,17 @@ def answer_row(request: UserRequest, place: Place, note: Note, news: str) -> Htt
     return render_page_or_part(request, "notes/_note.html", "notes/_note.html", context)
 
 
-def shown_notes(notes: Iterable[Note], place: Place) -> list[ShownNote]:
+def shown_notes(notes: Iterable[Note], place: WorkspaceContext) -> list[ShownNote]:
     day = today(timezone.now(), place.workspace.memory_settings.zone)
     return [ShownNote(n, n.title != title_of(n.content), n.is_due(day)) for n in notes]
 
 
-def must_be_on(place: Place) -> None:
+def must_be_on(place: WorkspaceContext) -> None:
     if not place.workspace.memory_settings.notes_enabled:
         raise Http404
 
 
-def _added(request: UserRequest, place: Place, note: Note) -> HttpResponse:
+def _added(request: UserRequest, place: WorkspaceContext, note: Note) -> HttpResponse:
     news = _("Note added.")
     if not wants_part(request):
         toasts.success(request, news)
@@ -360,7 +364,7 @@ def _added(request: UserRequest, place: Place, note: Note) -> HttpResponse:
     return render_page_or_part(request, "notes/_added.html", "notes/_added.html", context)
 
 
-def _refused(request: UserRequest, place: Place, form: NoteForm) -> HttpResponse:
+def _refused(request: UserRequest, place: WorkspaceContext, form: NoteForm) -> HttpResponse:
     if not wants_part(request):
         return _list(request, place, form, status=422)
     context = {"place": place, "form": form}
@@ -370,7 +374,9 @@ def _refused(request: UserRequest, place: Place, form: NoteForm) -> HttpResponse
     return response
 
 
-def _list(request: UserRequest, place: Place, form: NoteForm, *, status: int = 200) -> HttpResponse:
+def _list(
+    request: UserRequest, place: WorkspaceContext, form: NoteForm, *, status: int = 200
+) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     notes = _notes(place).first_pinned()
     found = notes.search(query) if query else list(notes[: MOST_SHOWN + 1])
@@ -392,7 +398,12 @@ def _list(request: UserRequest, place: Place, form: NoteForm, *, status: int = 2
 
 
 def _detail(
-    request: UserRequest, place: Place, note: Note, *, moved_on: str = "", status: int = 200
+    request: UserRequest,
+    place: WorkspaceContext,
+    note: Note,
+    *,
+    moved_on: str = "",
+    status: int = 200,
 ) -> HttpResponse:
     versions = _versions(place, note)
     page = Paginator(versions.newest_first(), VERSIONS_AT_ONCE).get_page(request.GET.get("page"))
@@ -412,7 +423,7 @@ def _detail(
 
 def _conflict(
     request: UserRequest,
-    place: Place,
+    place: WorkspaceContext,
     theirs: Note,
     *,
     yours: str,
@@ -454,7 +465,7 @@ def _conflict(
     return render_page(request, "notes/conflict.html", context, status=status)
 
 
-def _given(request: UserRequest, place: Place, pk: int) -> QueryDict:
+def _given(request: UserRequest, place: WorkspaceContext, pk: int) -> QueryDict:
     """What was sent; of a conflict with the text that its choices make, unless one was typed. Its
     note may be gone by now."""
     given = request.POST.copy()
@@ -467,7 +478,7 @@ def _given(request: UserRequest, place: Place, pk: int) -> QueryDict:
     return given
 
 
-def _hunks(place: Place, note: Note, *, yours: str, seen: int, on: int) -> list[Hunk]:
+def _hunks(place: WorkspaceContext, note: Note, *, yours: str, seen: int, on: int) -> list[Hunk]:
     """Where yours, typed over version ``seen``, and what the note said as version ``on`` meet."""
     said = {one.number: one.content for one in _versions(place, note).filter(number__in=(seen, on))}
     theirs = said.get(on, note.content)
@@ -485,12 +496,12 @@ def _yours(request: UserRequest) -> str:
     return normalize_newlines(request.POST.get("yours", ""))
 
 
-def _notes(place: Place) -> Any:
+def _notes(place: WorkspaceContext) -> Any:
     notes = Note.objects.visible_to(place.reader).in_use(place.workspace)
     return notes.select_related("channel", "author", "worded_by")
 
 
-def _versions(place: Place, note: Note) -> Any:
+def _versions(place: WorkspaceContext, note: Note) -> Any:
     versions = NoteVersion.objects.visible_to(place.reader).filter(note=note)
     return versions.select_related("written_by", "channel")
 

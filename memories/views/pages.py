@@ -19,8 +19,8 @@ from django.utils import timezone
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
-from memories.models import Opening
-from memories.views.access import Place, UserRequest
+from memories.models import AccessGrant
+from memories.views.access import UserRequest, WorkspaceContext
 
 POLLING_ENDS = 286  # htmx asks no more
 
@@ -116,7 +116,7 @@ def render_page_or_part(
     """The same address answers both. Times are told in the zone that the reader chose, else in that
     of ``context["place"]``."""
     as_part = bool(part) and wants_part(request)
-    place: Place | None = context.get("place")
+    place: WorkspaceContext | None = context.get("place")
     zone = place.zone if place else request.user.zone if request.user.is_authenticated else None
     told = {} if as_part or place is None else banners(place)
     with timezone.override(zone):
@@ -128,12 +128,12 @@ def render_page_or_part(
         )
 
 
-def banners(place: Place) -> dict[str, Any]:
+def banners(place: WorkspaceContext) -> dict[str, Any]:
     """What stands above a page, whatever it is about."""
     return {"trouble": place.trouble, "stopped": place.stopped, "opened": opened_by(place)}
 
 
-def opened_by(place: Place) -> list[Opening]:
+def opened_by(place: WorkspaceContext) -> list[AccessGrant]:
     """The private channels that an operator has open, for the banner."""
     if not place.reader.is_operator:
         return []

@@ -18,8 +18,8 @@ from memories.models import Member, Person, Reader, RoleRefused, User
 from memories.pipeline import operators
 from memories.rules.roles import LAST_ADMIN, LAST_OPERATOR, SELF, in_effect
 from memories.views.access import (
-    Place,
     UserRequest,
+    WorkspaceContext,
     must_administer,
     number_or_none,
     open_workspace,
@@ -76,7 +76,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     return redirect(back_to(request, reverse("people-index", args=[slug])))
 
 
-def _wanted(request: UserRequest, place: Place) -> tuple[str, str]:
+def _wanted(request: UserRequest, place: WorkspaceContext) -> tuple[str, str]:
     """What to do, and the role where it is about one: 404 for what nobody offered."""
     do, role = request.POST.get("do", "role"), request.POST.get("role", "")
     if do not in ("role", "appoint", "dismiss") or role not in ("", *Member.Role.values):
@@ -86,7 +86,7 @@ def _wanted(request: UserRequest, place: Place) -> tuple[str, str]:
     return do, role
 
 
-def _change(request: UserRequest, place: Place, user: User, do: str, role: str) -> str:
+def _change(request: UserRequest, place: WorkspaceContext, user: User, do: str, role: str) -> str:
     """Do what is asked; returns why not, "" when it is done."""
     if do == "appoint" and not user.is_active:
         raise Http404
@@ -105,7 +105,7 @@ def _change(request: UserRequest, place: Place, user: User, do: str, role: str) 
     return ""
 
 
-def _asked_for(request: UserRequest, place: Place) -> User | None:
+def _asked_for(request: UserRequest, place: WorkspaceContext) -> User | None:
     """By its key among those who are listed, or by its exact name among all: 404 for the first."""
     if "name" in request.POST:
         return User.objects.filter(username=request.POST["name"].strip()).first()
@@ -118,7 +118,7 @@ def _asked_for(request: UserRequest, place: Place) -> User | None:
 
 def _page(
     request: UserRequest,
-    place: Place,
+    place: WorkspaceContext,
     *,
     wrong: str = "",
     gives_up: str = "",
@@ -146,7 +146,7 @@ def _page(
     return render_page(request, "people/index.html", context, status=status)
 
 
-def _accounts(place: Place) -> QuerySet[User]:
+def _accounts(place: WorkspaceContext) -> QuerySet[User]:
     """Those who are somebody here; an operator sees the other operators too."""
     members = place.workspace.members.values("user")
     people = place.workspace.people.exclude(user=None).values("user")
@@ -156,7 +156,7 @@ def _accounts(place: Place) -> QuerySet[User]:
     return User.objects.filter(mine).order_by("username")
 
 
-def _with_roles(users: QuerySet[User], place: Place) -> QuerySet[User]:
+def _with_roles(users: QuerySet[User], place: WorkspaceContext) -> QuerySet[User]:
     here = place.workspace
     return users.prefetch_related(
         Prefetch("memberships", Member.objects.filter(workspace=here), to_attr="roles_here"),

@@ -12,12 +12,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Generation, Memory, StaleBase
+from memories.models import Job, Memory, StaleBase
 from memories.pipeline import proposals
 from memories.rules.compare import changes
 from memories.rules.compare import compare as compare_texts
 from memories.rules.drift import Drift, DriftKind
-from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_memory
+from memories.views.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_edit,
+    number_or_none,
+    open_memory,
+)
 from memories.views.pages import render_page
 from memories.views.paths import card_path
 from memories.views.shown import Proposal, proposal_to, show_one
@@ -45,14 +51,14 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def accept(request: UserRequest, pk: int) -> HttpResponse:
-    """Make the text that was looked at (``generation``) the current one; 409 when the memory moved
+    """Make the text that was looked at (``job``) the current one; 409 when the memory moved
     on, or another text waits by now."""
     place, memory = open_memory(request, pk)
     must_edit(place)
-    generation = _seen(request, memory)
+    job = _seen(request, memory)
     version = None
     with suppress(StaleBase):
-        version = proposals.accept(generation, by=request.user) if generation else None
+        version = proposals.accept(job, by=request.user) if job else None
     if version is None:
         return _moved_on(request, place, memory)
     toasts.success(request, _("Accepted: it is version %(number)s.") % {"number": version.number})
@@ -65,8 +71,8 @@ def reject(request: UserRequest, pk: int) -> HttpResponse:
     """The text stays as it is. 409 like `accept`."""
     place, memory = open_memory(request, pk)
     must_edit(place)
-    generation = _seen(request, memory)
-    if generation is None or not proposals.reject(generation, by=request.user):
+    job = _seen(request, memory)
+    if job is None or not proposals.reject(job, by=request.user):
         return _moved_on(request, place, memory)
     toasts.success(request, _("Rejected: the text stays as it is."))
     return redirect(card_path(memory))
@@ -76,32 +82,32 @@ def _waiting(memory: Memory) -> Proposal | None:
     return proposal_to(memory.current) if memory.current else None
 
 
-def _seen(request: UserRequest, memory: Memory) -> Generation | None:
+def _seen(request: UserRequest, memory: Memory) -> Job | None:
     """The proposal that was on screen, over the text (``based_on``) that was; None when another
     waits by now, or none."""
-    generation = proposals.of(memory)
-    base = proposals.base_of(generation) if generation else None
-    if generation is None or base is None:
+    job = proposals.of(memory)
+    base = proposals.base_of(job) if job else None
+    if job is None or base is None:
         return None
-    seen = tuple(number_or_none(request.POST.get(name, "")) for name in ("generation", "based_on"))
-    return generation if seen == (generation.pk, base.number) else None
+    seen = tuple(number_or_none(request.POST.get(name, "")) for name in ("job", "based_on"))
+    return job if seen == (job.pk, base.number) else None
 
 
 def _drift(proposal: Proposal | None) -> list[tuple[str | Promise, Drift]]:
     """What a rebuild loses and gains, each kind with its name."""
-    if proposal is None or not proposal.generation.is_rebuild:
+    if proposal is None or not proposal.job.is_rebuild:
         return []
-    return [(DRIFT_WORDS[one.kind], one) for one in proposals.drift(proposal.generation)]
+    return [(DRIFT_WORDS[one.kind], one) for one in proposals.drift(proposal.job)]
 
 
-def _moved_on(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
+def _moved_on(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
     memory.refresh_from_db()
     return _page(request, place, memory, _waiting(memory), moved_on=True)
 
 
 def _page(
     request: UserRequest,
-    place: Place,
+    place: WorkspaceContext,
     memory: Memory,
     proposal: Proposal | None,
     *,

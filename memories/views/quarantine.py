@@ -12,13 +12,19 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.jobs import remember_later
 from memories.models import Message, Person, QuarantinedLine, StaleBase
 from memories.models.quarantine import QuarantineQuerySet
 from memories.pipeline import revoking
 from memories.rules.guard import Rule
 from memories.rules.invisible import marked
-from memories.views.access import Place, UserRequest, must_edit, number_or_none, open_workspace
+from memories.tasks import remember_later
+from memories.views.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_edit,
+    number_or_none,
+    open_workspace,
+)
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import messages_path
 
@@ -148,7 +154,9 @@ def _revokes(request: UserRequest) -> bool:
     return word == "revoke"
 
 
-def _done(request: UserRequest, place: Place, news: str, path: str, *, done: bool) -> HttpResponse:
+def _done(
+    request: UserRequest, place: WorkspaceContext, news: str, path: str, *, done: bool
+) -> HttpResponse:
     if done:
         remember_later(place.workspace.pk)
     else:
@@ -159,18 +167,18 @@ def _done(request: UserRequest, place: Place, news: str, path: str, *, done: boo
     return _answered(request, place, news)
 
 
-def _open(request: UserRequest, slug: str, pk: int) -> tuple[Place, QuarantinedLine]:
+def _open(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, QuarantinedLine]:
     place = open_workspace(request, slug)
     must_edit(place)
     return place, get_object_or_404(_of(place).with_place(), pk=pk)
 
 
-def _of(place: Place) -> QuarantineQuerySet:
+def _of(place: WorkspaceContext) -> QuarantineQuerySet:
     lines = QuarantinedLine.objects.visible_to(place.reader)
     return lines.filter(memory__workspace=place.workspace)
 
 
-def _answered(request: UserRequest, place: Place, news: str) -> HttpResponse:
+def _answered(request: UserRequest, place: WorkspaceContext, news: str) -> HttpResponse:
     if wants_part(request):
         return _page(request, place, news=news)
     toasts.success(request, news)
@@ -178,7 +186,7 @@ def _answered(request: UserRequest, place: Place, news: str) -> HttpResponse:
 
 
 def _page(
-    request: UserRequest, place: Place, *, news: str = "", moved_on: str = ""
+    request: UserRequest, place: WorkspaceContext, *, news: str = "", moved_on: str = ""
 ) -> HttpResponse:
     waiting = _of(place).waiting().with_place()
     found = list(waiting[: MOST_SHOWN + 1])
@@ -201,7 +209,7 @@ def _page(
     )
 
 
-def _shown(lines: Iterable[QuarantinedLine], place: Place) -> list[ShownLine]:
+def _shown(lines: Iterable[QuarantinedLine], place: WorkspaceContext) -> list[ShownLine]:
     """Two queries, however many lines there are."""
     found = list(lines)
     through = QuarantinedLine.sources.through.objects.filter(quarantinedline__in=found)

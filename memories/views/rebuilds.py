@@ -7,12 +7,12 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memories.jobs import remember_later
 from memories.models import Memory
-from memories.pipeline.asked import rebuild
-from memories.pipeline.owe import rebuilt_from
+from memories.pipeline.followups import rebuilt_from
+from memories.pipeline.update_now import rebuild
 from memories.rules.memory import MemoryType
 from memories.rules.tokens import estimate
+from memories.tasks import remember_later
 from memories.views.access import UserRequest, must_edit, open_memory
 from memories.views.pages import render_page
 from memories.views.paths import card_path

@@ -12,15 +12,15 @@ from django.db.models import Case, Exists, IntegerField, OuterRef, Q, Value, Whe
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from memories.models import Generation, MemoryVersion, QuarantinedLine
-from memories.models.turns import GenerationQuerySet
-from memories.pipeline.costs import Sums, of_generations
+from memories.models import Job, MemoryVersion, QuarantinedLine
+from memories.models.turns import JobQuerySet
+from memories.pipeline.costs import Sums, of_jobs
 from memories.pipeline.operate import endpoint_in_use, wait_of
 from memories.rules.faults import MOST_ATTEMPTS
 from memories.rules.waits import Status, Wait, status_of
-from memories.views.access import Place
+from memories.views.access import WorkspaceContext
 
-State = Generation.State
+State = Job.State
 
 WORDS: dict[Status, str | Promise] = {
     Status.QUEUED: _("queued"),
@@ -76,7 +76,7 @@ FIXES: dict[str, str | Promise] = {
 class Run:
     """``until``: not before then. ``sums`` None: no model was asked."""
 
-    generation: Any
+    job: Any
     status: Status
     wait: Wait | None
     until: datetime | None
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def pk(self) -> int:
-        return int(self.generation.pk)
+        return int(self.job.pk)
 
     @property
     def anchor(self) -> str:
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def is_readable(self) -> bool:
-        return bool(self.generation.is_readable)
+        return bool(self.job.is_readable)
 
     @property
     def word(self) -> str | Promise:
@@ -111,15 +111,15 @@ class Run:
     def fault(self) -> str:
         """Why it failed or waits; what went wrong before it was offered again is over."""
         tells = self.status is Status.FAILED or self.wait in (Wait.LATER, Wait.CAP)
-        return str(self.generation.fault) if tells else ""
+        return str(self.job.fault) if tells else ""
 
     @property
     def fix(self) -> str | Promise:
-        return FIXES.get(self.generation.fault, _OTHER_MODEL)
+        return FIXES.get(self.job.fault, _OTHER_MODEL)
 
     @property
     def tokens(self) -> int:
-        return int(self.generation.prompt_tokens + self.generation.completion_tokens)
+        return int(self.job.prompt_tokens + self.job.completion_tokens)
 
     @property
     def most_attempts(self) -> int:
@@ -132,20 +132,20 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        return self.generation.state not in Generation.OPEN
+        return self.job.state not in Job.OPEN
 
     @property
     def may_retry(self) -> bool:
-        return self.generation.state in (State.DEAD, State.CANCELLED)
+        return self.job.state in (State.DEAD, State.CANCELLED)
 
     @property
     def may_cancel(self) -> bool:
-        return bool(self.generation.state == State.WAITING)
+        return bool(self.job.state == State.WAITING)
 
     @property
     def mark(self) -> tuple[Any, ...]:
         """Another one: the page looks otherwise."""
-        g = self.generation
+        g = self.job
         return (
             g.pk,
             self.status,
@@ -158,29 +158,29 @@ class Run:
         )
 
 
-def rows_of(place: Place) -> GenerationQuerySet:
+def rows_of(place: WorkspaceContext) -> JobQuerySet:
     """The workspace's jobs, as far as the reader is shown them."""
-    lines = QuarantinedLine.objects.filter(generation=OuterRef("pk"))
-    partly = MemoryVersion.objects.filter(generation=OuterRef("pk"), trigger__left_out__gt=0)
+    lines = QuarantinedLine.objects.filter(job=OuterRef("pk"))
+    partly = MemoryVersion.objects.filter(job=OuterRef("pk"), trigger__left_out__gt=0)
     held = Exists(lines) | Exists(partly)
     return (
-        Generation.objects.listed_in(place.workspace)
+        Job.objects.listed_in(place.workspace)
         .shown_to(place.reader)
         .select_related("memory__channel", "memory__workspace", "backfill")
         .annotate(has_errors=Case(When(held, then=Value(True)), default=Value(False)))
     )
 
 
-def failed(rows: GenerationQuerySet) -> GenerationQuerySet:
+def failed(rows: JobQuerySet) -> JobQuerySet:
     return rows.filter(state=State.DEAD).order_by("-pk")
 
 
-def unsettled(rows: GenerationQuerySet) -> GenerationQuerySet:
+def unsettled(rows: JobQuerySet) -> JobQuerySet:
     """What runs or waits. By their keys: SQLite would read all jobs of each memory for the states."""
-    return rows.filter(pk__in=Generation.objects.filter(state__in=Generation.OPEN).values("pk"))
+    return rows.filter(pk__in=Job.objects.filter(state__in=Job.OPEN).values("pk"))
 
 
-def going_on(rows: GenerationQuerySet) -> GenerationQuerySet:
+def going_on(rows: JobQuerySet) -> JobQuerySet:
     """What runs first, then what waits, oldest first."""
     rank = Case(
         When(state__in=(State.CLAIMED, State.REPLIED), then=Value(0)),
@@ -190,11 +190,11 @@ def going_on(rows: GenerationQuerySet) -> GenerationQuerySet:
     return unsettled(rows).annotate(rank=rank).order_by("rank", "pk")
 
 
-def over(rows: GenerationQuerySet, before: int | None) -> GenerationQuerySet:
+def over(rows: JobQuerySet, before: int | None) -> JobQuerySet:
     """The newest first. What is not over is passed over: by their states all finished jobs would be
     sorted."""
     older = Q() if before is None else Q(pk__lt=before)
-    return rows.filter(older).exclude(state__in=(*Generation.OPEN, State.DEAD)).order_by("-pk")
+    return rows.filter(older).exclude(state__in=(*Job.OPEN, State.DEAD)).order_by("-pk")
 
 
 @dataclass(frozen=True)
@@ -219,16 +219,16 @@ def runs(found: Iterable[Any], now: datetime, closed: Closed) -> list[Run]:
 def runs_each(lists: Iterable[Iterable[Any]], now: datetime, closed: Closed) -> list[list[Run]]:
     """The same of several lists; what all of them cost is asked once."""
     read = [list(found) for found in lists]
-    costs = of_generations([one.pk for found in read for one in found])
+    costs = of_jobs([one.pk for found in read for one in found])
     return [[_run(one, now, closed, costs.get(one.pk)) for one in found] for found in read]
 
 
-def _run(generation: Any, now: datetime, closed: Closed, sums: Sums | None) -> Run:
-    wait = wait_of(generation, now, endpoint_closed=closed.is_closed)
-    status = status_of(generation.state, wait, has_errors=generation.has_errors)
+def _run(job: Any, now: datetime, closed: Closed, sums: Sums | None) -> Run:
+    wait = wait_of(job, now, endpoint_closed=closed.is_closed)
+    status = status_of(job.state, wait, has_errors=job.has_errors)
     until = None
     if wait in (Wait.LATER, Wait.CAP):
-        until = generation.not_before
+        until = job.not_before
     elif wait is Wait.ENDPOINT:
         until = closed.until
-    return Run(generation, status, wait, until, sums)
+    return Run(job, status, wait, until, sums)

@@ -4,14 +4,16 @@ history, and notes."""
 from typing import Any
 
 from memories.models import Channel, Memory, MemoryVersion, Note
-from memories.views.access import Place
+from memories.views.access import WorkspaceContext
 from memories.views.shown import ShownVersion, last_seen_of, rail_of, show, versions_of, with_origin
 
 HISTORY_SHOWN = 10
 NOTES_SHOWN = 10
 
 
-def texts_of(place: Place, long_term: Memory | None, short_term: Memory | None) -> dict[str, Any]:
+def texts_of(
+    place: WorkspaceContext, long_term: Memory | None, short_term: Memory | None
+) -> dict[str, Any]:
     """For the templates, with all lines in one go."""
     shown = _shown_by_pk(place, long_term, short_term)
     history = [one for one in shown.values() if one.version.memory_id == _pk(short_term)]
@@ -28,14 +30,14 @@ def texts_of(place: Place, long_term: Memory | None, short_term: Memory | None) 
     }
 
 
-def notes_of(place: Place, channel: Channel | None) -> list[Note]:
+def notes_of(place: WorkspaceContext, channel: Channel | None) -> list[Note]:
     """Of a channel, or those that hold in every channel."""
     notes = Note.objects.visible_to(place.reader).in_use(place.workspace).filter(channel=channel)
     return list(notes.first_pinned()[:NOTES_SHOWN])
 
 
 def _shown_by_pk(
-    place: Place, long_term: Memory | None, short_term: Memory | None
+    place: WorkspaceContext, long_term: Memory | None, short_term: Memory | None
 ) -> dict[int, ShownVersion]:
     """Both current texts and the short-term history, with all their lines in one go."""
     wanted = {_current(long_term), _current(short_term)}

@@ -9,7 +9,7 @@ from memories.models import Memory
 from memories.pipeline import search as index_of
 from memories.pipeline.finding import find
 from memories.rules.search_query import parse, with_fields
-from memories.views.access import Place, UserRequest, open_workspace
+from memories.views.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.found import filters_of, shown_groups, wider
 from memories.views.marks import followed, with_marks
 from memories.views.news import with_places
@@ -54,7 +54,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     )
 
 
-def _recent(place: Place) -> list[Memory]:
+def _recent(place: WorkspaceContext) -> list[Memory]:
     """What was remembered last, for who does not know yet what to look for."""
     newest = followed(place.workspace, place.reader).order_by("-current")[:RECENT]
     found = Memory.objects.filter(pk__in=list(newest.values_list("pk", flat=True)))

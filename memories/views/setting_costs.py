@@ -10,13 +10,13 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memories.models import Call, Price
+from memories.models import ModelCall, Price
 from memories.pipeline.costs import Cause, Sums, by_cause
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.money import MICROS
 from memories.rules.segments import Trigger
 from memories.templatetags.backfill import grouped, micros
-from memories.views.access import Place
+from memories.views.access import WorkspaceContext
 from memories.views.costs import DAYS, caps_of
 
 EFFECTS: dict[str, Promise] = {
@@ -50,10 +50,10 @@ _CAUSES: dict[str, Callable[[Cause], bool]] = {
 }
 
 
-def tell_costs(form: forms.Form, place: Place, now: datetime) -> dict[str, Any]:
+def tell_costs(form: forms.Form, place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     """Into the help of the fields; returns what the page says of all together. Only of calls whose
     texts the reader may read."""
-    calls = Call.objects.readable_by(place.reader).filter(workspace=place.workspace)
+    calls = ModelCall.objects.readable_by(place.reader).filter(workspace=place.workspace)
     today = now.astimezone(UTC).date()
     causes = by_cause(calls, today - timedelta(days=DAYS - 1), today)
     for key, effect in EFFECTS.items():

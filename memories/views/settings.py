@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from memories.forms import SETTING_WORDS, SettingsForm, focus_first_wrong, value_words
 from memories.models import AuditEvent
-from memories.views.access import Place, UserRequest, must_administer, open_workspace
+from memories.views.access import UserRequest, WorkspaceContext, must_administer, open_workspace
 from memories.views.pages import render_page
 from memories.views.setting_costs import tell_costs
 
@@ -56,7 +56,12 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
 
 
 def _page(
-    request: UserRequest, place: Place, form: SettingsForm, *, days: int = 0, status: int = 200
+    request: UserRequest,
+    place: WorkspaceContext,
+    form: SettingsForm,
+    *,
+    days: int = 0,
+    status: int = 200,
 ) -> HttpResponse:
     """``days``: messages older than that would be removed, which nobody has confirmed yet."""
     costs = tell_costs(form, place, timezone.now())
@@ -64,7 +69,7 @@ def _page(
     return render_page(request, "settings/edit.html", context, status=status)
 
 
-def _saves(place: Place) -> list[Save]:
+def _saves(place: WorkspaceContext) -> list[Save]:
     """The newest first."""
     events = AuditEvent.objects.visible_to(place.reader)
     events = events.filter(workspace=place.workspace.slug, action="settings")

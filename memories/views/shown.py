@@ -12,7 +12,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from memories.models import Generation, Line, Memory, MemoryVersion, Message, User
+from memories.models import Job, Line, Memory, MemoryVersion, Message, User
 from memories.models.messages import name_of_author
 from memories.models.versions import MemoryVersionQuerySet
 from memories.pipeline import proposals
@@ -21,7 +21,7 @@ from memories.rules.invisible import marked
 from memories.rules.lines import Origin, now_and_history, split_text, words_of
 from memories.rules.memory import MemoryType
 from memories.rules.summary import OFFLINE
-from memories.views.access import Place
+from memories.views.access import WorkspaceContext
 from memories.views.marks import followed, with_marks
 from memories.views.paths import messages_path
 from memories.views.texts import in_its_language, with_words
@@ -95,7 +95,7 @@ class Proposal:
     """A text that waits for a person's word, shorter or rebuilt: of the ``of`` lines that stand now
     ``kept`` would stay as they are."""
 
-    generation: Generation
+    job: Job
     base: MemoryVersion
     text: str
 
@@ -162,7 +162,7 @@ class ShownVersion:
 def with_origin(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
     """Versions with all that `show` reads of their row."""
     return versions.select_related(
-        "generation", "author", "segment", "restored_from", "memory__channel", "memory__workspace"
+        "job", "author", "segment", "restored_from", "memory__channel", "memory__workspace"
     )
 
 
@@ -170,12 +170,12 @@ def as_listed(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
     """Versions with what a list tells of each: who, why and when, not its text."""
     texts = ("content", "put_back", "kept", "dropped")
     old = (f"restored_from__{name}" for name in (*texts, "trigger"))
-    job = (f"generation__{name}" for name in ("reply", "cites", "trigger", "fault_text"))
-    listed = versions.select_related("restored_from", "author", "generation")
+    job = (f"job__{name}" for name in ("reply", "cites", "trigger", "fault_text"))
+    listed = versions.select_related("restored_from", "author", "job")
     return listed.defer(*texts, *old, *job)
 
 
-def show(versions: Iterable[MemoryVersion], place: Place) -> list[ShownVersion]:
+def show(versions: Iterable[MemoryVersion], place: WorkspaceContext) -> list[ShownVersion]:
     """The versions with their lines; a source is numbered where the text first rests on it."""
     found = list(versions)
     lines: dict[int, list[Line]] = {}
@@ -186,14 +186,14 @@ def show(versions: Iterable[MemoryVersion], place: Place) -> list[ShownVersion]:
     return [_shown(version, lines.get(version.pk, []), facts) for version in found]
 
 
-def show_lines(lines: list[Line], place: Place) -> list[tuple[Line, ShownLine]]:
+def show_lines(lines: list[Line], place: WorkspaceContext) -> list[tuple[Line, ShownLine]]:
     """Lines of any versions of a memory, each with its sources."""
     facts = _Facts.of([line.version for line in lines], lines, place)
     numbers: dict[int, int] = {}
     return [(line, facts.shown(line, line.version, numbers)) for line in lines]
 
 
-def show_one(version: MemoryVersion | None, place: Place) -> ShownVersion | None:
+def show_one(version: MemoryVersion | None, place: WorkspaceContext) -> ShownVersion | None:
     return show([version], place)[0] if version else None
 
 
@@ -212,14 +212,14 @@ def proposal_to(version: MemoryVersion) -> Proposal | None:
     """The text that a person may accept in place of this one; None when nothing waits."""
     if version.memory.memory_type != MemoryType.LONG_TERM:
         return None
-    generation = proposals.of(version.memory)
-    if generation is None or proposals.base_of(generation) != version:
+    job = proposals.of(version.memory)
+    if job is None or proposals.base_of(job) != version:
         return None
-    text = "\n".join(line.text for line in proposals.lines(generation))
-    return Proposal(generation, version, text)
+    text = "\n".join(line.text for line in proposals.lines(job))
+    return Proposal(job, version, text)
 
 
-def versions_of(memory: Memory, place: Place) -> MemoryVersionQuerySet:
+def versions_of(memory: Memory, place: WorkspaceContext) -> MemoryVersionQuerySet:
     """Those that this reader may read: a memory may have more."""
     found: MemoryVersionQuerySet = memory.versions.visible_to(place.reader)
     return found
@@ -247,7 +247,7 @@ class Rail(list[MemoryVersion]):
     aftermath: Aftermath | None = None
 
 
-def rail_of(memory: Memory | None, place: Place) -> Rail:
+def rail_of(memory: Memory | None, place: WorkspaceContext) -> Rail:
     """The newest versions of a memory, for the rail beside it; no lines are read."""
     if memory is None:
         return Rail()
@@ -261,7 +261,7 @@ def rail_of(memory: Memory | None, place: Place) -> Rail:
     return rail
 
 
-def aftermath_of(found: MemoryVersionQuerySet, place: Place) -> Aftermath | None:
+def aftermath_of(found: MemoryVersionQuerySet, place: WorkspaceContext) -> Aftermath | None:
     """Of a memory's versions that the reader may read. None as long as no update followed an edit
     of theirs, and where they made none."""
     own = found.filter(author=place.reader.user_id, origin=Origin.PERSON)
@@ -274,7 +274,7 @@ def aftermath_of(found: MemoryVersionQuerySet, place: Place) -> Aftermath | None
     return Aftermath(edit, update) if update else None
 
 
-def last_seen_of(memory: Memory | None, place: Place) -> MemoryVersion | None:
+def last_seen_of(memory: Memory | None, place: WorkspaceContext) -> MemoryVersion | None:
     """The version that this reader marked last, or the newest before it that they may still read;
     None where nothing is newer, or nothing was marked."""
     if memory is None:
@@ -287,7 +287,7 @@ def last_seen_of(memory: Memory | None, place: Place) -> MemoryVersion | None:
     return None
 
 
-def card_of(memory: Memory, place: Place) -> dict[str, Any]:
+def card_of(memory: Memory, place: WorkspaceContext) -> dict[str, Any]:
     """What a memory's card and the rail beside it are drawn from."""
     current = with_origin(memory.versions.filter(current_of=memory)).first()
     return {
@@ -317,7 +317,7 @@ def who_wrote(version: MemoryVersion) -> str:
 
 
 def model_of(version: MemoryVersion) -> str:
-    return version.generation.model if version.generation else ""
+    return version.job.model if version.job else ""
 
 
 def name_of(user: User | None) -> str:
@@ -345,7 +345,9 @@ class _Facts:
     followers: dict[int, tuple[int, int]]  # by the key of a version: key and number
 
     @classmethod
-    def of(cls, versions: list[MemoryVersion], lines: list[Line], place: Place) -> "_Facts":
+    def of(
+        cls, versions: list[MemoryVersion], lines: list[Line], place: WorkspaceContext
+    ) -> "_Facts":
         sources = _sources(lines)
         said_in = {source.channel for of_line in sources.values() for source in of_line}
         channels = place.readable_channels.filter(pk__in=said_in) if said_in else ()
@@ -417,7 +419,7 @@ def _sources(lines: list[Line]) -> dict[int, list[_Source]]:
     return sources
 
 
-def _followers(versions: set[int], place: Place) -> dict[int, tuple[int, int]]:
+def _followers(versions: set[int], place: WorkspaceContext) -> dict[int, tuple[int, int]]:
     """Of versions with lines that left the text: key and number of the version that lacks these, as
     far as this reader may read it."""
     if not versions:
@@ -430,7 +432,7 @@ def _followers(versions: set[int], place: Place) -> dict[int, tuple[int, int]]:
 
 
 def _firsts(
-    versions: list[MemoryVersion], lines: list[Line], place: Place
+    versions: list[MemoryVersion], lines: list[Line], place: WorkspaceContext
 ) -> dict[tuple[int, int], str]:
     """By memory and number, the pages of the versions that older lines first stood in, as far as
     this reader may read them."""

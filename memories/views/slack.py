@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
-from memories.jobs import sync_later
 from memories.models import Channel, SlackConnection
 from memories.pipeline import connecting
 from memories.pipeline.connecting import Findings
-from memories.views.access import Place, UserRequest, must_administer, open_workspace
+from memories.tasks import sync_later
+from memories.views.access import UserRequest, WorkspaceContext, must_administer, open_workspace
 from memories.views.pages import back_to, render_page_or_part, wants_part
 
 ON_A_PAGE = 100  # channels; each posts two fields, and Django takes a thousand
@@ -62,7 +62,7 @@ def test(request: UserRequest, slug: str) -> HttpResponse:
     return redirect("slack-index", slug)
 
 
-def _choose(request: UserRequest, place: Place) -> HttpResponse:
+def _choose(request: UserRequest, place: WorkspaceContext) -> HttpResponse:
     followed, left = connecting.choose(
         place.workspace,
         place.reader,
@@ -88,15 +88,15 @@ def _choose(request: UserRequest, place: Place) -> HttpResponse:
     return redirect(f"{back_to(request, path)}#channels")
 
 
-def _connection(place: Place, findings: Findings | None = None) -> dict[str, Any]:
+def _connection(place: WorkspaceContext, findings: Findings | None = None) -> dict[str, Any]:
     return {
         "place": place,
-        "findings": findings or connecting.recall(place.workspace),
+        "findings": findings or connecting.last_check(place.workspace),
         "connection": SlackConnection.objects.filter(workspace=place.workspace).first(),
     }
 
 
-def _channels(place: Place, asked: Any) -> dict[str, Any]:
+def _channels(place: WorkspaceContext, asked: Any) -> dict[str, Any]:
     """A page of the channels that the reader may choose from."""
     rows = connecting.choosable(place.workspace, place.reader)
     query = asked.get("q", "").strip()

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from memories.rules import markup
 from memories.views import paths
-from memories.views.access import Place
+from memories.views.access import WorkspaceContext
 
 _JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f]")
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -50,7 +50,7 @@ def _emphasised(text: str) -> SafeString:
     return mark_safe(_BOLD.sub(r"<strong>\2</strong>", str(escape(text))))  # noqa: S308  # escaped
 
 
-def message_text(found: Iterable[markup.Token], place: Place) -> SafeString:
+def message_text(found: Iterable[markup.Token], place: WorkspaceContext) -> SafeString:
     """A message's pieces as HTML; quotations are grouped, links open without a referrer."""
     html: list[SafeString] = []
     quoted: list[SafeString] = []
@@ -77,7 +77,7 @@ def message_text(found: Iterable[markup.Token], place: Place) -> SafeString:
     return mark_safe("".join(html))  # noqa: S308  # pieces made by format_html
 
 
-def _piece(token: markup.Token, place: Place) -> SafeString:
+def _piece(token: markup.Token, place: WorkspaceContext) -> SafeString:
     """A piece inside the marks it stood between."""
     html = _bare(token, place)
     for mark in token.style:
@@ -86,7 +86,7 @@ def _piece(token: markup.Token, place: Place) -> SafeString:
     return html
 
 
-def _bare(token: markup.Token, place: Place) -> SafeString:
+def _bare(token: markup.Token, place: WorkspaceContext) -> SafeString:
     kind = token.kind
     if kind is markup.Kind.LINK:
         return format_html(

@@ -9,13 +9,13 @@ from django.http import Http404, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from memories.models import Call, Channel, Memory, MemoryVersion, Message
+from memories.models import Channel, Memory, MemoryVersion, Message, ModelCall
 from memories.models.messages import waits_in_thread
 from memories.pipeline.costs import this_month
 from memories.rules.memory import MemoryScope
 from memories.views.access import (
-    Place,
     UserRequest,
+    WorkspaceContext,
     moment_or_404,
     number_or_none,
     open_channel,
@@ -67,7 +67,7 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     )
 
 
-def _threads(place: Place, channel: Channel, latest: Mapping[str, int]) -> list[Thread]:
+def _threads(place: WorkspaceContext, channel: Channel, latest: Mapping[str, int]) -> list[Thread]:
     """``latest``: the moment of the newest reply of each."""
     wanted = list(latest)
     readable = Message.objects.visible_to(place.reader).filter(channel=channel)
@@ -118,7 +118,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
     numbers = {
         chip.ts: chip.number for line in (shown.lines if shown else ()) for chip in line.chips
     }
-    calls = Call.objects.readable_by(place.reader)
+    calls = ModelCall.objects.readable_by(place.reader)
     rows = show_messages(stretch.messages, place, channel, numbers)
     return render_page(
         request,
@@ -132,7 +132,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             "something_waits": found.waiting_in_threads().exists(),
             "shown": shown,
             "rail": rail_of(memory, place),
-            "cost": this_month(calls.filter(generation__memory=memory), timezone.now())
+            "cost": this_month(calls.filter(job__memory=memory), timezone.now())
             if memory
             else None,
             "rows": rows,

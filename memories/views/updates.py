@@ -8,15 +8,15 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memories.jobs import remember_later
 from memories.models import Memory, MemoryVersion
-from memories.pipeline.asked import update_now
 from memories.pipeline.estimate import quote_update
+from memories.pipeline.update_now import update_now
 from memories.rules.memory import MemoryScope, MemoryType
+from memories.tasks import remember_later
 from memories.views import runs
 from memories.views.access import (
-    Place,
     UserRequest,
+    WorkspaceContext,
     must_edit,
     number_or_none,
     open_channel,
@@ -59,7 +59,7 @@ def channel(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     return _update(request, place, memory)
 
 
-def _update(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
+def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
     now = timezone.now()
     if request.method == "POST":
         job = update_now(memory, request.user, now)
@@ -87,13 +87,13 @@ def _update(request: UserRequest, place: Place, memory: Memory) -> HttpResponse:
     return render_page_or_part(request, PAGE, PART, context)
 
 
-def _job(request: UserRequest, place: Place, memory: Memory, pk: int) -> HttpResponse:
+def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int) -> HttpResponse:
     rows = runs.rows_of(place).filter(memory__channel=memory.channel_id)
     now = timezone.now()
     [run] = runs.runs([get_object_or_404(rows, pk=pk)], now, runs.closed_at(now))
     if wants_part(request) and not run.is_over and request.GET.get("seen") == run.status:
         return HttpResponse(status=204)
-    readable = MemoryVersion.objects.visible_to(place.reader).filter(generation=pk)
+    readable = MemoryVersion.objects.visible_to(place.reader).filter(job=pk)
     made = readable.newest_first().first() if run.is_over else None
     context = {
         "place": place,

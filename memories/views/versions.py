@@ -19,12 +19,12 @@ from memories.models import (
     Unchanged,
 )
 from memories.models.versions import LONGEST_NAME, MemoryVersionQuerySet
-from memories.pipeline.costs import Sums, of_generations
+from memories.pipeline.costs import Sums, of_jobs
 from memories.rules.compare import changes, kept, tally
 from memories.rules.lines import Origin
 from memories.views.access import (
-    Place,
     UserRequest,
+    WorkspaceContext,
     must_edit,
     number_or_none,
     open_version,
@@ -166,7 +166,7 @@ def pin(request: UserRequest, pk: int) -> HttpResponse:
 
 def _pinned(
     request: UserRequest,
-    place: Place,
+    place: WorkspaceContext,
     version: MemoryVersion,
     *,
     news: str = "",
@@ -270,7 +270,12 @@ def _pairs(
 
 
 def _answer(
-    request: UserRequest, place: Place, version: MemoryVersion, news: str, *, has_undo: bool = False
+    request: UserRequest,
+    place: WorkspaceContext,
+    version: MemoryVersion,
+    news: str,
+    *,
+    has_undo: bool = False,
 ) -> HttpResponse:
     if not wants_part(request):
         toasts.success(request, news, extra_tags="undo" if has_undo else "")
@@ -283,7 +288,7 @@ def _answer(
 
 def _page(
     request: UserRequest,
-    place: Place,
+    place: WorkspaceContext,
     version: MemoryVersion,
     *,
     news: str = "",
@@ -332,12 +337,12 @@ def _page(
     )
 
 
-def _job(place: Place, version: MemoryVersion) -> tuple[int, Sums | None] | None:
+def _job(place: WorkspaceContext, version: MemoryVersion) -> tuple[int, Sums | None] | None:
     """The job that made this text and what it cost, for whom its page is open."""
-    pk = version.generation_id
+    pk = version.job_id
     if pk is None or not rows_of(place).filter(pk=pk).exists():
         return None
-    return pk, of_generations([pk]).get(pk)
+    return pk, of_jobs([pk]).get(pk)
 
 
 def _numbered(words: str, memory: Memory) -> str:
@@ -346,11 +351,9 @@ def _numbered(words: str, memory: Memory) -> str:
     return words % {"n": memory.current.number if memory.current else 0}
 
 
-def _built_from(place: Place, version: MemoryVersion) -> list[MemoryVersion]:
+def _built_from(place: WorkspaceContext, version: MemoryVersion) -> list[MemoryVersion]:
     """The versions that a merge read, as far as this reader may read them."""
-    if version.generation_id is None:
+    if version.job_id is None:
         return []
     versions = MemoryVersion.objects.visible_to(place.reader)
-    return list(
-        with_origin(versions).filter(read_by__generation=version.generation_id).order_by("until_us")
-    )
+    return list(with_origin(versions).filter(read_by__job=version.job_id).order_by("until_us"))

@@ -8,12 +8,12 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from memories.models import Call, Channel, Memory, MemoryVersion, Reader, Workspace
+from memories.models import Channel, Memory, MemoryVersion, ModelCall, Reader, Workspace
 from memories.pipeline.costs import this_month
 from memories.rules.coverage import Share, Waiting
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
-from memories.views.access import Place, UserRequest, open_workspace
+from memories.views.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.coverage import Bar, bar_of, channels_waiting
 from memories.views.pages import render_page
 from memories.views.scopes import notes_of, texts_of
@@ -75,7 +75,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
         .listed_in(place.workspace)
         .order_by("-pk")[:ACTIVITY_SHOWN]
     )
-    calls = Call.objects.readable_by(place.reader)
+    calls = ModelCall.objects.readable_by(place.reader)
     return render_page(
         request,
         "workspaces/detail.html",
@@ -95,7 +95,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
     )
 
 
-def _included(place: Place) -> list[Channel]:
+def _included(place: WorkspaceContext) -> list[Channel]:
     """Channels whose text not everybody may read, and yet is in the workspace's memory."""
     if not place.reads_workspace:
         return []

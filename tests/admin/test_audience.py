@@ -19,16 +19,16 @@ from django.utils import timezone
 
 from memories.models import (
     Backfill,
-    Call,
     Cap,
     Channel,
     ChannelMember,
     Endpoint,
-    Generation,
     Heartbeat,
+    Job,
     Memory,
     MemoryVersion,
     Message,
+    ModelCall,
     Note,
     Price,
     Reader,
@@ -45,7 +45,7 @@ from tests.factories import (
     PersonFactory,
     UserFactory,
     WorkspaceFactory,
-    make_generation,
+    make_job,
     make_reply,
     make_segment,
     make_version,
@@ -74,7 +74,7 @@ def fill(channel, word):
             memory=memory, text=f"- {word} old", sources=[root], segment=segment, put_back=[word]
         )
         memory.revise(f"- {word} new", by=None, based_on=1)
-        generation = make_generation(
+        job = make_job(
             memory=memory,
             inputs=[first],
             segment=segment,
@@ -84,8 +84,8 @@ def fill(channel, word):
             fault_text=f"{word} fault",
             reply={"text": f"{word} {REPLY}"},
         )
-        Call.objects.create(
-            generation=generation,
+        ModelCall.objects.create(
+            job=job,
             fence=1,
             workspace=channel.workspace,
             model="tiny",
@@ -208,7 +208,7 @@ def hidden_filters():
         ("memory", f"channel__id__exact={private.pk}"),
         ("memoryversion", f"memory__id__exact={memory.pk}"),
         ("memoryversion", f"memory__channel__id__exact={private.pk}"),
-        ("generation", f"memory__id__exact={memory.pk}"),
+        ("job", f"memory__id__exact={memory.pk}"),
         ("channelmember", f"channel__id__exact={private.pk}"),
     ):
         yield f"{reverse(f'admin:memories_{name}_changelist')}?{query}"
@@ -299,7 +299,7 @@ def test_an_operator_who_is_in_the_channel_reads_it(client, team):
         assert page_of(model, "changelist") in found
     assert f"{page_of(Message, 'changelist')}?q={TYPED}" in found
     assert any("autocomplete" in address and "field_name=channel&" in address for address in found)
-    for model in (Channel, Message, Segment, Memory, MemoryVersion, Generation, Note):
+    for model in (Channel, Message, Segment, Memory, MemoryVersion, Job, Note):
         rows = model.objects.visible_to(Reader.public())
         hidden = model.objects.exclude(pk__in=rows).values_list("pk", flat=True)
         assert hidden
@@ -336,13 +336,13 @@ def test_the_name_that_slack_puts_beside_an_id_is_not_shown(client, team):
 
 def test_calls_for_a_private_channel_are_an_operators_to_count(client, team):
     """How many there are tells how busy it is."""
-    private = Generation.objects.filter(memory__channel__kind="private").values("pk")
-    assert Call.objects.filter(generation__in=private).exists()
+    private = Job.objects.filter(memory__channel__kind="private").values("pk")
+    assert ModelCall.objects.filter(job__in=private).exists()
     for user, is_told in ((operator(team), True), (staff_with_all_rights(team), False)):
         client.force_login(user)
-        page = client.get(reverse("admin:memories_call_changelist"))
+        page = client.get(reverse("admin:memories_modelcall_changelist"))
         shown = page.context["cl"].queryset
-        assert shown.filter(generation__in=private).exists() is is_told
+        assert shown.filter(job__in=private).exists() is is_told
         assert shown.exists()
 
 
@@ -383,21 +383,21 @@ def test_the_admins_log_names_no_text(client, team):
 
 
 GUESSES = [
-    "generation/?reply__text__startswith=canary",
-    "generation/?fault_text__startswith=canary",
-    "generation/?cites__contains=1",
-    "generation/?memory__scope_id__startswith=G",
-    "generation/?memory__channel__name__startswith=canary",
-    "generation/?base__content__contains=canary",
-    "generation/?inputs=1",
+    "job/?reply__text__startswith=canary",
+    "job/?fault_text__startswith=canary",
+    "job/?cites__contains=1",
+    "job/?memory__scope_id__startswith=G",
+    "job/?memory__channel__name__startswith=canary",
+    "job/?base__content__contains=canary",
+    "job/?inputs=1",
     "person/?channels=2",
     "person/?memberships__channel=2",
     "person/?messages__text__contains=canary",
     "workspace/?channels__name__startswith=canary",
     "workspace/?notes=2",
     "workspace/?caps__tokens=2",
-    "call/?generation__reply__text__startswith=canary",
-    "call/?generation__memory__scope_id__startswith=G",
+    "call/?job__reply__text__startswith=canary",
+    "call/?job__memory__scope_id__startswith=G",
     "backfill/?channels=2",
     "backfill/?quote__of__startswith=canary",
     "cap/?workspace__channels__name__startswith=canary",
@@ -412,7 +412,7 @@ def test_nobody_finds_out_by_guessing(client, team):
     assert answers == dict.fromkeys(GUESSES, 400)
 
 
-READ_ONLY = ["message", "segment", "memoryversion", "generation", "channelmember", "heartbeat"]
+READ_ONLY = ["message", "segment", "memoryversion", "job", "channelmember", "heartbeat"]
 READ_ONLY += ["call", "endpoint", "backfill", "auditevent"]
 KEPT = ["channel", "memory", "person"]
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from memories.models import AuditEvent, Draft, Memory, MemoryVersion
+from memories.models import AuditEvent, Memory, MemoryVersion, NewVersion
 from memories.rules.lines import Line, Origin
 from tests.factories import (
     MONDAY,
@@ -165,7 +165,7 @@ class TestEdit:
         form = opened(client, memory) | {"text": "- mine"}
         version = memory.current
         again = [Line("- made again", Origin.MODEL)]
-        version.rewrite(Draft(lines=again, origin=Origin.MODEL, until_us=version.until_us))
+        version.rewrite(NewVersion(lines=again, origin=Origin.MODEL, until_us=version.until_us))
         response = client.post(page_of(memory), form)
         assert response.status_code == 409
         assert "- made again" in response.content.decode()

@@ -7,7 +7,7 @@ from django.contrib.auth.models import Permission
 from django.urls import reverse
 from time_machine import travel
 
-from memories.models import Channel, Generation, Note, Reader, Workspace
+from memories.models import Channel, Job, Note, Reader, Workspace
 from memories.rules.memory import MemoryType
 from memories.rules.settings import KEYS, MemorySettings
 from tests.factories import (
@@ -149,58 +149,54 @@ def test_a_user_is_linked_to_a_person(client, operator):
 
 class TestRetry:
     @pytest.fixture
-    def generations(self):
+    def jobs(self):
         memory = make_channel_memory(
             channel=ChannelFactory(kind="private"), memory_type=MemoryType.SHORT_TERM
         )
         return [
-            Generation.objects.create(
-                memory=memory, as_of_us=0, input_key=state, state=state, attempts=5
-            )
+            Job.objects.create(memory=memory, as_of_us=0, input_key=state, state=state, attempts=5)
             for state in ("dead", "done")
         ]
 
-    def act(self, client, generations):
+    def act(self, client, jobs):
         return client.post(
-            reverse("admin:memories_generation_changelist"),
-            {"action": "retry", "_selected_action": [g.pk for g in generations]},
+            reverse("admin:memories_job_changelist"),
+            {"action": "retry", "_selected_action": [g.pk for g in jobs]},
             follow=True,
         )
 
     def states(self):
-        return list(Generation.objects.order_by("pk").values_list("state", "attempts"))
+        return list(Job.objects.order_by("pk").values_list("state", "attempts"))
 
-    def test_offers_dead_letters_again_also_of_private_channels(
-        self, client, operator, generations
-    ):
-        response = self.act(client, generations)
+    def test_offers_dead_letters_again_also_of_private_channels(self, client, operator, jobs):
+        response = self.act(client, jobs)
         texts = [str(message) for message in response.context["messages"]]
-        assert texts == ["1 generation will be tried again."]
+        assert texts == ["1 job will be tried again."]
         assert self.states() == [("waiting", 0), ("done", 5)]
 
-    def test_says_when_there_was_none(self, client, operator, generations):
-        response = self.act(client, generations[1:])
+    def test_says_when_there_was_none(self, client, operator, jobs):
+        response = self.act(client, jobs[1:])
         texts = [str(message) for message in response.context["messages"]]
-        assert texts == ["0 generations will be tried again."]
+        assert texts == ["0 jobs will be tried again."]
 
-    def test_not_by_who_may_only_look(self, client, generations):
+    def test_not_by_who_may_only_look(self, client, jobs):
         user = UserFactory(is_staff=True, is_superuser=False)
-        user.user_permissions.add(Permission.objects.get(codename="view_generation"))
+        user.user_permissions.add(Permission.objects.get(codename="view_job"))
         client.force_login(user)
-        self.act(client, generations)
+        self.act(client, jobs)
         assert self.states()[0] == ("dead", 5)
 
-    def test_staff_do_not_reach_private_ones(self, client, generations):
+    def test_staff_do_not_reach_private_ones(self, client, jobs):
         user = UserFactory(is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__endswith="generation"))
-        MemberFactory(user=user, workspace=generations[0].memory.workspace)
+        user.user_permissions.set(Permission.objects.filter(codename__endswith="job"))
+        MemberFactory(user=user, workspace=jobs[0].memory.workspace)
         client.force_login(user)
-        self.act(client, generations)
+        self.act(client, jobs)
         assert self.states()[0] == ("dead", 5)
 
-    def test_a_private_one_is_listed_without_its_name(self, client, operator, generations):
-        page = client.get(reverse("admin:memories_generation_changelist")).content.decode()
-        channel = generations[0].memory.channel
+    def test_a_private_one_is_listed_without_its_name(self, client, operator, jobs):
+        page = client.get(reverse("admin:memories_job_changelist")).content.decode()
+        channel = jobs[0].memory.channel
         assert '<td class="field-place">private</td>' in page
         assert channel.name not in page
         assert channel.slack_id not in page

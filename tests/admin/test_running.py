@@ -11,11 +11,11 @@ from django.utils import timezone
 from memories.models import (
     AuditEvent,
     Backfill,
-    Call,
     Cap,
     Endpoint,
-    Generation,
+    Job,
     Memory,
+    ModelCall,
     Price,
     User,
     Workspace,
@@ -114,7 +114,7 @@ class TestCaps:
         memory = Memory.objects.of_channel(
             ChannelFactory(workspace=workspace), MemoryType.SHORT_TERM
         )
-        waits = Generation.objects.create(
+        waits = Job.objects.create(
             memory=memory,
             as_of_us=0,
             input_key="k",
@@ -125,7 +125,7 @@ class TestCaps:
         data = {"workspace": workspace.pk, "period": "day", "tokens": "1000", "money": ""}
         assert client.post(add, data).status_code == 302
         cap = Cap.objects.get()
-        Generation.objects.update(not_before=timezone.now() + timedelta(hours=3))
+        Job.objects.update(not_before=timezone.now() + timedelta(hours=3))
         changes = {"tokens": "2000", "money": "1.5", "period": "month"}
         assert client.post(page("cap", cap), changes).status_code == 302
         waits.refresh_from_db()
@@ -195,18 +195,18 @@ class TestEndpoints:
 class TestJobs:
     def job(self, channel, state, **given):
         memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
-        key = f"{Generation.objects.count()}"
+        key = f"{Job.objects.count()}"
         values = {"memory": memory, "as_of_us": 0, "input_key": key, "state": state}
-        return Generation.objects.create(**values | given)
+        return Job.objects.create(**values | given)
 
     def states(self):
-        return list(Generation.objects.order_by("pk").values_list("state", flat=True))
+        return list(Job.objects.order_by("pk").values_list("state", flat=True))
 
     def test_cancelled_and_retried(self, client, operator):
         waits = self.job(ChannelFactory(), "waiting")
-        assert act(client, "generation", "cancel", waits) == ["1 generation was cancelled."]
+        assert act(client, "job", "cancel", waits) == ["1 job was cancelled."]
         assert self.states() == ["cancelled"]
-        act(client, "generation", "retry", waits)
+        act(client, "job", "retry", waits)
         assert self.states() == ["waiting"]
         assert [event[:2] for event in told()] == [("boss", "job_cancel"), ("boss", "job_retry")]
 
@@ -218,12 +218,12 @@ class TestJobs:
         base = make_version(memory=memory, text="- " + "x" * 398)
         reply = Reply("- " + "y" * 38, "stop", "tiny", "p").as_json()
         made = self.job(private, "proposed", base=base, reply=reply)
-        assert "100 → 10" in client.get(listed("generation")).content.decode()
+        assert "100 → 10" in client.get(listed("job")).content.decode()
         for action in ("accept", "reject"):
-            act(client, "generation", action, made)
+            act(client, "job", action, made)
         assert self.states() == ["proposed"]
         person.link(operator, "slack")
-        assert act(client, "generation", "reject", made) == ["1 proposal was rejected."]
+        assert act(client, "job", "reject", made) == ["1 proposal was rejected."]
         assert self.states() == ["rejected"]
 
     def test_accepting_over_a_newer_text_says_so(self, client, operator):
@@ -233,15 +233,15 @@ class TestJobs:
         reply = Reply("- new", "stop", "tiny", "p").as_json()
         made = self.job(channel, "proposed", base=base, reply=reply)
         memory.revise("- by hand", by=None, based_on=1)
-        said = act(client, "generation", "accept", made)
+        said = act(client, "job", "accept", made)
         assert any("has changed since" in text for text in said)
         memory.refresh_from_db()
         assert memory.current.content == "- by hand"
 
     def test_calls_are_shown_with_their_job_and_alone(self, client, operator):
         made = self.job(ChannelFactory(), "done")
-        Call.objects.create(
-            generation=made,
+        ModelCall.objects.create(
+            job=made,
             fence=1,
             workspace=made.memory.workspace,
             model="tiny",
@@ -249,7 +249,7 @@ class TestJobs:
             began_at=timezone.now(),
             tokens=54321,
         )
-        assert b"54321" in client.get(page("generation", made)).content
+        assert b"54321" in client.get(page("job", made)).content
         alone = client.get(listed("call")).content.decode()
         assert "54321" in alone and "unpriced" in alone
 

@@ -24,15 +24,15 @@ def rows():
     times = {"started": timezone.now() - timedelta(seconds=2), "stopped": timezone.now()}
     keys = {}
     for table, success in (("success", True), ("failure", False)):
-        func = "memories.jobs.tick"
+        func = "memories.tasks.tick"
         task = Task.objects.create(
             id=table, name="one", func=func, result=CANARY, success=success, **given, **times
         )
         keys[table] = task.pk
-    payload = package("memories.jobs.tick", CANARY)
+    payload = package("memories.tasks.tick", CANARY)
     keys["ormq"] = OrmQ.objects.create(key="memoryhub", payload=payload, lock=timezone.now()).pk
     keys["schedule"] = Schedule.objects.create(
-        name="mine", func="memories.jobs.tick", args=repr(CANARY), kwargs=repr({"word": CANARY})
+        name="mine", func="memories.tasks.tick", args=repr(CANARY), kwargs=repr({"word": CANARY})
     ).pk
     return keys
 
@@ -78,7 +78,7 @@ def test_operators_see_which_and_when_but_no_argument_or_result(client, rows, wh
         assert page.status_code == 200
         shown.append(page.content.decode())
         shown.append(client.get(f"{path(table, 'changelist')}?q=canary").content.decode())
-        assert ("memories.jobs.tick" in shown[1]) is (table != "ormq")
+        assert ("memories.tasks.tick" in shown[1]) is (table != "ormq")
     assert not any(CANARY in text for text in shown)
 
 

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memories.models import ApiKey, AuditEvent, Member, Opening
+from memories.models import AccessGrant, ApiKey, AuditEvent, Member
 from memories.pipeline import search
 from memories.rules.memory import MemoryType
 from tests.factories import NoteFactory, make_channel_memory, make_workspace_memory
@@ -57,7 +57,7 @@ def test_a_key_reads_what_its_account_reads_within_its_channels(
 
 def test_an_access_grant_of_an_operator_does_not_extend_to_keys(cast, token, ask):
     now = timezone.now()
-    Opening.objects.open(cast.private, by=cast.users["operator"], reason="an audit", now=now)
+    AccessGrant.objects.open(cast.private, by=cast.users["operator"], reason="an audit", now=now)
     assert ask(token("operator"), "channels/C0PRIVATE").status_code == 404
 
 

@@ -6,10 +6,10 @@ from decimal import Decimal
 from django.utils import timezone
 
 from memories.models import (
-    Call,
     Cap,
-    Generation,
+    Job,
     Memory,
+    ModelCall,
     Price,
     QuarantinedLine,
     SlackConnection,
@@ -32,11 +32,11 @@ def operate(workspace: Workspace, memory: Memory, by: User) -> None:
     line.sources.add(*memory.channel.messages.in_order()[:2])
     Price.objects.change("tiny", Decimal("0.25"), Decimal("2"), by=by)
     Cap.objects.change(workspace, "month", tokens=2_000_000, money=None, by=by)
-    for minutes, generation in enumerate(Generation.objects.order_by("pk")[:3]):
-        Call.objects.create(
+    for minutes, job in enumerate(Job.objects.order_by("pk")[:3]):
+        ModelCall.objects.create(
             workspace=workspace,
-            generation=generation,
-            fence=generation.fence,
+            job=job,
+            fence=job.fence,
             model="tiny",
             day=now.date(),
             tokens=4200,

@@ -9,7 +9,7 @@ from datetime import timedelta
 from django.utils import timezone
 from playwright.sync_api import Page
 
-from memories.models import Backfill, Endpoint, Generation, Memory, Note
+from memories.models import Backfill, Endpoint, Job, Memory, Note
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
 from tests.browser.story import Story
@@ -108,7 +108,7 @@ def at_work(page: Page, story: Story) -> Iterator[str]:
     running(story)
     page.goto(story.at("/w/kazoe/jobs/"))
     yield "jobs-running"
-    job = Generation.objects.get(input_key="running")
+    job = Job.objects.get(input_key="running")
     page.goto(story.at(f"/w/kazoe/jobs/{job.pk}/"))
     yield "job-running"
     page.goto(story.at(f"/m/{job.memory_id}/generate/?job={job.pk}"))
@@ -157,7 +157,7 @@ def running(story: Story) -> None:
         "running": {"state": "claimed", "lease_until": now + timedelta(minutes=5)},
         "waiting": {"not_before": now + timedelta(hours=1), "fault": "rate_limited"},
     }.items():
-        Generation.objects.create(memory=short, as_of_us=0, input_key=key, **given)
+        Job.objects.create(memory=short, as_of_us=0, input_key=key, **given)
 
 
 def backfilling(story: Story) -> Backfill:

@@ -7,12 +7,12 @@ from django.utils import timezone
 
 from memories.models import (
     Backfill,
-    Call,
     Channel,
-    Draft,
-    Generation,
+    Job,
     Memory,
     Message,
+    ModelCall,
+    NewVersion,
     Note,
     Person,
     Upload,
@@ -166,22 +166,22 @@ class Story:
             "factors": "/factors/",
             "password": "/password/",
             "jobs": "/w/kazoe/jobs/",
-            "job": f"/w/kazoe/jobs/{Generation.objects.proposed().get().pk}/",
+            "job": f"/w/kazoe/jobs/{Job.objects.proposed().get().pk}/",
             "cost": "/w/kazoe/jobs/cost/",
             "context": "/w/kazoe/context/?channel=C0LAUNCH&budget=4000",
             "context-empty": "/w/kazoe/context/?channel=C0NEW",
             "backfill": "/w/kazoe/backfill/",
             "backfill-quote": "/w/kazoe/backfill/?quote=1&since=&cap=200000",
             "backfill-cancelled": f"/w/kazoe/backfill/{self.workspace.backfills.get().pk}/",
-            "proposal": f"/m/{Generation.objects.proposed().get().memory_id}/proposal/",
+            "proposal": f"/m/{Job.objects.proposed().get().memory_id}/proposal/",
             "help": "/help/",
             "not-found": "/nowhere/",
         }
 
     def admin_pages(self) -> dict[str, str]:
         """The index, lists, forms and rows of history, for an operator."""
-        lists = ("auditevent", "generation", "memory", "memoryversion", "user", "note", "price")
-        call = Call.objects.latest("pk")
+        lists = ("auditevent", "job", "memory", "memoryversion", "user", "note", "price")
+        call = ModelCall.objects.latest("pk")
         return {
             "index": "/admin/",
             **{name: f"/admin/memories/{name}/" for name in lists},
@@ -191,7 +191,7 @@ class Story:
             "note-add": "/admin/memories/note/add/",
             "call-change": f"/admin/memories/call/{call.pk}/change/",
             "version-change": f"/admin/memories/memoryversion/{self.version(3)}/change/",
-            "generation-change": f"/admin/memories/generation/{call.generation_id}/change/",
+            "job-change": f"/admin/memories/job/{call.job_id}/change/",
         }
 
 
@@ -315,7 +315,7 @@ def remember(
 
 
 def write(memory: Memory, lines: list[Line], trigger: dict[str, object], **given: object):
-    generation = Generation.objects.create(
+    job = Job.objects.create(
         memory=memory,
         as_of_us=0,
         input_key=f"{memory.pk}-{memory.head}",
@@ -324,10 +324,10 @@ def write(memory: Memory, lines: list[Line], trigger: dict[str, object], **given
         prompt_version="offline-1",
     )
     segment = given.get("segment")
-    draft = Draft(
+    draft = NewVersion(
         lines=lines,
         origin=Origin.MODEL,
-        generation=generation,
+        job=job,
         trigger=trigger,
         source_message_count=14,
         **{"until_us": segment.last_us if segment else 0, **given},
@@ -339,7 +339,7 @@ def write(memory: Memory, lines: list[Line], trigger: dict[str, object], **given
 
 def propose(memory: Memory) -> None:
     """A reply that would shrink it waits for a word."""
-    generation = Generation.objects.create(
+    job = Job.objects.create(
         memory=memory,
         base=memory.current,
         as_of_us=0,
@@ -349,7 +349,7 @@ def propose(memory: Memory) -> None:
         trigger={"reason": "merge", "new": 1},
     )
     short = Memory.objects.of_channel(memory.channel, MemoryType.SHORT_TERM)
-    generation.take_inputs(list(short.versions.in_order()[:1]))
+    job.take_inputs(list(short.versions.in_order()[:1]))
 
 
 def first_look(channel: Channel, messages: list[Message]) -> None:
@@ -380,9 +380,9 @@ def remember_thread(channel: Channel, people: list[Person]) -> str:
     return str(root.ts)
 
 
-def fail_a_job(memory: Memory) -> Generation:
+def fail_a_job(memory: Memory) -> Job:
     """A job that was given up ten minutes ago."""
-    failed: Generation = Generation.objects.create(
+    failed: Job = Job.objects.create(
         memory=memory,
         as_of_us=0,
         input_key="failed",

@@ -25,7 +25,7 @@ from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 from time_machine import TimeMachineFixture
 
-from memories.models import Backfill, Generation, Heartbeat, Workspace
+from memories.models import Backfill, Heartbeat, Job, Workspace
 from memories.pipeline.backfill import carry_out
 from memories.pipeline.estimate import quote_backfill
 from memories.rules.slacktime import to_micros
@@ -276,7 +276,7 @@ def test_a_model_out_of_credit_stops_and_says_so(page: Page, story: Story, model
     expect(page.locator("#health")).to_contain_text("The model is not called for now")
 
 
-def row_of(page: Page, job: Generation) -> Locator:
+def row_of(page: Page, job: Job) -> Locator:
     return page.locator(f"#row-{job.pk}")
 
 
@@ -302,7 +302,7 @@ def test_running_beats_an_old_error(page: Page, story: Story) -> None:
 def test_what_waits_says_until_when(page: Page, story: Story) -> None:
     all_is_well()
     running(story)
-    job = Generation.objects.get(input_key="waiting")
+    job = Job.objects.get(input_key="waiting")
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/jobs/"))
     expect(row_of(page, job).locator(".status")).to_have_text(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from memories.models import Generation, Note, Seen
+from memories.models import Job, Note, Seen
 from tests.browser.conftest import enter, sign_in
 from tests.browser.story import Story, fail_a_job
 from tests.browser.team import Team
@@ -186,7 +186,7 @@ def test_keyboard_only(page: Page, story: Story) -> None:
     to(page, page.locator(f"#retry-{job.pk}"), "Space")
     expect(page.locator("#toast")).to_contain_text("1 job will be tried again.")
     job.refresh_from_db()
-    assert job.state == Generation.State.WAITING
+    assert job.state == Job.State.WAITING
 
 
 @pytest.mark.nightly("every look")

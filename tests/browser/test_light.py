@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from memories.models import Generation
+from memories.models import Job
 from tests.browser.conftest import enter
 from tests.browser.measures import SHIFT, WATCH
 from tests.browser.page_states import backfilling, running
@@ -103,7 +103,7 @@ def test_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
     page.clock.install()
     page.goto(story.at("/w/kazoe/jobs/"))
     page.set_viewport_size({"width": 1280, "height": 400})
-    job = Generation.objects.get(input_key="running")
+    job = Job.objects.get(input_key="running")
     page.locator(f"#run-{job.pk}").focus()
     page.evaluate("scrollTo(0, 200)")
     before = page.evaluate("[scrollY, shifted]")
@@ -113,7 +113,7 @@ def test_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
         with page.expect_response(lambda answer: "/jobs/" in answer.url):
             page.clock.run_for(3000)
         if minute == 10:  # what is new comes in, and still nothing moves
-            Generation.objects.filter(pk=job.pk).update(attempts=2)
+            Job.objects.filter(pk=job.pk).update(attempts=2)
     expect(page.locator(f"#row-{job.pk}")).to_contain_text("attempt 2")
     assert 200 in answers
     assert page.evaluate("scrollY") == before[0]
@@ -125,7 +125,7 @@ def test_the_keyboard_stays_where_it_is_when_a_part_comes_anew(page: Page, story
     """On links of what asks by itself: of a backfill that runs, and of a job whose state changes."""
     backfill = backfilling(story)
     running(story)
-    job = Generation.objects.get(input_key="running")
+    job = Job.objects.get(input_key="running")
     enter(page.context, story.url, story.user)
     page.clock.install()
 

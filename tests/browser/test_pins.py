@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from memories.models import Generation
+from memories.models import Job
 from memories.pipeline import proposals
 from memories.rules.summary import Reply
 from tests.browser.conftest import sign_in
@@ -44,12 +44,12 @@ def test_a_shorter_text_is_compared_and_rejected(
     reply = Reply(
         text="- Little is left [1]", finish_reason="stop", model="tiny", prompt_version="p"
     )
-    Generation.objects.create(
+    Job.objects.create(
         memory=story.memory,
         base=story.memory.current,
         as_of_us=0,
         input_key="proposed",
-        state=Generation.State.PROPOSED,
+        state=Job.State.PROPOSED,
         reply=reply.as_json(),
         cites=[[]],
         finished_at=timezone.now() - timedelta(minutes=5),

@@ -8,8 +8,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 from pytest_django.live_server_helper import LiveServer
 from pytest_playwright.pytest_playwright import CreateContextCallback
 
-from memories.jobs import import_upload
 from memories.models import Message, Upload
+from memories.tasks import import_upload
 from tests.browser.conftest import enter, sign_in
 from tests.browser.looks import LOOKS
 from tests.browser.measures import look_at

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from memories.models import Generation, Note, Seen
+from memories.models import Job, Note, Seen
 from tests.browser.conftest import enter, sign_in
 from tests.browser.story import Story, fail_a_job
 from tests.browser.team import Team
@@ -227,7 +227,7 @@ def test_everything_works_without_javascript(plain: BrowserContext, story: Story
     page.locator(f"#retry-{job.pk}").click()
     expect(page.locator("#toast")).to_contain_text("1 job will be tried again.")
     job.refresh_from_db()
-    assert job.state == Generation.State.WAITING
+    assert job.state == Job.State.WAITING
 
     page.click("nav >> text=Context")
     page.get_by_label("Budget").fill("4000")

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memories.models import AuditEvent, Backfill, Generation, MemoryVersion, Price, Workspace
+from memories.models import AuditEvent, Backfill, Job, MemoryVersion, Price, Workspace
 from memories.pipeline.passes import run_pass
 from memories.rules.slacktime import to_micros
 from tests.factories import (
@@ -218,7 +218,7 @@ def test_stopped_with_ctrl_c_the_worker_goes_on(channel, model, process_environm
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
-        claimed = Generation.objects.filter(state="claimed")
+        claimed = Job.objects.filter(state="claimed")
         wait_until(lambda: claimed.count() == 6 or command.poll() is not None, "calls in the air")
         command.send_signal(signal.SIGINT)
         may_answer.set()

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from time_machine import travel
 
-from memories.models import AuditEvent, Call, Cap, Generation, Memory, Price
+from memories.models import AuditEvent, Cap, Job, Memory, ModelCall, Price
 from memories.rules.memory import MemoryType
 from tests.factories import (
     ChannelFactory,
@@ -58,10 +58,8 @@ def channel(workspace):
 def call(channel, used=(100, 20), micros=40, day=TODAY, model="tiny", **given):
     """A call that has ended, with what it used."""
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-    key = f"{Call.objects.count()}"
-    generation = Generation.objects.create(
-        memory=memory, as_of_us=0, input_key=key, state="done", fence=1
-    )
+    key = f"{ModelCall.objects.count()}"
+    job = Job.objects.create(memory=memory, as_of_us=0, input_key=key, state="done", fence=1)
     values = {
         "tokens": sum(used),
         "micros": micros,
@@ -70,9 +68,9 @@ def call(channel, used=(100, 20), micros=40, day=TODAY, model="tiny", **given):
         "requests": 1,
         "ended_at": NOW,
     }
-    return Call.objects.create(
+    return ModelCall.objects.create(
         **values | given,
-        generation=generation,
+        job=job,
         fence=1,
         workspace=channel.workspace,
         model=model,
@@ -85,7 +83,7 @@ def bound(channel, state, tokens=1000, micros=300, **given):
     """A call at its upper bound: not back, or ended without an answer."""
     values = {"ended_at": None, "requests": 0} | given
     one = call(channel, (0, 0), micros, tokens=tokens, **values)
-    Generation.objects.filter(pk=one.generation_id).update(state=state)
+    Job.objects.filter(pk=one.job_id).update(state=state)
     return one
 
 
@@ -121,7 +119,7 @@ class TestSums:
         bound(channel, "waiting", tokens=2000)  # taken up again: its worker is gone
         bound(channel, "waiting", tokens=4000, ended_at=NOW, fault="timeout", requests=1)
         newer = bound(channel, "claimed", tokens=8000, micros=None)
-        Generation.objects.filter(pk=newer.generation_id).update(fence=2)
+        Job.objects.filter(pk=newer.job_id).update(fence=2)
         assert sums(report()["total"]) == {
             "calls": 4,
             "requests": 1,
@@ -153,7 +151,7 @@ class TestBy:
         call(beside, (2, 0), model="big")
         call(elsewhere, (4, 0))
         memory = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
-        Generation.objects.filter(claims=call(channel, (8, 0))).update(memory=memory)
+        Job.objects.filter(claims=call(channel, (8, 0))).update(memory=memory)
         assert self.rows(report, "--by", "model") == [("tiny", 3), ("big", 1)]
         assert self.rows(report, "--by", "workspace") == [("team", 3), ("other", 1)]
         assert self.rows(report, "--by", "channel") == [("", 1), ("C3", 1), ("C2", 1), ("C1", 1)]
@@ -306,18 +304,18 @@ def test_what_a_cap_held_back_goes_on_when_it_is_raised(run, channel, settings, 
     run("cap", "day", "--workspace", "team", "--tokens", "5")
 
     call_command("run_pass", "--workspace", "team")
-    held = Generation.objects.get()
+    held = Job.objects.get()
     assert (held.state, held.fault, held.attempts) == ("waiting", "over_cap", 0)
     assert held.not_before == datetime(2026, 3, 16, tzinfo=UTC)
-    assert (Call.objects.count(), len(httpserver.log)) == (0, 0)
+    assert (ModelCall.objects.count(), len(httpserver.log)) == (0, 0)
     assert "is spent for now" in client.get("/w/team/").content.decode()
 
     run("cap", "day", "--workspace", "team", "--tokens", "none", "--money", "1")
     assert "is spent for now" not in client.get("/w/team/").content.decode()
     call_command("run_pass", "--workspace", "team")
-    assert not Generation.objects.exclude(state="done").exists()
+    assert not Job.objects.exclude(state="done").exists()
     told = json.loads(run("--json"))
-    used = sum(one.tokens for one in Call.objects.all())
+    used = sum(one.tokens for one in ModelCall.objects.all())
     assert told["total"]["tokens_in"] + told["total"]["tokens_out"] == used > 0
     assert told["caps"][0]["dollars_used"] == told["total"]["dollars"] != "0.000000"
-    assert told["total"]["requests"] == len(httpserver.log) == Call.objects.count()
+    assert told["total"]["requests"] == len(httpserver.log) == ModelCall.objects.count()

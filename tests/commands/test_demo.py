@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from memories.demo import making
 from memories.models import (
-    Generation,
+    Job,
     Memory,
     MemoryVersion,
     Message,
@@ -36,7 +36,7 @@ def run() -> str:
 
 
 def rows() -> dict[str, int]:
-    models = (Workspace, Message, Segment, Generation, Memory, MemoryVersion, Note, User)
+    models = (Workspace, Message, Segment, Job, Memory, MemoryVersion, Note, User)
     return {model.__name__: model._default_manager.count() for model in models}
 
 
@@ -106,8 +106,8 @@ def _memories(workspace: Workspace) -> None:
         (MemoryScope.THREAD, MemoryType.SHORT_TERM),
     ):
         assert memories.filter(scope=scope, memory_type=memory_type, n__gte=1).exists()
-    assert not Generation.objects.of_workspace(workspace).unfinished().exists()
-    assert not Generation.objects.of_workspace(workspace).filter(state="dead").exists()
+    assert not Job.objects.of_workspace(workspace).unfinished().exists()
+    assert not Job.objects.of_workspace(workspace).filter(state="dead").exists()
 
 
 def _versions_by_people(workspace: Workspace, user: User) -> None:
@@ -135,10 +135,10 @@ def test_its_export_comes_back_byte_for_byte_and_needs_no_job(
     imported = moved(workspace, first, user)
     exported(imported, second, user)
     assert contents(first) == contents(second)
-    before = Generation.objects.count()
+    before = Job.objects.count()
     report = run_pass(imported, imported.created_at, Forbidden())
     assert (report.calls, report.made.total(), report.errors) == (0, 0, [])
-    assert Generation.objects.count() == before
+    assert Job.objects.count() == before
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from allauth.socialaccount.models import SocialAccount
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memories.models import AuditEvent, Channel, Generation, Memory, Message, Note, Person
+from memories.models import AuditEvent, Channel, Job, Memory, Message, Note, Person
 from memories.pipeline.roster import store_people
 from memories.pipeline.store import store_messages
 from memories.rules.names import safe_name
@@ -66,7 +66,7 @@ class TestAMessage:
         assert memory.versions.get().content == "- […]\n- fine"
         assert report == {
             "forgotten": "message", "id": message.pk, "messages": 1, "versions": 1, "lines": 1,
-            "generations": 0, "quarantined": 0, "notes": 0, "events": 0, "memories": [memory.pk],
+            "jobs": 0, "quarantined": 0, "notes": 0, "events": 0, "memories": [memory.pk],
             "versions_deleted": 0, "messages_cleaned": 0, "dry_run": False,
         }  # fmt: skip
         event = AuditEvent.objects.get()
@@ -142,7 +142,7 @@ class TestAPerson:
         )  # fmt: skip
         elsewhere = make_channel_memory(channel=ChannelFactory(), texts=["- Quillon Vane"])
         note = NoteFactory(workspace=channel.workspace, content="Quillon Vane knows")
-        row = Generation.objects.create(
+        row = Job.objects.create(
             memory=memory, as_of_us=0, input_key="1", state="claimed", fence=1, attempts=1
         )
         run("--person", "UGONE", "--workspace", channel.workspace.slug)

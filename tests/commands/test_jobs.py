@@ -10,11 +10,11 @@ from django.utils import timezone
 from memories.models import (
     AuditEvent,
     Backfill,
-    Call,
     Endpoint,
-    Generation,
     Heartbeat,
+    Job,
     Memory,
+    ModelCall,
 )
 from memories.rules.memory import MemoryType
 from memories.rules.summary import Reply
@@ -59,8 +59,8 @@ def private(workspace):
 
 def job(channel, state="waiting", memory_type=MemoryType.SHORT_TERM, **given):
     memory = Memory.objects.of_channel(channel, memory_type)
-    key = f"{Generation.objects.count()}"
-    return Generation.objects.create(
+    key = f"{Job.objects.count()}"
+    return Job.objects.create(
         **{"memory": memory, "as_of_us": 0, "input_key": key, "state": state, **given}
     )
 
@@ -77,8 +77,8 @@ def listed(run, *words):
     return json.loads(run("list", "--json", *words))["jobs"]
 
 
-def state_of(generation):
-    return Generation.objects.get(pk=generation.pk).state
+def state_of(job):
+    return Job.objects.get(pk=job.pk).state
 
 
 class TestList:
@@ -177,8 +177,8 @@ class TestShow:
         )
         version = make_version(memory=made.memory)
         made.take_inputs([version])
-        Call.objects.create(
-            generation=made,
+        ModelCall.objects.create(
+            job=made,
             fence=3,
             workspace=channel.workspace,
             model="tiny",

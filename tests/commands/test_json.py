@@ -16,12 +16,12 @@ from pytest_httpserver import HTTPServer
 from memories.management import arguments
 from memories.models import (
     Backfill,
-    Call,
     Cap,
-    Generation,
     Heartbeat,
+    Job,
     Line,
     Memory,
+    ModelCall,
     Price,
     Workspace,
 )
@@ -184,12 +184,12 @@ def test_backfill(
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     paused = run("backfill", "--cap", "$0.003", "--json", status=2)
     resumed = run("backfill", "--resume", "--cap", "900000", "--json")
-    for generation in Generation.objects.exclude(backfill=None):
-        Call.objects.create(
-            generation=generation,
+    for job in Job.objects.exclude(backfill=None):
+        ModelCall.objects.create(
+            job=job,
             fence=99,
             workspace=workspace,
-            backfill=generation.backfill,
+            backfill=job.backfill,
             model="tiny",
             day=now.date(),
             began_at=now - timedelta(minutes=1),
@@ -287,7 +287,7 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
     segment = make_segment(messages=[channel.messages.get()])
     shown = [run("jobs", "list", "--json")]
     for state in ("done", "proposed", "dead"):
-        made = Generation.objects.create(
+        made = Job.objects.create(
             memory=memory,
             base=memory.current,
             as_of_us=0,
@@ -309,7 +309,7 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
     shown += [run("jobs", "show", f"{made.pk}", "--json")]
     channel.kind = "public"
     channel.save()
-    rows = Generation.objects.order_by("pk")
+    rows = Job.objects.order_by("pk")
     shown += [run("jobs", "show", f"{one.pk}", "--json") for one in rows]
     for whose in (workspace, None):
         Cap.objects.change(whose, "day", tokens=1, by=None)
@@ -325,7 +325,7 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
 def test_costs(run: Run, workspace: Workspace) -> None:
     memory = Memory.objects.of_channel(workspace.channels.get(), MemoryType.LONG_TERM)
     for number, (state, micros) in enumerate((("done", 5), ("claimed", 6), ("dead", 7))):
-        made = Generation.objects.create(
+        made = Job.objects.create(
             memory=memory, as_of_us=0, input_key=f"{number}", state=state, fence=1
         )
         ended = timezone.now() if state == "done" else None
@@ -334,21 +334,21 @@ def test_costs(run: Run, workspace: Workspace) -> None:
     Cap.objects.change(None, "month", money=Decimal("0.5"), by=None)
     Price.objects.change("tiny", Decimal(1), Decimal(2), by=None)
     priced = run("costs", "--json", "--workspace", "team")
-    Call.objects.update(micros=None)
+    ModelCall.objects.update(micros=None)
     promised("costs", priced, run("costs", "--json", "--by", "channel"))
 
 
-def make_call(generation: Generation, **given: Any) -> Call:
+def make_call(job: Job, **given: Any) -> ModelCall:
     values = {
-        "generation": generation,
+        "job": job,
         "fence": 1,
-        "workspace": generation.memory.workspace,
+        "workspace": job.memory.workspace,
         "model": "tiny",
         "day": timezone.now().date(),
         "began_at": timezone.now(),
         "tokens": 100,
     }
-    return Call.objects.create(**values | given)
+    return ModelCall.objects.create(**values | given)
 
 
 def test_prompt(run: Run) -> None:

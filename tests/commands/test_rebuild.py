@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_httpserver import HTTPServer
 
-from memories.models import Channel, Generation, Memory
+from memories.models import Channel, Job, Memory
 from memories.pipeline import proposals
 from memories.rules.memory import MemoryType
 from tests.factories import (
@@ -54,8 +54,8 @@ def test_offline_it_proposes_and_says_what_changes(
     memory: Memory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = run("--memory", "#general", capsys=capsys)
-    job = Generation.objects.rebuilds().get()
-    assert job.state == Generation.State.PROPOSED and job.model == "offline"
+    job = Job.objects.rebuilds().get()
+    assert job.state == Job.State.PROPOSED and job.model == "offline"
     for words in (
         "  - Ben plans the launch.",
         "  + The launch moves to 26 November.",
@@ -99,7 +99,7 @@ def test_a_model_that_fails_leaves_the_job_to_the_worker(
     settings.MEMORYHUB_MODEL = "tiny"
     with pytest.raises(CommandError, match="Not done yet"):
         call_command("rebuild", "--memory", "general")
-    assert Generation.objects.rebuilds().get().state == Generation.State.WAITING
+    assert Job.objects.rebuilds().get().state == Job.State.WAITING
     assert proposals.of(memory) is None
 
 
@@ -124,4 +124,4 @@ def test_what_it_refuses(memory: Memory, words: list[str], error: str) -> None:
     MemberFactory(workspace=workspace, user=UserFactory(username="reader"), role="member")
     with pytest.raises(CommandError, match=error):
         call_command("rebuild", *words)
-    assert not Generation.objects.rebuilds().exists()
+    assert not Job.objects.rebuilds().exists()

@@ -5,7 +5,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from memories.models import AuditEvent, Draft
+from memories.models import AuditEvent, NewVersion
 from memories.rules.lines import Line, Origin
 from memories.rules.memory import MemoryType
 from tests.factories import (
@@ -73,7 +73,7 @@ class TestShow:
     def test_a_text_made_again_in_its_place_has_a_number_of_its_own(self, memory, run, file):
         again = [Line("- made again", Origin.MODEL)]
         until = memory.current.until_us
-        memory.current.rewrite(Draft(lines=again, origin=Origin.MODEL, until_us=until))
+        memory.current.rewrite(NewVersion(lines=again, origin=Origin.MODEL, until_us=until))
         assert "--based-on 2.1" in run("--show")[2]
         assert run("--based-on", "2", file)[0] == 1
         assert current(memory) == (2, "- made again")

@@ -88,7 +88,7 @@ def test_events_are_stored_before_they_are_acknowledged(
     for event_id in ("Ev1", "Ev2", "Ev1"):
         assert fake.deliver(told(event_id, secret)).taken.wait(30), listening.said()
     assert set(SlackEvent.objects.values_list("event_id", flat=True)) == {"Ev1", "Ev2"}
-    assert ("memories.jobs.events", (team.pk,)) in queued()
+    assert ("memories.tasks.events", (team.pk,)) in queued()
     # Of nothing that is not ours anything is kept, and it does not come again.
     assert fake.deliver({"type": "event_callback"}).taken.wait(30)
     fake.drop()

@@ -13,8 +13,8 @@ from django.utils import timezone
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from memories.jobs import remember_later
-from memories.models import Generation, Heartbeat
+from memories.models import Heartbeat, Job
+from memories.tasks import remember_later
 from tests.factories import ChannelFactory, MessageFactory
 from tests.llm.endpoint import PATH
 from tests.processes import alive_in_sessions, wait_until
@@ -125,7 +125,7 @@ def test_a_long_task_is_no_hang(start: Start, httpserver: HTTPServer) -> None:
         wait_until(lambda: beats_after(long) == 1, "signs of life all along")
         assert worker.leader() == leader
         assert Heartbeat.objects.filter(asked_at__lt=long - timedelta(seconds=2 * HEARTBEAT))
-        assert Generation.objects.filter(state=Generation.State.CLAIMED).exists()
+        assert Job.objects.filter(state=Job.State.CLAIMED).exists()
     finally:
         released.set()
 

@@ -172,7 +172,7 @@ def _make_memories() -> None:
 
 def _write(ledger: Path, seed: int) -> None:
     """Jobs' and people's versions in turn, until killed; each is told after its commit."""
-    from memories.models import Draft, Memory, StaleBase
+    from memories.models import Memory, NewVersion, StaleBase
     from memories.rules.lines import Line, Origin
 
     chance = random.Random(seed)
@@ -189,7 +189,7 @@ def _write(ledger: Path, seed: int) -> None:
                     seen = memory.current.number if memory.current else 0
                     version = memory.revise(text, by=None, based_on=seen)
                 else:
-                    draft = Draft(lines=lines, content=text, origin=Origin.MODEL)
+                    draft = NewVersion(lines=lines, content=text, origin=Origin.MODEL)
                     version = memory.add_version(draft, expected_head=memory.head)
             except StaleBase:
                 continue

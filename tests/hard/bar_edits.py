@@ -311,16 +311,16 @@ class _Job:
         return [error for error in errors if not error.endswith(": no_operation")]
 
     def figures(self) -> dict[str, Any]:
-        from memories.models import Generation, MemoryVersion
+        from memories.models import Job, MemoryVersion
 
         versions = list(MemoryVersion.objects.filter(memory=self.memory).order_by("number"))
-        states = Generation.objects.filter(memory=self.memory).values_list("state", flat=True)
+        states = Job.objects.filter(memory=self.memory).values_list("state", flat=True)
         return {
             "history": [version.content.split("\n") for version in versions],
             "numbers": [version.number for version in versions],
             "merges": sum(version.origin == "model" for version in versions),
-            "superseded": sum(state == Generation.State.SUPERSEDED for state in states),
-            "proposed": sum(state == Generation.State.PROPOSED for state in states),
+            "superseded": sum(state == Job.State.SUPERSEDED for state in states),
+            "proposed": sum(state == Job.State.PROPOSED for state in states),
             "kept": sum(len(version.kept) for version in versions),
             "put_back": sum(len(version.put_back) for version in versions),
             # What the model wanted to do to lines of people.

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from memories.models import Cap, Channel, Endpoint, Generation, Message
+from memories.models import Cap, Channel, Endpoint, Job, Message
 from memories.pipeline import proposals
 from memories.rules.breaker import MOST_FAILURES
 from tests.hard import oracle, world
@@ -112,7 +112,7 @@ def spend_in_steps(
         Cap.objects.change(None, "month", by=None, tokens=cap)
         world.offer(channels)
         operate(channels, lambda: is_held(model), f"the cap of {cap} to hold, or all to be done")
-        refused = Generation.objects.unfinished().over_cap().count()
+        refused = Job.objects.unfinished().over_cap().count()
         stops.append((cap, spent(model), refused))
     Cap.objects.change(None, "month", by=None, tokens=None)
     world.offer(channels)
@@ -132,12 +132,12 @@ def spent(model: FakeModel) -> int:
 
 def is_held(model: FakeModel) -> bool:
     """Nobody asks, and whoever would is refused by the cap; or nothing is left."""
-    if model.stats()["in_flight"] or Generation.objects.filter(state="claimed").exists():
+    if model.stats()["in_flight"] or Job.objects.filter(state="claimed").exists():
         return False
     if Message.objects.filter(segment=None).exists():
         return False
-    unfinished = Generation.objects.unfinished()
-    claimable = Generation.objects.claimable(timezone.now())
+    unfinished = Job.objects.unfinished()
+    claimable = Job.objects.claimable(timezone.now())
     return not claimable.exists() and (
         unfinished.over_cap().exists() or not unfinished.filter(state="waiting").exists()
     )
@@ -155,10 +155,10 @@ def operate(channels: Sequence[Channel], holds: Callable[[], bool], what: str) -
         if time.monotonic() - looked > 1:
             looked = time.monotonic()
             world.retry_the_dead()
-            for proposal in Generation.objects.proposed().with_memory():
+            for proposal in Job.objects.proposed().with_memory():
                 proposals.reject(proposal, by=None)
             world.offer(channels)
-        if (now_left := Generation.objects.unfinished().count()) != left:
+        if (now_left := Job.objects.unfinished().count()) != left:
             left, deadline = now_left, time.monotonic() + PATIENCE
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {PATIENCE:.0f} s in vain: {what}")

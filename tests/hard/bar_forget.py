@@ -36,7 +36,8 @@ from django.utils import timezone
 from memories.llm import configured
 from memories.models import (
     Channel,
-    Generation,
+    Draft,
+    Job,
     Member,
     Memory,
     MemoryVersion,
@@ -47,7 +48,6 @@ from memories.models import (
     Reader,
     Segment,
     SlackEvent,
-    UnsavedText,
     User,
     Workspace,
 )
@@ -378,7 +378,7 @@ class Town:
             memory = long_term[number % len(long_term)]
             memory.refresh_from_db()
             for state in ("proposed", "dead", "done"):
-                Generation.objects.create(
+                Job.objects.create(
                     memory=memory, base=memory.current, as_of_us=0, state=state,
                     input_key=f"{state} {number}", cites=[[row.pk]],
                     reply={"text": f"- {row.text} [1]", "finish_reason": "stop", "model": "fake",
@@ -399,7 +399,7 @@ class Town:
         now, admin = timezone.now(), User.objects.get(username="admin")
         memory.refresh_from_db()
         seen = {"based_on": memory.current.number, "revision": memory.current.revision}
-        draft = UnsavedText.objects.keep(Reader.of(admin), memory, f"- {row.text}", **seen, now=now)
+        draft = Draft.objects.keep(Reader.of(admin), memory, f"- {row.text}", **seen, now=now)
         named = memory.current.call(row.text[:LONGEST_NAME], by=None)
         described = row.channel.describe({"purpose": f"as said: {row.text}"})
         where = f"/archives/{row.channel.slack_id}/p{row.ts.replace('.', '')}"
@@ -429,15 +429,15 @@ class Town:
             store_messages(room, raws, timezone.now())
         self._command("--person", WHO)
         told["calls"] = len(under_way)
-        for generation, question in under_way:
+        for job, question in under_way:
             lines = [f"- {one.text} [{one.ref}]" for one in question.request.messages]
             reply = Reply("\n".join(lines), "stop", "fake", "1")
-            told["answers_kept"] += generation.save_reply(reply, question.cites)
+            told["answers_kept"] += job.save_reply(reply, question.cites)
         told["versions"] = masked().count()
         told["lines"] = sum(v.masked_lines().count() for v in masked())
         return sum(map(len, by_channel.values())), told
 
-    def _calls(self) -> list[tuple[Generation, Question]]:
+    def _calls(self) -> list[tuple[Job, Question]]:
         """A channel's and a thread's answers that are under way while what they were shown goes; the
         thread's last segment, which the row names, stays as it is."""
         gone = Message.objects.filter(ts__in=self.talk.gone).select_related("channel")
@@ -454,11 +454,11 @@ class Town:
                 break
         asker, asked = Asker(self.workspace), []
         for memory, segment in places:
-            generation = Generation.objects.create(
+            job = Job.objects.create(
                 memory=memory, segment=segment, as_of_us=0, input_key=f"under way {memory.pk}"
             )
-            generation.claim(timezone.now(), timedelta(hours=1))
-            asked.append((generation, asker.question(generation)))
+            job.claim(timezone.now(), timedelta(hours=1))
+            asked.append((job, asker.question(job)))
         return asked
 
     def _command(self, *what: str) -> None:

@@ -25,7 +25,7 @@ from memories.llm.model import ModelSummariser
 from memories.models import (
     Channel,
     ChannelMember,
-    Generation,
+    Job,
     Line,
     MemoryVersion,
     Message,
@@ -370,7 +370,7 @@ def _lost(slug: str, path: Path, summariser: Summariser) -> dict[str, Any]:
     written = sum(line.since == line.version.number for line in lines.select_related("version"))
     held = QuarantinedLine.objects.filter(memory__workspace=workspace)
     rules = Counter(held.values_list("rule", flat=True))
-    dead = Generation.objects.filter(memory__workspace=workspace, state=Generation.State.DEAD)
+    dead = Job.objects.filter(memory__workspace=workspace, state=Job.State.DEAD)
     count = sum(rules.values())
     return {
         "lines": written + count,

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from memories.models import Channel, Generation, MemoryVersion
+from memories.models import Channel, Job, MemoryVersion
 from memoryhub.failpoints import POINTS
 from tests.hard import oracle, world
 from tests.hard.model_client import FakeModel, fake_model
@@ -22,9 +22,9 @@ SMALL_DATABASES = ("postgresql",)
 
 logger = logging.getLogger(__name__)
 
-PER_KILL = {True: 5, False: 3}  # segments, full and small: each is a generation or more
+PER_KILL = {True: 5, False: 3}  # segments, full and small: each is a job or more
 LATENCY = (0.02, 0.1)  # seconds
-MOST_OPEN = 40  # generations: the kills keep up with the work
+MOST_OPEN = 40  # jobs: the kills keep up with the work
 RANDOM = {"worker": 6, "caller": 4, "sentinel": 3, "main": 3, "web": 2, "supervisor": 2}  # of 20
 PATIENCE = 240.0  # seconds in which something must move
 RESTART_CHECK = (
@@ -156,7 +156,7 @@ def carry_out(plan: list[str], killer: Killer, made: world.World, per_kill: int)
             world.offer([channel])
 
         feed()
-        killer.wait(lambda: Generation.objects.unfinished().count() < MOST_OPEN, "work to be done")
+        killer.wait(lambda: Job.objects.unfinished().count() < MOST_OPEN, "work to be done")
         if what in POINTS:
             killer.wait(lambda: killer.open_orders() < 2, "the orders to be carried out")
             world.order(killer.orders, what, f".{number}")
@@ -191,7 +191,7 @@ def figures(made: world.World, killer: Killer, model: FakeModel, at_points: int)
     ledger = model.rows()
     taken = killer.taken()
     wrong = oracle.verdict(made.words, ledger)
-    outputs = Generation.objects.count()
+    outputs = Job.objects.count()
     kills = taken.total() + killer.killed.total()
     return {
         "n": outputs,

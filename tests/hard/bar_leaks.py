@@ -139,7 +139,7 @@ def _prompts(world: Any) -> tuple[int, list[str]]:
     from pytest_httpserver import HTTPServer
 
     from memories.llm import configured
-    from memories.models import Channel, Generation
+    from memories.models import Channel, Job
     from memories.pipeline.passes import run_pass
     from tests.leaks.world import ELSEWHERE, WORD, WORKSPACE, word
     from tests.llm.forgetful import ForgetfulModel
@@ -151,14 +151,14 @@ def _prompts(world: Any) -> tuple[int, list[str]]:
         """Notes of each prompt whose memory is made of its answer: one is asked for at a time."""
 
         def answer(self, request: Any) -> Any:
-            asked = Generation.objects.select_related("memory__workspace").get(state="claimed")
+            asked = Job.objects.select_related("memory__workspace").get(state="claimed")
             memory = asked.memory
             own = WORKSPACE if memory.workspace == world.team else ELSEWHERE
             outputs.append(places[memory.channel_id] if memory.channel_id else own)
             connection.close()  # this thread's
             return super().answer(request)
 
-    Generation.objects.filter(state__in=("waiting", "dead")).delete()
+    Job.objects.filter(state__in=("waiting", "dead")).delete()
     for place in world.channels:
         for letter in "abc":
             world.say(place, f"talk{letter}")

@@ -16,7 +16,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from memories.models import Channel, Generation
+from memories.models import Channel, Job
 from memories.pipeline.plan import plan_channel
 from tests.hard import oracle, world
 from tests.hard.bar_freeze import with_offers, workers
@@ -37,7 +37,7 @@ PATIENCE = 600.0
 class Round:
     seconds: float  # until the good ones were at rest
     good: Sequence[Channel]
-    killers: Sequence[int]  # generations
+    killers: Sequence[int]  # jobs
     failures: Sequence[int]
 
 
@@ -100,7 +100,7 @@ class Stage:
             words = {c.pk: self.made.feed(c, 1 if c in ill else 5) for c in order}
             for channel in order:
                 plan_channel(channel.pk, timezone.now())
-            rows = [Generation.objects.get(memory__channel=channel).pk for channel in ill]
+            rows = [Job.objects.get(memory__channel=channel).pk for channel in ill]
             killers, failures = rows[: poison // 2], rows[poison // 2 :]
             for pk in killers:
                 world.order(self.orders, "in_call", f"@{pk}")
@@ -117,10 +117,10 @@ class Stage:
 
 
 def figures(made: world.World, model: FakeModel, mixed: Round) -> dict[str, Any]:
-    poison = Generation.objects.filter(pk__in=[*mixed.killers, *mixed.failures])
-    claims = [generation.claims.count() for generation in poison]
-    dead = poison.filter(state=Generation.State.DEAD).exclude(fault="").exclude(fault_text="")
-    all_dead = Generation.objects.filter(state=Generation.State.DEAD)
+    poison = Job.objects.filter(pk__in=[*mixed.killers, *mixed.failures])
+    claims = [job.claims.count() for job in poison]
+    dead = poison.filter(state=Job.State.DEAD).exclude(fault="").exclude(fault_text="")
+    all_dead = Job.objects.filter(state=Job.State.DEAD)
     good_dead = all_dead.exclude(pk__in=poison.values("pk")).count()
     wrong = oracle.verdict(made.words, model.rows())
     return {

@@ -17,7 +17,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from memories.models import Backfill, Generation, MemoryVersion, Message, Workspace
+from memories.models import Backfill, Job, MemoryVersion, Message, Workspace
 from memories.pipeline.backfill import carry_out
 from memories.pipeline.estimate import quote_backfill
 from memories.pipeline.passes import run_pass
@@ -120,7 +120,7 @@ def backfilled(
     )
     why = carry_out(backfill, lambda: None)
     assert not why, why
-    assert not Generation.objects.of_workspace(workspace).unfinished().exists()
+    assert not Job.objects.of_workspace(workspace).unfinished().exists()
     rows = model.rows()[before:]
     cost = sum(row.prompt_tokens + row.completion_tokens for row in rows)
     return round(quote["total"]["tokens"]["middle"]), cost

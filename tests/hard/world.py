@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from memories.models import Channel, Generation, Message, Person, Workspace
+from memories.models import Channel, Job, Message, Person, Workspace
 from memories.rules.slacktime import to_micros, ts_from_micros
 from tests.hard.model_client import FakeModel
 
@@ -79,24 +79,24 @@ class World:
 
 
 def is_at_rest(channels: Sequence[Channel] = ()) -> bool:
-    """Every message is in a segment and no generation is unfinished."""
+    """Every message is in a segment and no job is unfinished."""
     messages = Message.objects.filter(segment__isnull=True)
-    generations = Generation.objects.unfinished()
+    jobs = Job.objects.unfinished()
     if channels:
         messages = messages.filter(channel__in=channels)
-        generations = generations.filter(memory__channel__in=channels)
-    return not messages.exists() and not generations.exists()
+        jobs = jobs.filter(memory__channel__in=channels)
+    return not messages.exists() and not jobs.exists()
 
 
 def retry_the_dead() -> int:
     """What an operator does about dead letters; how many there were."""
-    dead = list(Generation.objects.filter(state=Generation.State.DEAD))
-    return sum(generation.retry() for generation in dead)
+    dead = list(Job.objects.filter(state=Job.State.DEAD))
+    return sum(job.retry() for job in dead)
 
 
 def offer(channels: Sequence[Channel]) -> None:
     """As after an import: a pass is queued for each workspace of these channels."""
-    from memories.jobs import remember_later
+    from memories.tasks import remember_later
 
     for workspace_id in sorted({channel.workspace_id for channel in channels}):
         remember_later(workspace_id)

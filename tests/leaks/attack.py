@@ -23,19 +23,19 @@ from django_q.models import OrmQ, Schedule, Task
 from django_q.scheduler import scheduler
 from django_q.signing import SignedPackage
 
-from memories.jobs import TASKS
 from memories.models import (
+    AccessGrant,
     ApiKey,
     AuditEvent,
     Channel,
     ChannelMember,
     Member,
-    Opening,
     Person,
     SlackConnection,
     User,
     Workspace,
 )
+from memories.tasks import TASKS
 from tests.leaks.attacked import PRIVATE, ROOT, AttackedTeam
 from tests.leaks.forms import KNOWN_PASSWORD, Learner, Post
 from tests.leaks.probes import told
@@ -53,7 +53,7 @@ RIGHTS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (ChannelMember, ("channel_id", "person_id")),
     (Channel, ("workspace_id", "kind", "is_shared", "in_workspace_memory", "slack_id")),
     (EmailAddress, ("user_id", "email", "verified")),
-    (Opening, ("user_id", "channel_id", "until")),
+    (AccessGrant, ("user_id", "channel_id", "until")),
     (SocialAccount, ("user_id", "uid")),
     (SocialApp, ("client_id", "secret")),
     (SocialToken, ("account_id", "token")),
@@ -221,7 +221,7 @@ def is_allowed(
         return is_allowed_link(actor, was, row, mine)
     if not actor.is_operator:
         return False
-    if label == Opening._meta.label:
+    if label == AccessGrant._meta.label:
         return any(e.action == "channel_open" and e.details.get("reason") for e in mine)
     if label == User._meta.label and was is not None and was[-1] != row[-1]:
         return "password_given" in actions

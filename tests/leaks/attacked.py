@@ -8,13 +8,13 @@ from django.utils import timezone
 from django_q.models import OrmQ, Schedule, Task
 
 from memories.models import (
-    Call,
+    AccessGrant,
     Cap,
     Endpoint,
-    Generation,
     Heartbeat,
+    Job,
     Member,
-    Opening,
+    ModelCall,
     Person,
     Price,
     SlackConnection,
@@ -72,17 +72,17 @@ class AttackedTeam(World):
         victim = self.users["victim"]
         EmailAddress.objects.create(user=victim, email="victim@example.com", verified=True)
         Group.objects.create(name="all rights").permissions.set(Permission.objects.all())
-        Opening.objects.create(
+        AccessGrant.objects.create(
             user=self.users["operator"],
             channel=self.channels[PRIVATE],
             reason="long ago",
             until=self.now - timedelta(days=1),
         )
         for place in (PRIVATE, PUBLIC):
-            generation = Generation.objects.filter(memory__channel=self.channels[place]).first()
-            Call.objects.create(
+            job = Job.objects.filter(memory__channel=self.channels[place]).first()
+            ModelCall.objects.create(
                 workspace=self.team,
-                generation=generation,
+                job=job,
                 fence=1,
                 model="fake",
                 day=self.now.date(),

@@ -26,7 +26,7 @@ from memories.models import (
     ApiKey,
     AuditEvent,
     Backfill,
-    Generation,
+    Job,
     Line,
     Memory,
     MemoryVersion,
@@ -267,13 +267,13 @@ def _undone(world: World) -> Iterator[Ask]:
 
 def _proposals(name: str) -> Any:
     def asks(world: World) -> Iterator[Ask]:
-        for generation in Generation.objects.proposed().select_related("base"):
+        for job in Job.objects.proposed().select_related("base"):
             data = {
-                "generation": generation.pk,
-                "based_on": generation.base.number if generation.base else 0,
+                "job": job.pk,
+                "based_on": job.base.number if job.base else 0,
             }
-            yield reverse(name, args=[generation.memory_id]), data
-            yield reverse(name, args=[generation.memory_id]), {}
+            yield reverse(name, args=[job.memory_id]), data
+            yield reverse(name, args=[job.memory_id]), {}
 
     return asks
 
@@ -282,9 +282,9 @@ def _jobs_of(name: str) -> Any:
     """Every job by its own workspace's address, a few by the other's, and a person's word on some."""
 
     def asks(world: World) -> Iterator[Ask]:
-        for pk in Generation.objects.order_by("pk").values_list("pk", flat=True):
+        for pk in Job.objects.order_by("pk").values_list("pk", flat=True):
             yield reverse(name, args=["leaks", pk]), None
-        for pk in Generation.objects.order_by("-pk").values_list("pk", flat=True)[:8]:
+        for pk in Job.objects.order_by("-pk").values_list("pk", flat=True)[:8]:
             yield reverse(name, args=["abroad", pk]), None
             yield reverse(name, args=["leaks", pk]), {"do": "retry"}
 
@@ -501,10 +501,10 @@ def _names(patterns: Any) -> Iterator[str]:
 
 ADMIN = {
     *("account.emailaddress", "auth.group", "memories.auditevent", "memories.backfill"),
-    *("memories.call", "memories.cap", "memories.channel", "memories.channelmember"),
-    *("memories.endpoint", "memories.generation", "memories.heartbeat", "memories.member"),
+    *("memories.modelcall", "memories.cap", "memories.channel", "memories.channelmember"),
+    *("memories.endpoint", "memories.job", "memories.heartbeat", "memories.member"),
     *("memories.memory", "memories.memoryversion", "memories.message", "memories.note"),
-    *("memories.opening", "memories.person", "memories.price", "memories.quarantinedline"),
+    *("memories.accessgrant", "memories.person", "memories.price", "memories.quarantinedline"),
     *("memories.segment", "memories.slackconnection", "memories.slackevent", "memories.user"),
     *("memories.workspace", "django_q.failure", "django_q.ormq", "django_q.schedule"),
     "django_q.success",
@@ -547,7 +547,7 @@ def admin_asks(world: World) -> Iterator[Ask]:
         yield change, {"text": "mine", "based_on": "1", "revision": "0", "were_pinned": ""}
     for channel in world.channels.values():
         opening = {"channel": channel.pk, "reason": "to look"}
-        yield reverse("admin:memories_opening_add"), opening
+        yield reverse("admin:memories_accessgrant_add"), opening
 
 
 def _deeds(model: Any, keys: list[int]) -> Iterator[dict[str, Any]]:
@@ -650,7 +650,7 @@ def _jobs(world: World) -> Iterator[list[str]]:
     yield ["jobs", "list", "--json", "--workspace", "leaks", "--limit", "200"]
     for channel in world.channels.values():
         yield ["jobs", "list", "--workspace", "leaks", "--channel", channel.slack_id]
-    for pk in Generation.objects.order_by("-pk").values_list("pk", flat=True)[:60]:
+    for pk in Job.objects.order_by("-pk").values_list("pk", flat=True)[:60]:
         yield ["jobs", "show", "--json", str(pk)]
 
 

@@ -210,7 +210,7 @@ class Sweeper:
             "memoryversion",
             "note",
             "channel",
-            "generation",
+            "job",
             "quarantinedline",
         ):
             yield reverse(f"admin:memories_{model}_changelist")

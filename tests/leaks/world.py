@@ -21,7 +21,7 @@ from memories.models import (
     Backfill,
     BackfillChannel,
     Channel,
-    Generation,
+    Job,
     Member,
     Memory,
     MemoryVersion,
@@ -212,7 +212,7 @@ class World:
             memory.revise(
                 f"- {word(place, 'new')}\n- and more", by=None, based_on=memory.current.number
             )
-            self._generations(place, memory, segment, first)
+            self._jobs(place, memory, segment, first)
         thread = Memory.objects.of_thread(channel, root.ts)
         make_version(memory=thread, text=f"- {word(place, 'thread')}", segment=in_thread)
         self._notes(channel.workspace, place, channel)
@@ -233,10 +233,10 @@ class World:
             note.rewrite(word(place, what), tags=[word(place, "tag")], title=word(place, "title"))
         note.remove()
 
-    def _generations(self, place: str, memory: Memory, segment: Any, first: Any) -> None:
-        number = memory.generations.count()
+    def _jobs(self, place: str, memory: Memory, segment: Any, first: Any) -> None:
+        number = memory.jobs.count()
         for state in ("dead", "waiting", "proposed"):
-            generation = Generation.objects.create(
+            job = Job.objects.create(
                 memory=memory,
                 segment=segment if memory.memory_type == MemoryType.SHORT_TERM else None,
                 base=memory.current,
@@ -250,9 +250,9 @@ class World:
                 reply=reply(place) if state == "proposed" else None,
                 cites=[[]],
             )
-            generation.take_inputs([first])
+            job.take_inputs([first])
         QuarantinedLine.objects.create(
-            memory=memory, generation=generation, text=word(place, "quarantine"), rule="address"
+            memory=memory, job=job, text=word(place, "quarantine"), rule="address"
         )
 
     def say(self, place: str, what: str, thread: Message | None = None) -> Message:
@@ -280,7 +280,7 @@ class World:
             memory.refresh_from_db()
             memory.revise(f"- {word(place, 'new')}", by=None, based_on=memory.current.number)
             read = MemoryVersion.objects.current_in(team.channels.flowing(), MemoryType.LONG_TERM)
-            self._generations(place, memory, None, read.first() or first)
+            self._jobs(place, memory, None, read.first() or first)
         self._notes(team, notes, None)
         open_ones = team.channels.public()
         backfill = Backfill.objects.create(

@@ -13,7 +13,7 @@ from memories.llm.asking import Asking
 from memories.rules import bounds, prompts
 from memories.rules.parts import combination
 from memories.rules.reply import read_reply
-from memories.rules.summary import Form, Reading, ReadLine, Reply, Request, Way
+from memories.rules.summary import Form, ParsedReply, ReadLine, Reply, Request, RequestStrategy
 from memories.rules.tokens import estimate
 from tests.llm.endpoint import Endpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
@@ -99,7 +99,7 @@ def test_a_long_conversation_is_read_in_parts(endpoint: Endpoint) -> None:
     seen = [n for n in range(1, 41) if f"message {n} " in first]
     assert seen == list(range(1, len(seen) + 1)) and 15 <= len(seen) <= 25
     assert all((f"message {n} " in second) == (n not in seen) for n in range(1, 41))
-    asked = prompts.request_text(combination(wanted, [Reading([ReadLine("word")])] * 2))
+    asked = prompts.request_text(combination(wanted, [ParsedReply([ReadLine("word")])] * 2))
     assert [line for line in both.split("\n") if not line.startswith("<<")] == [
         "1 word of message 1, 2", "2 word 39", "3 word 40", "", *asked.split("\n"),
     ]  # fmt: skip
@@ -121,9 +121,9 @@ def test_no_word_of_a_long_message_is_lost(sizes: list[int], limit: int, form: F
         shown.extend(re.findall(r"w\d+x\d+", prompts.data_text(request, "k")))
         return Reply("- Something is going on here. [1]", "stop", "m", "p", form=form, calls=1)
 
-    reply = Asking(wanted, ask, "m", limit).reply(Way.WHOLE)
+    reply = Asking(wanted, ask, "m", limit).reply(RequestStrategy.WHOLE)
     assert shown == [word for said in words for word in said]
-    assert reply.calls <= bounds.bound(wanted, Way.WHOLE, limit).calls
+    assert reply.calls <= bounds.bound(wanted, RequestStrategy.WHOLE, limit).calls
 
 
 def test_a_long_merge_is_made_in_parts(endpoint: Endpoint) -> None:

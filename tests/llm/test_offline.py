@@ -14,7 +14,7 @@ from memories.llm import OfflineSummariser, summarise
 from memories.rules.extract import extract
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.reply import read_reply
-from memories.rules.summary import Addition, Kind, MemoryLine, MessageLine, Reading, Request
+from memories.rules.summary import Addition, Kind, MemoryLine, MessageLine, ParsedReply, Request
 from memories.rules.tokens import estimate
 from tests.llm.requests import START, added, long, memory, messages, request, short
 
@@ -27,7 +27,7 @@ SEGMENT = 50  # messages, and
 LIMIT = 300  # tokens: the seed's defaults
 
 
-def read(wanted: Request) -> Reading:
+def read(wanted: Request) -> ParsedReply:
     reply = summarise(wanted, OFFLINE)
     reading = read_reply(reply, wanted)
     assert reading.fault == ""

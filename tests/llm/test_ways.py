@@ -7,7 +7,7 @@ import pytest
 from memories.llm import ModelSummariser, OfflineSummariser, summarise
 from memories.rules.bounds import prompt_tokens
 from memories.rules.reply import Fault, read_reply
-from memories.rules.summary import Bound, Reply, Request, SummariserError, Usage, Way
+from memories.rules.summary import Bound, Reply, Request, RequestStrategy, SummariserError, Usage
 from memories.rules.tokens import estimate
 from tests.llm.endpoint import Endpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
@@ -51,7 +51,7 @@ class TestWhole:
         ] * 8
         wanted = short(messages(*texts), language="conversation")
         endpoint.answers(japanese)
-        reply = summarise(wanted, endpoint.summariser(), Way.SPLIT)
+        reply = summarise(wanted, endpoint.summariser(), RequestStrategy.SPLIT)
         assert len(endpoint.asked) == 1
         assert read_reply(reply, wanted).fault == Fault.WRONG_LANGUAGE
 
@@ -59,7 +59,7 @@ class TestWhole:
 class TestSplit:
     def test_halves_at_least(self, endpoint: Endpoint) -> None:
         endpoint.answers("- number 3 [3]", "- number 20 [20]", "- number 3, number 20 [1, 2]")
-        reply = summarise(WANTED, endpoint.summariser(), Way.SPLIT)
+        reply = summarise(WANTED, endpoint.summariser(), RequestStrategy.SPLIT)
         assert (reply.text, reply.calls, reply.prompt_tokens) == (
             "- status: number 3, number 20 [3, 20]",
             3,
@@ -75,7 +75,7 @@ class TestSplit:
                 else one_line(prompt)
             )
         )
-        reply = summarise(WANTED, endpoint.summariser(), Way.SPLIT)
+        reply = summarise(WANTED, endpoint.summariser(), RequestStrategy.SPLIT)
         assert (len(endpoint.asked), reply.calls) == (2 + 4 + 1, 5)
         assert read_reply(reply, WANTED).fault == ""
         seen = "".join(endpoint.prompt(call)[1] for call in range(7))
@@ -84,18 +84,18 @@ class TestSplit:
     def test_not_for_ever(self, endpoint: Endpoint) -> None:
         endpoint.refuses(413)
         with pytest.raises(SummariserError) as raised:
-            summarise(WANTED, endpoint.summariser(), Way.SPLIT)
+            summarise(WANTED, endpoint.summariser(), RequestStrategy.SPLIT)
         assert (raised.value.code, raised.value.spent) == ("context_too_long", Usage())
         assert len(endpoint.server.log) == 3  # a half, a quarter, an eighth
 
     def test_one_message_is_asked_as_it_is(self, endpoint: Endpoint) -> None:
         endpoint.answers("- one [1]")
-        reply = summarise(short(messages("one")), endpoint.summariser(), Way.SPLIT)
+        reply = summarise(short(messages("one")), endpoint.summariser(), RequestStrategy.SPLIT)
         assert (reply.text, reply.calls) == ("- one [1]", 1)
 
     def test_a_cut_off_part_is_a_cut_off_whole(self, endpoint: Endpoint) -> None:
         endpoint.answers("- early [3]", completion("- la", "length"))
-        reply = summarise(WANTED, endpoint.summariser(), Way.SPLIT)
+        reply = summarise(WANTED, endpoint.summariser(), RequestStrategy.SPLIT)
         assert read_reply(reply, WANTED).fault == Fault.LENGTH
         assert (reply.calls, reply.prompt_tokens) == (2, 200)
 
@@ -116,10 +116,10 @@ class TestIsolate:
     ) -> None:
         endpoint.decides(lambda prompt: refusal if BAD in prompt else one_line(prompt))
         summariser = endpoint.summariser()
-        reply = summarise(WANTED, summariser, Way.ISOLATE)
+        reply = summarise(WANTED, summariser, RequestStrategy.ISOLATE)
         assert reply.left_out == (21,)
         assert read_reply(reply, WANTED).fault == ""
-        assert reply.calls <= summariser.bound(WANTED, Way.ISOLATE).calls
+        assert reply.calls <= summariser.bound(WANTED, RequestStrategy.ISOLATE).calls
         assert len(endpoint.asked) == 2 * 5 + 1 + 1  # halves down to one, that again, all together
         good = [p for p in map(endpoint.prompt, range(12)) if BAD not in p[1]]
         assert all(any(text in user for _, user in good) for text in TEXTS if text != BAD)
@@ -127,20 +127,22 @@ class TestIsolate:
 
     def test_what_is_refused_once_only_is_not_left_out(self, endpoint: Endpoint) -> None:
         endpoint.answers(REFUSALS["refusal"], "- uno [1]", "- dos [2]", "- uno, dos [1, 2]")
-        reply = summarise(short(messages("uno", "dos")), endpoint.summariser(), Way.ISOLATE)
+        reply = summarise(
+            short(messages("uno", "dos")), endpoint.summariser(), RequestStrategy.ISOLATE
+        )
         assert (reply.text, reply.left_out, reply.calls) == ("- status: uno, dos [1, 2]", (), 4)
 
     def test_all_of_it(self, endpoint: Endpoint) -> None:
         endpoint.decides(lambda prompt: REFUSALS["filtered input"])
         wanted = short(messages("one", "two"))
-        reply = summarise(wanted, endpoint.summariser(), Way.ISOLATE)
+        reply = summarise(wanted, endpoint.summariser(), RequestStrategy.ISOLATE)
         assert read_reply(reply, wanted).nothing
         assert (reply.left_out, reply.calls, reply.model) == ((1, 2), 0, "tiny")
 
     def test_the_search_ends(self, endpoint: Endpoint) -> None:
         endpoint.decides(lambda prompt: REFUSALS["refusal"])
         summariser = endpoint.summariser()
-        reply = summarise(WANTED, summariser, Way.ISOLATE)
+        reply = summarise(WANTED, summariser, RequestStrategy.ISOLATE)
         assert read_reply(reply, WANTED).fault == Fault.REFUSAL
         assert len(endpoint.asked) == reply.calls == 15
 
@@ -149,19 +151,19 @@ class TestIsolate:
             lambda prompt: (400, "content_filter") if "bad" in prompt else one_line(prompt)
         )
         wanted = long(existing=memory("old"), additions=added("good", "bad", "fine", first=2))
-        reply = summarise(wanted, endpoint.summariser(), Way.ISOLATE)
+        reply = summarise(wanted, endpoint.summariser(), RequestStrategy.ISOLATE)
         assert reply.left_out == (3,)
         assert read_reply(reply, wanted).fault == ""
 
     def test_other_faults_end_it(self, endpoint: Endpoint) -> None:
         endpoint.decides(lambda prompt: (503, "") if BAD in prompt else one_line(prompt))
         with pytest.raises(SummariserError) as raised:
-            summarise(WANTED, endpoint.summariser(), Way.ISOLATE)
+            summarise(WANTED, endpoint.summariser(), RequestStrategy.ISOLATE)
         assert (raised.value.code, raised.value.spent.calls) == ("server_error", 1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("way", RequestStrategy)
 @pytest.mark.parametrize(
     "wanted",
     [
@@ -172,7 +174,9 @@ class TestIsolate:
     ],
     ids=["messages", "one message", "long", "merge"],
 )
-def test_an_endpoint_that_fills_its_limit(endpoint: Endpoint, wanted: Request, way: Way) -> None:
+def test_an_endpoint_that_fills_its_limit(
+    endpoint: Endpoint, wanted: Request, way: RequestStrategy
+) -> None:
     """Each answer is exactly as long as the limit allows."""
     endpoint.answers("- " + "x" * (wanted.max_tokens * 4 - 2))
     summariser = endpoint.summariser(input_limit=2000)
@@ -182,7 +186,7 @@ def test_an_endpoint_that_fills_its_limit(endpoint: Endpoint, wanted: Request, w
     assert len(prompts) <= most.calls
     assert sum(prompts) <= most.prompt_tokens
     assert sum(body["max_tokens"] for body in endpoint.asked) <= most.completion_tokens
-    if way is Way.WHOLE:
+    if way is RequestStrategy.WHOLE:
         assert len(prompts) == most.calls
         assert len(prompts) > 1 or sum(prompts) == most.prompt_tokens
 
@@ -198,7 +202,10 @@ def test_old_replies_are_read() -> None:
 class TestEndpoint:
     def test_without_a_model_there_is_none(self) -> None:
         offline = OfflineSummariser()
-        assert (offline.endpoint, offline.bound(WANTED, Way.SPLIT)) == ("", Bound(0, 0, 0))
+        assert (offline.endpoint, offline.bound(WANTED, RequestStrategy.SPLIT)) == (
+            "",
+            Bound(0, 0, 0),
+        )
 
     def test_address_model_and_key_make_it(self) -> None:
         def known_as(**changed: str) -> str:

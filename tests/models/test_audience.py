@@ -14,7 +14,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from memories.models import (
     Channel,
-    Generation,
+    Job,
     Memory,
     MemoryVersion,
     Message,
@@ -35,7 +35,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
     make_channel_memory,
-    make_generation,
+    make_job,
     make_segment,
     make_workspace_memory,
 )
@@ -124,10 +124,10 @@ def rows():
         workspace, known = states[state]
         channel = ChannelFactory(workspace=workspace, name=name, kind=kind, members_known_at=known)
         make_segment(messages=[MessageFactory(channel=channel, author=None)])
-        make_generation(memory=make_channel_memory(channel=channel))
+        make_job(memory=make_channel_memory(channel=channel))
         NoteFactory(workspace=workspace, channel=channel)
     for workspace in (home, live):
-        make_generation(memory=make_workspace_memory(workspace=workspace))
+        make_job(memory=make_workspace_memory(workspace=workspace))
         NoteFactory(workspace=workspace)
 
 
@@ -149,7 +149,7 @@ KINDS = [
     (Segment, "channel__name", None),
     (Memory, "channel__name", "workspace__slug"),
     (MemoryVersion, "memory__channel__name", "memory__workspace__slug"),
-    (Generation, "memory__channel__name", "memory__workspace__slug"),
+    (Job, "memory__channel__name", "memory__workspace__slug"),
     (Note, "channel__name", "workspace__slug"),
 ]
 

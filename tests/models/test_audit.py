@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import timezone
 
-from memories.models import AppendOnly, AuditEvent, Cap, Generation, Memory, Price, Reader
+from memories.models import AppendOnly, AuditEvent, Cap, Job, Memory, Price, Reader
 from memories.rules.memory import MemoryType
 from memories.rules.settings import InvalidSetting
 from tests.factories import (
@@ -161,12 +161,10 @@ class TestCaps:
             ChannelFactory(workspace=workspace), MemoryType.SHORT_TERM
         )
         values = {"fault": "over_cap", "not_before": timezone.now(), "state": "waiting"} | given
-        return Generation.objects.create(
-            memory=memory, as_of_us=0, input_key=f"{memory.pk}", **values
-        )
+        return Job.objects.create(memory=memory, as_of_us=0, input_key=f"{memory.pk}", **values)
 
     def held(self):
-        return set(Generation.objects.exclude(not_before=None).values_list("pk", flat=True))
+        return set(Job.objects.exclude(not_before=None).values_list("pk", flat=True))
 
     def test_a_change_frees_what_waits_for_it_and_nothing_else(self):
         ours, theirs = WorkspaceFactory(), WorkspaceFactory()
@@ -233,7 +231,7 @@ def test_no_text_of_messages_or_memories_is_in_it():
     make_version(memory=memory, text=f"- {word} old", sources=[message])
     memory.revise(f"- {word} new", by=user, based_on=1)
     memory.restore(memory.versions.get(number=1), by=user, based_on=2)
-    generation = Generation.objects.create(
+    job = Job.objects.create(
         memory=memory,
         as_of_us=0,
         input_key="k",
@@ -241,8 +239,8 @@ def test_no_text_of_messages_or_memories_is_in_it():
         fault_text=f"{word} fault",
         reply={"text": word},
     )
-    generation.retry(user)
-    generation.cancel(user)
+    job.retry(user)
+    job.cancel(user)
     assert len(told()) == 4
     kept = json.dumps(list(AuditEvent.objects.values("subject", "details", "action", "workspace")))
     assert word not in kept

@@ -7,12 +7,12 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from memories.models import (
-    Draft,
-    Generation,
+    Job,
     Line,
     Memory,
     MemoryVersion,
     Message,
+    NewVersion,
     StaleBase,
     Unchanged,
 )
@@ -41,7 +41,7 @@ SHORT, LONG = MemoryType.SHORT_TERM, MemoryType.LONG_TERM
 
 def draft(text="- made", **given):
     lines = [line_rules.Line(line, Origin.MODEL) for line in text.splitlines()]
-    return Draft(**{"lines": lines, "origin": Origin.MODEL, **given})
+    return NewVersion(**{"lines": lines, "origin": Origin.MODEL, **given})
 
 
 def texts_of(memory):
@@ -460,16 +460,16 @@ class TestNotMerged:
         segment = make_segment(messages=[MessageFactory(channel=long.channel)])
         return make_version(memory=short, text="- one", segment=segment)
 
-    def merge(self, memory, *versions, state=Generation.State.DONE):
-        generation = Generation.objects.create(
+    def merge(self, memory, *versions, state=Job.State.DONE):
+        job = Job.objects.create(
             memory=memory,
             as_of_us=0,
-            input_key=f"key {Generation.objects.count()}",
-            state=Generation.State.CLAIMED,
+            input_key=f"key {Job.objects.count()}",
+            state=Job.State.CLAIMED,
         )
-        generation.take_inputs(versions)
-        generation.close(state, timezone.now())
-        return generation
+        job.take_inputs(versions)
+        job.close(state, timezone.now())
+        return job
 
     def owed(self, short, long):
         return [v.content for v in short.versions.not_merged().in_order()]
@@ -481,7 +481,7 @@ class TestNotMerged:
         self.merge(long, version)
         assert self.owed(short, long) == []
 
-    @pytest.mark.parametrize("state", [s for s in Generation.State if s != Generation.State.DONE])
+    @pytest.mark.parametrize("state", [s for s in Job.State if s != Job.State.DONE])
     def test_what_an_unfinished_merge_reads_is_owed(self, short, long, version, state):
         self.merge(long, version, state=state)
         assert self.owed(short, long) == ["- one"]
@@ -491,12 +491,10 @@ class TestNotMerged:
         assert self.owed(short, long) == ["- one"]
 
     def test_a_text_rewritten_while_it_was_merged_is_owed(self, short, long, version):
-        generation = Generation.objects.create(
-            memory=long, as_of_us=0, input_key="k", state=Generation.State.CLAIMED
-        )
-        generation.take_inputs([version])
+        job = Job.objects.create(memory=long, as_of_us=0, input_key="k", state=Job.State.CLAIMED)
+        job.take_inputs([version])
         version.rewrite(draft("- again", segment=version.segment))
-        generation.close(Generation.State.DONE, timezone.now())
+        job.close(Job.State.DONE, timezone.now())
         assert self.owed(short, long) == ["- again"]
 
     def test_a_text_rewritten_since_is_owed_again(self, short, long, version):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.models import AuditEvent, Draft, StaleBase
+from memories.models import AuditEvent, NewVersion, StaleBase
 from memories.rules.lines import Line, Origin
 from tests.factories import MONDAY, ChannelFactory, UserFactory, make_channel_memory, make_version
 
@@ -89,6 +89,6 @@ def test_a_refused_edit_leaves_no_record(memory):
 def test_what_is_written_in_place_carries_its_pins(memory):
     lines = [Line("- one", Origin.MODEL, pinned=True), Line("- three", Origin.MODEL)]
     until = memory.current.until_us
-    draft = Draft(lines=lines, origin=Origin.MODEL, until_us=until, kept=["- one"])
+    draft = NewVersion(lines=lines, origin=Origin.MODEL, until_us=until, kept=["- one"])
     assert memory.current.rewrite(draft)
     assert (pinned(memory), memory.current.kept) == (["- one"], ["- one"])

@@ -13,7 +13,7 @@ from django.utils import timezone
 from memories.admin import audience
 from memories.models import (
     Channel,
-    Generation,
+    Job,
     Member,
     Memory,
     MemoryVersion,
@@ -48,17 +48,17 @@ def reader(member: Member) -> Reader:
 def channel(member: Member) -> Channel:
     """A channel with dead jobs, and a quarantined line of one of them."""
     channel = ChannelFactory(workspace=member.workspace)
-    [generation, *_others] = add_jobs(channel, DEAD_JOBS, Generation.State.DEAD)
-    add_jobs(channel, RECENT_SHOWN + 1, Generation.State.DONE)
+    [job, *_others] = add_jobs(channel, DEAD_JOBS, Job.State.DEAD)
+    add_jobs(channel, RECENT_SHOWN + 1, Job.State.DONE)
     message = MessageFactory(channel=channel)
     line = QuarantinedLine.objects.create(
-        memory=generation.memory, generation=generation, text="line", rule="prompt_injection"
+        memory=job.memory, job=job, text="line", rule="prompt_injection"
     )
     line.sources.add(message)
     return channel
 
 
-def add_jobs(channel: Channel, count: int, state: str) -> list[Generation]:
+def add_jobs(channel: Channel, count: int, state: str) -> list[Job]:
     """Add jobs, each with a segment of its own."""
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     first = Segment.objects.filter(channel=channel).count()
@@ -74,10 +74,8 @@ def add_jobs(channel: Channel, count: int, state: str) -> list[Generation]:
         )
         for number in range(first, first + count)
     )
-    return Generation.objects.bulk_create(
-        Generation(
-            memory=memory, segment=segment, as_of_us=1, input_key=str(segment.pk), state=state
-        )
+    return Job.objects.bulk_create(
+        Job(memory=memory, segment=segment, as_of_us=1, input_key=str(segment.pk), state=state)
         for segment in segments
     )
 
@@ -99,25 +97,25 @@ def indexes_used(rows: QuerySet[Any], table: str) -> set[str]:
     return {name for name in names if re.search(rf"\b{name}\b", plan)}
 
 
-def dead_jobs(reader: Reader) -> QuerySet[Generation]:
-    return Generation.objects.visible_to(reader).filter(state=Generation.State.DEAD)
+def dead_jobs(reader: Reader) -> QuerySet[Job]:
+    return Job.objects.visible_to(reader).filter(state=Job.State.DEAD)
 
 
 def quarantined_lines(reader: Reader) -> QuerySet[QuarantinedLine]:
     return QuarantinedLine.objects.waiting().visible_to(reader)
 
 
-def over_cap(reader: Reader) -> QuerySet[Generation]:
-    return Generation.objects.over_cap().filter(not_before__gt=timezone.now())
+def over_cap(reader: Reader) -> QuerySet[Job]:
+    return Job.objects.over_cap().filter(not_before__gt=timezone.now())
 
 
 PRIVATE = {"message_private", "message_private_in_segment", "message_private_in_thread"}
 # Which of these PostgreSQL takes depends on what it last counted.
 JOBS = {
-    "generation_over_cap",
-    "generation_state",
-    "generation_unfinished",
-    "memories_generation_memory_id_7fc599bf",
+    "job_over_cap",
+    "job_state",
+    "job_unfinished",
+    "memories_job_memory_id_7fc599bf",
 }
 
 
@@ -126,8 +124,8 @@ JOBS = {
     ("rows", "table", "indexes"),
     [
         (dead_jobs, "memories_message", PRIVATE),
-        (dead_jobs, "memories_generation", JOBS),
-        (over_cap, "memories_generation", JOBS),
+        (dead_jobs, "memories_job", JOBS),
+        (over_cap, "memories_job", JOBS),
     ],
 )
 def test_a_count_of_each_page_uses_its_indexes(
@@ -158,7 +156,7 @@ def test_steps_do_not_grow_with_messages_and_finished_jobs(
 ) -> None:
     before = steps_of(rows(reader).count)
     add_messages(channel, private=private)
-    add_jobs(channel, 300, Generation.State.DONE)
+    add_jobs(channel, 300, Job.State.DONE)
     assert steps_of(rows(reader).count) <= before * 1.1
 
 
@@ -175,7 +173,7 @@ def test_steps_of_a_page_do_not_grow_with_messages(
     path = reverse(view, args=[member.workspace.slug])
     before = steps_of_page(client, path)
     add_messages(channel, private=False)
-    add_jobs(channel, 300, Generation.State.DONE)
+    add_jobs(channel, 300, Job.State.DONE)
     assert steps_of_page(client, path) <= before * 1.1
 
 
@@ -209,7 +207,7 @@ def test_steps_of_the_threads_of_a_channel_do_not_grow_with_them(
 
 @pytest.mark.slow
 @pytest.mark.sqlite("counts the steps of SQLite")
-@pytest.mark.parametrize("model", ["message", "generation", "segment", "memoryversion", "memory"])
+@pytest.mark.parametrize("model", ["message", "job", "segment", "memoryversion", "memory"])
 def test_steps_of_an_admin_list_do_not_grow_with_its_rows(
     model: str, client: Any, channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,7 +262,7 @@ def add_threads(channel: Channel, numbers: range) -> None:
 def add_rows(channel: Channel, numbers: range) -> None:
     """Messages and jobs, and memories of threads with a version each."""
     add_threads(channel, numbers)
-    add_jobs(channel, len(numbers), Generation.State.DONE)
+    add_jobs(channel, len(numbers), Job.State.DONE)
     memories = Memory.objects.bulk_create(
         Memory(
             workspace=channel.workspace,

@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import EmptyResultSet
 from django.db.models.expressions import RawSQL
 
-from memories.models import Channel, Generation, Memory, Reader, Workspace
+from memories.models import Channel, Job, Memory, Reader, Workspace
 from tests.factories import MONDAY
 
 WORDS = (
@@ -16,7 +16,7 @@ WORDS = (
     Channel.objects.visible_to,
     Channel.objects.of_members,
     Memory.objects.visible_to,
-    Generation.objects.visible_to,
+    Job.objects.visible_to,
 )
 READERS = {
     "one": Reader(7, now=MONDAY),

@@ -6,7 +6,7 @@ from memories.llm import OfflineSummariser
 from memories.models import Memory, Segment
 from memories.pipeline.ask import Asker
 from memories.rules.slacktime import to_micros
-from memories.rules.summary import Reply, Way
+from memories.rules.summary import Reply, RequestStrategy
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -60,7 +60,7 @@ class Scribe(OfflineSummariser):
     def prompt_version(self, request):
         return "scribe-1"
 
-    def summarise(self, request, way=Way.WHOLE):
+    def summarise(self, request, way=RequestStrategy.WHOLE):
         self.asked.append(request)
         self.before(request)
         added = [line for one in request.additions for line in one.lines]
@@ -95,14 +95,14 @@ def made_stale(message):
     Segment.objects.filter(pk__in=pks).update(stale=True)
 
 
-def during(monkeypatch, happens, wanted=lambda generation: True):
-    """Call ``happens`` once, between the request of a matching generation and its answer."""
+def during(monkeypatch, happens, wanted=lambda job: True):
+    """Call ``happens`` once, between the request of a matching job and its answer."""
     question = Asker.question
     done = []
 
-    def ask(asker, generation):
-        asked = question(asker, generation)
-        if not done and wanted(generation):
+    def ask(asker, job):
+        asked = question(asker, job)
+        if not done and wanted(job):
             done.append(happens())
         return asked
 
@@ -111,7 +111,7 @@ def during(monkeypatch, happens, wanted=lambda generation: True):
 
 
 def is_merge_of(memory):
-    return lambda generation: generation.memory_id == memory.pk
+    return lambda job: job.memory_id == memory.pk
 
 
 def threaded(replies, **settings):

@@ -12,7 +12,7 @@ from memories.models import Channel
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryScope, MemoryType
 from memories.rules.slacktime import to_micros
-from memories.rules.summary import Reply, Request, Way
+from memories.rules.summary import Reply, Request, RequestStrategy
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -37,7 +37,7 @@ class Listener(OfflineSummariser):
     def prompt_version(self, request: Request) -> str:
         return "listener-1"
 
-    def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
+    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
         self.asked.append(request)
         number = len(self.of(request.scope, request.memory_type))
         text = f"- {request.scope} {request.memory_type} {number} of {request.place} [1]"

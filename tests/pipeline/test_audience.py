@@ -13,7 +13,7 @@ from django.utils import timezone
 from memories.models import (
     AuditEvent,
     Channel,
-    Generation,
+    Job,
     MemoryVersion,
     Message,
     Note,
@@ -39,7 +39,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
     make_channel_memory,
-    make_generation,
+    make_job,
     make_reply,
     make_version,
     make_workspace_memory,
@@ -188,14 +188,12 @@ def test_a_proposal_made_of_it_is_withdrawn(team):
     memory = make_workspace_memory(workspace=team, texts=["- a\n- b"])
     MemoryVersion.objects.update(origin=Origin.PERSON)  # rests on nobody's channel
     source = make_channel_memory(channel=channel, texts=["- basalt"]).current
-    generation = make_generation(
-        memory=memory, base=memory.current, state="proposed", inputs=[source]
-    )
-    assert proposals.of(memory) == generation
+    job = make_job(memory=memory, base=memory.current, state="proposed", inputs=[source])
+    assert proposals.of(memory) == job
     slack_says(channel, is_private=True)
     assert proposals.of(memory) is None
-    generation.refresh_from_db()
-    assert generation.state == "superseded"
+    job.refresh_from_db()
+    assert job.state == "superseded"
     assert memory.current_id  # which rested on nothing of it
 
 
@@ -209,14 +207,14 @@ def test_what_was_learned_in_private_is_not_published(team, opened):
     run_pass(team, LATER + HOUR)
     assert "cobalt" not in texts(reader)
     assert not MemoryVersion.objects.filter(memory__scope="workspace").exists()
-    assert Generation.objects.count() >= 2
-    for model in (MemoryVersion, Message, Note, Segment, Generation):
+    assert Job.objects.count() >= 2
+    for model in (MemoryVersion, Message, Note, Segment, Job):
         assert not model.objects.visible_to(reader).exists(), model
         assert model.objects.visible_to(member_of_it).count() == model.objects.count(), model
     assert "cobalt is a colour" in context(team, member_of_it, opened)
-    # A fault of a generation may quote what was asked.
+    # A fault of a job may quote what was asked.
     for who, is_readable in ((reader, False), (member_of_it, True)):
-        rows = Generation.objects.saying_who_reads(who)
+        rows = Job.objects.saying_who_reads(who)
         assert {row.is_readable for row in rows} == {is_readable}
 
 
@@ -415,12 +413,12 @@ def test_what_not_all_may_read_is_merged_with_nothing(team, kind, audience):
     MemoryVersion.objects.update(audience=audience)
     flows = (kind, audience) == ("public", "scope")
     expected = {workspace_memory(source): flows, long(make_channel(team, "aurora")): False}
-    generations = [make_generation(memory=memory, inputs=[version]) for memory in expected]
+    jobs = [make_job(memory=memory, inputs=[version]) for memory in expected]
     run_pass(team, MONDAY)
-    for generation, is_done in zip(generations, expected.values(), strict=True):
-        generation.refresh_from_db()
-        assert generation.state == ("done" if is_done else "superseded")
-        assert generation.versions.exists() is is_done
+    for job, is_done in zip(jobs, expected.values(), strict=True):
+        job.refresh_from_db()
+        assert job.state == ("done" if is_done else "superseded")
+        assert job.versions.exists() is is_done
 
 
 @pytest.mark.slow
@@ -462,10 +460,10 @@ def test_who_becomes_a_guest_meanwhile_leaves_the_other_lines_their_numbers(team
     version = make_version(memory=long(room), text="- said by one\n- said by another")
     for line, message in zip(version.lines.order_by("position"), (theirs, ours), strict=True):
         line.sources.set([message])
-    generation = make_generation(memory=workspace_memory(room), inputs=[version])
+    job = make_job(memory=workspace_memory(room), inputs=[version])
 
     def numbered():
-        question = Asker(team).question(generation)
+        question = Asker(team).question(job)
         return [line.ref for line in question.request.additions[0].lines], len(question.cites)
 
     assert numbered() == ([1, 2], 2)
@@ -492,8 +490,8 @@ def test_where_a_stranger_speaks_no_line_flows_that_cites_nothing(team, guest):
     room = make_channel(team, "aurora")
     say(room, "hello", is_guest=guest)
     version = make_version(memory=long(room), text="- nobody knows from where")
-    generation = make_generation(memory=workspace_memory(room), inputs=[version])
-    assert Asker(team).question(generation).request.is_empty is guest
+    job = make_job(memory=workspace_memory(room), inputs=[version])
+    assert Asker(team).question(job).request.is_empty is guest
 
 
 def test_in_an_export_nobody_is_a_stranger_for_being_left_out(team):
@@ -526,11 +524,11 @@ def test_a_change_in_the_middle_of_a_pass_is_counted(team, change, expected):
     make_workspace_memory(workspace=team, texts=["- WORKSPACEWORD was decided"])
     MemoryVersion.objects.update(origin=Origin.PERSON)  # rests on nobody's channel
     say(channel, f"see <#{other.slack_id}>")
-    generation = make_generation(memory=short(channel), as_of_us=to_micros(LATER), provisional=True)
+    job = make_job(memory=short(channel), as_of_us=to_micros(LATER), provisional=True)
     asker = Asker(team)
 
     def shown():
-        again = Generation.objects.with_memory().get(pk=generation.pk)
+        again = Job.objects.with_memory().get(pk=job.pk)
         words = repr(asker.question(again).request)
         return "WORKSPACEWORD" in words, "fjord-room" in words
 

@@ -12,10 +12,10 @@ from memories.models import (
     AnotherBackfill,
     AuditEvent,
     Backfill,
-    Call,
     Channel,
-    Generation,
+    Job,
     Message,
+    ModelCall,
     Price,
     Reader,
     Segment,
@@ -106,7 +106,7 @@ def finished(backfill, now=NOW):
 
 
 def states(backfill):
-    return Counter(backfill.generations.values_list("state", flat=True))
+    return Counter(backfill.jobs.values_list("state", flat=True))
 
 
 def outcomes(channel):
@@ -181,7 +181,7 @@ def test_offline_costs_nothing(channel):
     assert quote["free"] and quote["total"]["tokens"]["high"] == 0
     assert quote["total"]["dollars"] is None
     assert finished(start(channel)).state == "done"
-    assert Call.objects.count() == 0
+    assert ModelCall.objects.count() == 0
 
 
 def test_money_needs_a_price(channel, model):
@@ -206,15 +206,13 @@ def test_everything_it_leads_to_is_its_own(channel, model):
     channel.refresh_from_db()
     assert channel.start_us == channel.messages.in_order().first().micros
     finished(backfill)
-    kinds = Counter(
-        backfill.generations.values_list("memory__scope", "memory__memory_type", "state")
-    )
+    kinds = Counter(backfill.jobs.values_list("memory__scope", "memory__memory_type", "state"))
     assert kinds == {
         ("channel", "short_term", "done"): 10,
         ("channel", "long_term", "done"): 1,
         ("workspace", "long_term", "done"): 1,
     }
-    assert not Generation.objects.filter(backfill=None).exists()
+    assert not Job.objects.filter(backfill=None).exists()
     assert outcomes(channel) == {"remembered": 10}
     assert (backfill.state, backfill.finished_at is not None) == ("done", True)
 
@@ -229,8 +227,8 @@ def test_what_is_said_after_the_order_is_everyday_work(channel, model):
     finished(backfill, later)
     newest = channel.segments.of_channel().order_by("number").last()
     assert newest.last_us == to_micros(at)
-    assert newest.generations.get().backfill is None
-    assert backfill.generations.exclude(segment=None).count() == 11
+    assert newest.jobs.get().backfill is None
+    assert backfill.jobs.exclude(segment=None).count() == 11
 
 
 def test_one_at_a_time(channel):
@@ -337,7 +335,7 @@ def test_everyday_work_goes_on_while_it_is_paused(channel, model, workspace):
     run_pass(workspace, later)
     assert long(other).head == 1 and workspace_memory(channel).head == 1
     assert long(channel).head == 0, "merging what it made is its own work"
-    assert not Generation.objects.unfinished().filter(backfill=None).exists()
+    assert not Job.objects.unfinished().filter(backfill=None).exists()
     backfill.resume(None, cap_tokens=None)
     finished(backfill, later)
     assert not short(channel).versions.not_merged().exists()
@@ -358,12 +356,12 @@ def half_made(channel):
 def test_what_runs_when_it_is_paused_is_saved(channel, model, workspace):
     backfill = start(channel)
     plan_channel(channel.pk, NOW)
-    generation = backfill.generations.first()
-    assert generation.claim(timezone.now(), timedelta(minutes=3))
+    job = backfill.jobs.first()
+    assert job.claim(timezone.now(), timedelta(minutes=3))
     backfill.pause(None)
-    generation.refresh_from_db()
-    assert generation.state == "claimed"
-    assert generation.renew(timezone.now(), timedelta(minutes=3)), "its worker still holds it"
+    job.refresh_from_db()
+    assert job.state == "claimed"
+    assert job.renew(timezone.now(), timedelta(minutes=3)), "its worker still holds it"
 
 
 # The cap
@@ -433,7 +431,7 @@ def test_cancelled_half_way_what_is_done_stays(channel, workspace, model):
     run_pass(workspace, NOW)
     assert made <= states(backfill)["done"]
     assert not short(channel).versions.not_merged().exists(), "what is done is built in"
-    assert not Generation.objects.unfinished().exists()
+    assert not Job.objects.unfinished().exists()
     # Wanted once more: what was left out is taken up, and nothing else.
     asked = len(model.asked)
     again = start(channel)
@@ -479,14 +477,14 @@ def test_what_failed_after_the_cancelling_is_everyday_work(channel, workspace, m
     """Its worker had it when the rest was cancelled: it was wanted then, and may be paid."""
     backfill = start(channel)
     plan_channel(channel.pk, NOW)
-    generation = backfill.generations.first()
-    generation.claim(timezone.now(), timedelta(minutes=3))
+    job = backfill.jobs.first()
+    job.claim(timezone.now(), timedelta(minutes=3))
     backfill.cancel(None)
     assert states(backfill) == {"claimed": 1, "cancelled": 9}
-    generation.put_back("timeout", "", None)
+    job.put_back("timeout", "", None)
     run_pass(workspace, NOW)
-    generation.refresh_from_db()
-    assert (generation.state, generation.backfill) == ("done", None)
+    job.refresh_from_db()
+    assert (job.state, job.backfill) == ("done", None)
 
 
 # Done, and how far
@@ -497,10 +495,10 @@ def test_it_is_not_done_before_every_channel_was_cut(channel, workspace):
     talk(other, 3)
     backfill = start(channel, other)
     plan_channel(channel.pk, NOW)
-    backfill.generations.update(state="done")
+    backfill.jobs.update(state="done")
     assert not backfill.finish_if_done(timezone.now())
     plan_channel(other.pk, NOW)
-    backfill.generations.update(state="done")
+    backfill.jobs.update(state="done")
     assert backfill.finish_if_done(timezone.now())
 
 
@@ -534,14 +532,14 @@ def test_how_long_it_still_takes(channel, model):
     Backfill.objects.filter(pk=half_made(channel).pk).update(state="running")
     backfill, now = Backfill.objects.get(), timezone.now()
     assert progress_of(backfill, now).seconds_left is None
-    for generation in backfill.generations.order_by("pk"):
-        Call.objects.get_or_create(
-            generation=generation,
+    for job in backfill.jobs.order_by("pk"):
+        ModelCall.objects.get_or_create(
+            job=job,
             workspace=channel.workspace,
             backfill=backfill,
             defaults={"fence": 0, "model": "tiny", "day": now.date(), "began_at": now, "tokens": 9},
         )
-    Call.objects.update(began_at=now - timedelta(minutes=1), ended_at=now)
+    ModelCall.objects.update(began_at=now - timedelta(minutes=1), ended_at=now)
     left = progress_of(backfill, now).minutes_left
     assert left is not None and 0 < left["low"] < left["high"]
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from memories.models import Backfill, Generation
+from memories.models import Backfill, Job
 from memories.pipeline.passes import run_pass
 from memories.pipeline.plan import plan_channel
 from memories.rules.slacktime import to_micros
@@ -59,9 +59,9 @@ def test_what_a_lost_worker_held_of_a_paused_backfill_holds_up_no_merges(workspa
     channel = ChannelFactory(workspace=workspace)
     backfill = backfill_of(channel)
     plan_channel(channel.pk, NOW)
-    assert backfill.generations.first().claim(timezone.now(), MINUTES)
+    assert backfill.jobs.first().claim(timezone.now(), MINUTES)
     backfill.pause(None)
-    Generation.objects.filter(state="claimed").update(lease_until=timezone.now() - MINUTES)
+    Job.objects.filter(state="claimed").update(lease_until=timezone.now() - MINUTES)
     other = remembering(workspace)
     talk(other, 10, NOW + timedelta(hours=1))
     for _ in range(3):

@@ -31,26 +31,26 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from memories.models import (
+    AccessGrant,
     ApiKey,
     AuditEvent,
     Backfill,
     BackfillChannel,
-    Call,
     Cap,
+    Draft,
     Endpoint,
-    Generation,
-    GenerationInput,
     Heartbeat,
+    Job,
+    JobInput,
     Memory,
+    ModelCall,
     Note,
-    Opening,
     Price,
     QuarantinedLine,
     Seen,
     SlackBudget,
     SlackConnection,
     SlackEvent,
-    UnsavedText,
     Upload,
 )
 from memories.pipeline.archive import ArchiveError
@@ -106,12 +106,12 @@ def everything() -> Memory:
     version = make_version(memory=short, text=f"- {HARD}", sources=messages, segment=segment)
     backfill = Backfill.objects.create(workspace=workspace, since_us=0, until_us=9, author=user)
     BackfillChannel.objects.create(backfill=backfill, channel=channel)
-    generation = Generation.objects.create(
+    job = Job.objects.create(
         memory=memory, as_of_us=1, input_key="a key", reply={"text": HARD}, backfill=backfill
     )
-    GenerationInput.objects.create(generation=generation, version=version, revision=0)
-    Call.objects.create(
-        generation=generation,
+    JobInput.objects.create(job=job, version=version, revision=0)
+    ModelCall.objects.create(
+        job=job,
         fence=1,
         workspace=workspace,
         model="tiny",
@@ -128,9 +128,9 @@ def everything() -> Memory:
     SlackConnection.objects.create(workspace=workspace, sealed_token=HARD, scopes=["a"])
     SlackBudget.objects.create(token_key="k", method="m", calls_left=1.5, counted_at=now)
     SlackEvent.objects.create(event_id="E1", team_id="T1", kind="message", body=HARD)
-    Opening.objects.create(user=user, channel=channel, reason=HARD, until=now)
+    AccessGrant.objects.create(user=user, channel=channel, reason=HARD, until=now)
     Seen.objects.of(user, memory).mark(2, now)
-    UnsavedText.objects.create(user=user, memory=memory, text=HARD, based_on=2, revision=0, at=now)
+    Draft.objects.create(user=user, memory=memory, text=HARD, based_on=2, revision=0, at=now)
     Upload.objects.begin("f" * 32, slug="other", name=HARD, size=7, by=user)
     held_back = QuarantinedLine.objects.create(memory=memory, text=HARD, rule="link")
     held_back.sources.set(messages)
@@ -283,7 +283,8 @@ def test_an_older_backup_is_migrated(tmp_path: Path, database_url: str) -> None:
     """From a database that is some migrations behind, into one without any table."""
     path = tmp_path / "old.zip"
     with fresh_database(database_url) as old:
-        assert manage(old, tmp_path, "migrate", "memories", "0001").returncode == 0
+        assert manage(old, tmp_path, "migrate").returncode == 0
+        assert manage(old, tmp_path, "migrate", "socialaccount", "0005").returncode == 0
         done = manage(old, tmp_path, "backup", str(path), "--json")
         assert done.returncode == 0, done.stderr
     with fresh_database(database_url) as new:

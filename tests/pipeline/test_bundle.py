@@ -10,7 +10,7 @@ from memories.models import (
     AuditEvent,
     Backfill,
     Channel,
-    Generation,
+    Job,
     Line,
     Memory,
     MemoryVersion,
@@ -30,7 +30,7 @@ from memories.pipeline.bundle.reading import import_workspace
 from memories.pipeline.bundle.writing import NotAReader
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
-from memories.rules.shapes import Wrong, ts, ts_or_none
+from memories.rules.schema import SchemaError, ts, ts_or_none
 from tests.bundles import (
     MODELS,
     NOW,
@@ -38,7 +38,7 @@ from tests.bundles import (
     Forbidden,
     contents,
     exported,
-    make_generation,
+    make_job,
     make_odd_workspace,
     moved,
     owner_of,
@@ -231,9 +231,7 @@ def test_every_wish_of_today_finds_its_row(tmp_path):
     """Input keys are made anew over the new rows: whatever held, holds."""
     workspace = make_odd_workspace()
     exported(workspace, tmp_path / "b.zip", owner_of(workspace))
-    rows = [
-        json.loads(line) for line in contents(tmp_path / "b.zip")["generations.jsonl"].splitlines()
-    ]
+    rows = [json.loads(line) for line in contents(tmp_path / "b.zip")["jobs.jsonl"].splitlines()]
     holding = {(*row["memory"][::2], row["provisional"]) for row in rows if row["inputs_hold"]}
     assert holding >= {
         ("channel", "short_term", False),
@@ -253,13 +251,13 @@ def test_a_thread_that_was_given_up_is_not_asked_again_by_itself(tmp_path):
     from memories.pipeline.plan import plan_channel
 
     plan_channel(channel.pk, NOW)
-    wish = Generation.objects.get(memory__scope="thread")
-    Generation.objects.update(state="dead", fault="refused")
+    wish = Job.objects.get(memory__scope="thread")
+    Job.objects.update(state="dead", fault="refused")
     assert json.loads(exported_lines(channel.workspace, tmp_path)[-1])["inputs_hold"]
     channel.workspace.delete()
     copy = import_workspace(tmp_path / "b.zip").workspace
     run_pass(copy, NOW, Forbidden())
-    again = Generation.objects.of_workspace(copy)
+    again = Job.objects.of_workspace(copy)
     assert again.filter(memory__scope="thread").get().pk != wish.pk
     assert set(again.values_list("state", flat=True)) == {"dead"}
     assert again.filter(memory__scope="thread").get().retry()
@@ -267,7 +265,7 @@ def test_a_thread_that_was_given_up_is_not_asked_again_by_itself(tmp_path):
 
 def exported_lines(workspace, tmp_path):
     exported(workspace, tmp_path / "b.zip")
-    return contents(tmp_path / "b.zip")["generations.jsonl"].splitlines()
+    return contents(tmp_path / "b.zip")["jobs.jsonl"].splitlines()
 
 
 @pytest.mark.slow
@@ -275,11 +273,11 @@ def exported_lines(workspace, tmp_path):
 def test_what_is_owed_stays_owed(tmp_path, state):
     """A claimed one waits again: nobody works on it where it goes to."""
     channel = ChannelFactory()
-    make_generation(channel, state=state, attempts=2, fence=7, lease_until=NOW)
+    make_job(channel, state=state, attempts=2, fence=7, lease_until=NOW)
     exported(channel.workspace, tmp_path / "b.zip")
     channel.workspace.delete()
     copy = import_workspace(tmp_path / "b.zip").workspace
-    owed = Generation.objects.of_workspace(copy).get()
+    owed = Job.objects.of_workspace(copy).get()
     assert (owed.state, owed.attempts, owed.lease_until) == ("waiting", 2, None)
     run_pass(copy, NOW)
     owed.refresh_from_db()
@@ -300,14 +298,14 @@ def test_what_was_paid_for_is_not_paid_again(tmp_path, state):
         "prompt_version": "p",
         "prompt_tokens": 5,
     }
-    generation = make_generation(channel, state=state, reply=reply, fault="unexpected")
-    source = generation.segment.messages.get()
-    generation.cites = [[source.pk]]
-    generation.save()
+    job = make_job(channel, state=state, reply=reply, fault="unexpected")
+    source = job.segment.messages.get()
+    job.cites = [[source.pk]]
+    job.save()
     exported(channel.workspace, tmp_path / "b.zip")
     channel.workspace.delete()
     copy = import_workspace(tmp_path / "b.zip").workspace
-    there = Generation.objects.of_workspace(copy).get()
+    there = Job.objects.of_workspace(copy).get()
     assert there.reply == reply
     assert there.cites == [[Message.objects.get(channel__workspace=copy).pk]]
     if state == "replied":
@@ -331,14 +329,14 @@ def test_an_unfinished_backfill_waits_for_a_word(tmp_path):
     """Whoever takes the bundle over decides whether to pay for the rest."""
     workspace = make_odd_workspace()
     channel = workspace.channels.get(slack_id="C1")
-    make_generation(channel, state="waiting", backfill=workspace.backfills.get())
+    make_job(channel, state="waiting", backfill=workspace.backfills.get())
     exported(workspace, tmp_path / "b.zip")
     copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
     backfill = copy.backfills.get()
-    assert (backfill.state, backfill.generations.count()) == ("paused", 1)
+    assert (backfill.state, backfill.jobs.count()) == ("paused", 1)
     assert backfill.parts.get().channel.workspace == copy
     run_pass(copy, NOW, Forbidden())
-    assert backfill.generations.get().state == "waiting"
+    assert backfill.jobs.get().state == "waiting"
 
 
 # -- who may read what
@@ -493,7 +491,7 @@ LEFT_OUT = {
     # Row ids are of one database; files and folders say what belongs to what.
     *{f"{m.__name__}.{name}" for m in MODELS for name in ("id", "workspace", "memory")},
     *("Message.channel", "ChannelMember.channel", "Line.version", "BackfillChannel.backfill"),
-    *("GenerationInput.generation", "Line.position", "Backfill.finished", "Cap.period"),
+    *("JobInput.job", "Line.position", "Backfill.finished", "Cap.period"),
     "Message.micros",  # the ts as a number
     "Message.stored_at",  # when this installation stored it
     "Workspace.offered_at",  # a task of this installation
@@ -506,13 +504,13 @@ LEFT_OUT = {
     *("Message.thread_moved", "Message.thread_at_ts"),
     "Person.opens_until",  # a link of a bundle is not proven there
     *("Workspace.sync_again_at", "Workspace.listed_at"),
-    *("Generation.fence", "Generation.lease_until"),  # nobody holds it there
-    *("Generation.form", "Generation.failed_at"),  # of the endpoint of this installation
-    "Generation.input_key",  # made anew, see bundle.keys
+    *("Job.fence", "Job.lease_until"),  # nobody holds it there
+    *("Job.form", "Job.failed_at"),  # of the endpoint of this installation
+    "Job.input_key",  # made anew, see bundle.keys
     "MemoryVersion.content",  # the text behind the front
     *("Cap.tokens", "Cap.money", "Member.user", "Member.role"),  # in workspace.json
     *("ChannelMember.person", "BackfillChannel.channel", "BackfillChannel.start_us_before"),
-    *("GenerationInput.version", "GenerationInput.revision"),
+    *("JobInput.version", "JobInput.revision"),
     "Note.revision",  # of one database: what an open form was based on
 }
 SHAPES = {
@@ -525,7 +523,7 @@ SHAPES = {
     Memory: records.MEMORY,
     MemoryVersion: records.VERSION,
     Line: records.LINE,
-    Generation: records.GENERATION,
+    Job: records.GENERATION,
     Note: records.NOTE,
 }
 
@@ -554,5 +552,5 @@ def test_shapes_take_no_more_than_columns_do(model):
             refused = "a" * (field.max_length + 1)
         else:
             continue
-        with pytest.raises(Wrong):
+        with pytest.raises(SchemaError):
             check(refused)

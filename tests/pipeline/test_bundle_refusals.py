@@ -104,13 +104,13 @@ BAD = [
     (lines_of("notes.jsonl")(1, date="soon"), "notes.jsonl, line 1: date: is no date"),
     (lines_of("backfills.jsonl")(1, state="running"), "line 1: state: is none of"),
     (
-        lines_of("generations.jsonl")(1, base=99),
-        "generations.jsonl, line 1: there is no version 99",
+        lines_of("jobs.jsonl")(1, base=99),
+        "jobs.jsonl, line 1: there is no version 99",
     ),
-    (lines_of("generations.jsonl")(1, state="claimed"), "line 1: state: is none of"),
-    (lines_of("generations.jsonl")(1, cites=[[["C1", "1.5"]]]), "there is no message C1 1.5"),
-    (lines_of("generations.jsonl")(1, backfill=9), "line 1: there is no backfill 9"),
-    (lines_of("generations.jsonl")(1, model="x"), "made_by: is not what its generation says"),
+    (lines_of("jobs.jsonl")(1, state="claimed"), "line 1: state: is none of"),
+    (lines_of("jobs.jsonl")(1, cites=[[["C1", "1.5"]]]), "there is no message C1 1.5"),
+    (lines_of("jobs.jsonl")(1, backfill=9), "line 1: there is no backfill 9"),
+    (lines_of("jobs.jsonl")(1, model="x"), "made_by: is not what its job says"),
     (lines_of("workspace.json")(1, slug="../x"), "workspace.json: slug: is not like"),
     (lines_of("workspace.json")(1, settings={"x": 1}), "workspace.json: settings: There is no"),
     (
@@ -122,7 +122,7 @@ BAD = [
     (lines_of(f"{LONG}/memory.json")(1, head=0), "beyond the head"),
     (replace(f"{LONG}/v0001.md", b"number: 1", b"number: 2"), "v0001.md: number: is not that"),
     (replace(f"{LONG}/v0001.md", b"base: null", b"base: 7"), "v0001.md: there is no version 7"),
-    (replace(f"{LONG}/v0001.md", b"generation: ", b"generation: 9"), "none of its memory's"),
+    (replace(f"{LONG}/v0001.md", b"job: ", b"job: 9"), "none of its memory's"),
     (replace(f"{LONG}/v0001.md", b"\n---\n", b"\n"), "v0001.md: "),
 ]
 

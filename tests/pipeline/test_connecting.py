@@ -23,7 +23,7 @@ from memories.pipeline.connecting import (
     source_of,
 )
 from memories.pipeline.roster import store_people
-from memories.rules.sealed import Unsealable, new_key
+from memories.rules.encryption import DecryptionError, new_key
 from memories.slack.web import SlackError
 from tests.documentation import ROOT
 from tests.factories import (
@@ -109,7 +109,7 @@ class TestToken:
         connection = kept(workspace)
         settings.MEMORYHUB_KEYS = [new_key()]
         settings.SLACK_BOT_TOKEN = TOKEN
-        with pytest.raises(Unsealable):
+        with pytest.raises(DecryptionError):
             connection.token()
         with pytest.raises(SlackError, match="MEMORYHUB_KEYS") as refused:
             client_for(workspace)

@@ -12,7 +12,7 @@ from memories.pipeline.passes import run_pass
 from memories.rules.figures import Figures, unverified
 from memories.rules.lines import Line, words_of
 from memories.rules.slacktime import from_micros
-from memories.rules.summary import Request, Way
+from memories.rules.summary import Request, RequestStrategy
 from memories.rules.tokens import estimate
 from tests.factories import MONDAY, MessageFactory, PersonFactory, WorkspaceFactory
 from tests.pipeline.conversations import Scribe, hours, remembering
@@ -31,7 +31,7 @@ class Replayed(Scribe):
         super().__init__()
         self.named: set[str] = set()  # lines of the channel's text that the last merge named
 
-    def summarise(self, request: Request, way: Way = Way.WHOLE):
+    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE):
         reply = super().summarise(request, way)
         if not request.additions or not request.existing:
             return reply

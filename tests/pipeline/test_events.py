@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from memories.models import (
     Channel,
-    GenerationInput,
+    JobInput,
     Memory,
     Message,
     Person,
@@ -21,7 +21,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.events import prune, take, work_on, work_on_all, workspaces_with_events
-from memories.pipeline.roster import narrow_the_unnamed, store_channels
+from memories.pipeline.roster import demote_unlisted_people, store_channels
 from memories.rules.events import MOST_ATTEMPTS
 from tests.factories import (
     ChannelFactory,
@@ -254,9 +254,9 @@ class TestAudience:
         """The workspace's memory, made of this channel's."""
         source = make_channel_memory(channel=channel)
         memory = make_workspace_memory(workspace=channel.workspace)
-        generation = memory.generations.create(as_of_us=0, input_key="k", state="done")
-        GenerationInput.objects.create(generation=generation, version=source.current, revision=1)
-        memory.versions.update(generation=generation)
+        job = memory.jobs.create(as_of_us=0, input_key="k", state="done")
+        JobInput.objects.create(job=job, version=source.current, revision=1)
+        memory.versions.update(job=job)
         memory.refresh_from_db()
         assert memory.current is not None
         return memory
@@ -345,7 +345,7 @@ class TestAudience:
     def test_whom_the_list_left_out_is_not_named_by_an_event(
         self, team: Workspace, mika: Person
     ) -> None:
-        narrow_the_unnamed(team, ())
+        demote_unlisted_people(team, ())
         work({"type": "user_change", "user": {"id": "U1", "name": "mika", "updated": 5}})
         mika.refresh_from_db()
         assert (mika.updated, mika.is_placeholder) == (5, True)

@@ -13,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import (
-    Generation,
+    Draft,
+    Job,
     Line,
     Memory,
     MemoryVersion,
@@ -24,14 +25,13 @@ from memories.models import (
     Reader,
     Segment,
     SlackEvent,
-    UnsavedText,
 )
 from memories.models.memories import StaleBase
-from memories.pipeline import forgetting, owe
+from memories.pipeline import followups, forgetting
 from memories.pipeline.ask import Asker
 from memories.pipeline.context import build_context
-from memories.pipeline.gone import Gone
 from memories.pipeline.passes import run_pass
+from memories.pipeline.removed import RemovedMessage
 from memories.pipeline.store import store_messages
 from memories.rules.memory import MemoryType
 from memories.rules.shingles import MARK
@@ -101,15 +101,15 @@ def everything():
     texts = [part for content, put_back, kept in versions for part in (content, *put_back, *kept)]
     texts += Line.objects.values_list("text", flat=True)
     texts += [json.dumps(reply, ensure_ascii=False)
-              for reply in Generation.objects.values_list("reply", flat=True)]  # fmt: skip
-    texts += Generation.objects.values_list("fault_text", flat=True)
+              for reply in Job.objects.values_list("reply", flat=True)]  # fmt: skip
+    texts += Job.objects.values_list("fault_text", flat=True)
     texts += QuarantinedLine.objects.values_list("text", flat=True)
     for model in (Note, NoteVersion):
         rows = model.objects.values_list("title", "content", "tags")
         texts += [part for title, content, tags in rows for part in (title, content, *tags)]
     texts += [part for row in Message.objects.values_list("text", "raw") for part in row]
     texts += SlackEvent.objects.values_list("body", flat=True)
-    texts += UnsavedText.objects.values_list("text", flat=True)
+    texts += Draft.objects.values_list("text", flat=True)
     return "\n".join(texts)
 
 
@@ -157,7 +157,7 @@ class TestThroughPasses:
         run_pass(channel.workspace, LATER + HOUR)
         for memory in (short(channel), long(channel), workspace_memory(channel)):
             assert memory.current is None
-        assert not Generation.objects.unfinished().exists()
+        assert not Job.objects.unfinished().exists()
         say(channel, BESIDE, 400)
         run_pass(channel.workspace, LATER + 24 * HOUR)
         for memory in (short(channel), long(channel), workspace_memory(channel)):
@@ -258,12 +258,12 @@ class TestOtherPlaces:
             make_version(memory=memory, text="- old")
             read = texts[1:]
             for number, text in enumerate(told):
-                row = Generation.objects.create(
+                row = Job.objects.create(
                     memory=memory, as_of_us=0, input_key=f"{memory.pk} {number}", state="done",
                     reply={"text": text},
                 )  # fmt: skip
                 row.take_inputs(read)
-                version = make_version(memory=memory, text=text, generation=row)
+                version = make_version(memory=memory, text=text, job=row)
                 version.lines.filter(text="- old").update(since=1)
                 version.lines.filter(text__contains="gate").update(since=2)
                 read = texts[:1]
@@ -273,7 +273,7 @@ class TestOtherPlaces:
         for memory in memories:
             said = [v.content for v in memory.versions.order_by("number")]
             assert said == ["- old", f"- old\n- {MARK}", f"- old\n- {MARK}\n- {MARK}"]
-        assert not Generation.objects.filter(reply__isnull=False).exists()
+        assert not Job.objects.filter(reply__isnull=False).exists()
         # What the lost lines may have come from is read again.
         assert short(channel).versions.get(number=1).merged is False
 
@@ -309,7 +309,7 @@ class TestOtherPlaces:
         gone, edited = say(channel, SECRET), say(channel, BESIDE, 1)
         other = ChannelFactory(workspace=channel.workspace)
         memory = make_channel_memory(channel=other, texts=[f"- {SECRET}", f"- {BESIDE}"])
-        row = Generation.objects.create(
+        row = Job.objects.create(
             memory=memory, as_of_us=0, input_key="1", state="done", reply={"text": f"- {SECRET}"}
         )
         delete(gone)
@@ -362,7 +362,7 @@ class TestOtherPlaces:
         memory = make_channel_memory(channel=channel)
         rows = {}
         for number, state in enumerate(["done", "proposed", "dead", "replied"]):
-            rows[state] = Generation.objects.create(
+            rows[state] = Job.objects.create(
                 memory=memory,
                 as_of_us=0,
                 input_key=str(number),
@@ -371,7 +371,7 @@ class TestOtherPlaces:
                 cites=[[gone.pk]],
                 fault_text=f"The endpoint said: {SECRET}",
             )
-        other = Generation.objects.create(
+        other = Job.objects.create(
             memory=memory, as_of_us=0, input_key="o", state="done", reply={"text": "- fine"}
         )
         delete(gone)
@@ -388,7 +388,7 @@ class TestOtherPlaces:
         gone, stays = say(channel, SECRET), say(channel, BESIDE, 500)
         memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
         about = [
-            Generation.objects.create(
+            Job.objects.create(
                 memory=memory, as_of_us=0, input_key=str(i), state="claimed", fence=1, attempts=1,
                 segment=make_segment(messages=[message]),
             )
@@ -410,8 +410,8 @@ class TestOtherPlaces:
         ]
         for reply in said:
             make_segment(messages=[reply], thread_ts=root.ts)
-        owe.thread(Memory.objects.of_thread(channel, root.ts), to_micros(LATER))
-        row = Generation.objects.with_memory().get()
+        followups.thread(Memory.objects.of_thread(channel, root.ts), to_micros(LATER))
+        row = Job.objects.with_memory().get()
         assert row.claim(timezone.now(), HOUR)
         question = Asker(channel.workspace).question(row)
         assert "copper gate" in str(question.request.messages)
@@ -533,7 +533,7 @@ class TestDrafts:
         return MemberFactory(workspace=channel.workspace).user
 
     def type_over(self, memory, author, text):
-        return UnsavedText.objects.keep(
+        return Draft.objects.keep(
             Reader.of(author), memory, text, based_on=memory.current.number,
             revision=memory.current.revision, now=timezone.now(),
         )  # fmt: skip
@@ -546,7 +546,7 @@ class TestDrafts:
         assert self.type_over(other, author, f"- {BESIDE}")
         delete(message)
         assert SECRET not in everything()
-        assert UnsavedText.objects.get().text == f"- {BESIDE}"
+        assert Draft.objects.get().text == f"- {BESIDE}"
 
     def test_one_over_a_text_that_was_masked_goes_in_whatever_words(self, channel, author):
         message = say(channel, SECRET)
@@ -556,13 +556,13 @@ class TestDrafts:
         assert self.type_over(memory, author, "- The gate leaves soon, I hope")
         seen = memory.current.number, memory.current.revision
         delete(message)
-        assert not UnsavedText.objects.exists()
+        assert not Draft.objects.exists()
         # Nor does an editor that is still open bring it back.
-        again = UnsavedText.objects.keep(
+        again = Draft.objects.keep(
             Reader.of(author), memory, "- The gate leaves soon, I hope",
             based_on=seen[0], revision=seen[1], now=timezone.now(),
         )  # fmt: skip
-        assert again is None and not UnsavedText.objects.exists()
+        assert again is None and not Draft.objects.exists()
 
 
 class TestPeople:
@@ -603,9 +603,9 @@ class TestCost:
     def test_one_scan_when_nothing_quotes(self, channel):
         gone = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=["- fine"])
-        touched = forgetting.mask(channel.workspace, [Gone.of(gone)])
+        touched = forgetting.mask(channel.workspace, [RemovedMessage.of(gone)])
         assert touched.as_json() == {
-            "messages": 1, "versions": 0, "lines": 0, "generations": 0, "quarantined": 0,
+            "messages": 1, "versions": 0, "lines": 0, "jobs": 0, "quarantined": 0,
             "notes": 0, "events": 0, "memories": [],
         }  # fmt: skip
         assert memory.versions.get().revision == 0
@@ -616,7 +616,7 @@ def test_a_revoked_source_is_masked_and_made_again_without_it(channel):
     said = say(channel, SECRET)
     say(channel, BESIDE, 1)
     run_pass(channel.workspace, LATER)
-    gone = [Gone.of(Message.objects.get(pk=said.pk))]
+    gone = [RemovedMessage.of(Message.objects.get(pk=said.pk))]
     Message.objects.filter(pk=said.pk).update(is_revoked=True)
     forgetting.mask(channel.workspace, gone)
     run_pass(channel.workspace, LATER + HOUR)

@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from memories.llm import OfflineSummariser
-from memories.models import Channel, Generation, Message, QuarantinedLine, Segment
+from memories.models import Channel, Job, Message, QuarantinedLine, Segment
 from memories.pipeline import proposals
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryScope, MemoryType
-from memories.rules.summary import Reply, Request, Way
+from memories.rules.summary import Reply, Request, RequestStrategy
 from tests.factories import (
     MONDAY,
     MessageFactory,
@@ -38,7 +38,7 @@ class Obeys(OfflineSummariser):
     def prompt_version(self, request: Request) -> str:
         return "obeys-1"
 
-    def summarise(self, request: Request, way: Way = Way.WHOLE) -> Reply:
+    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
         self.asked.append(request)
         lines = self.answer(request)
         if lines is None:
@@ -85,7 +85,7 @@ def test_an_honest_line_enters_and_the_other_waits(channel: Channel) -> None:
     assert (rule, text) == ("link", "More at https://evil.example/x")
     assert "Ask Ben" in sources
     row = QuarantinedLine.objects.get()
-    assert (row.memory, row.generation.memory) == (short(channel), short(channel))
+    assert (row.memory, row.job.memory) == (short(channel), short(channel))
 
 
 def test_the_offline_summariser_passes_through_the_same_rules(channel: Channel) -> None:
@@ -106,7 +106,7 @@ def test_a_segment_of_which_nothing_is_left_is_covered(channel: Channel) -> None
     assert short(channel).current is None and short(channel).head == 0
     assert Segment.objects.get().outcome == Segment.Outcome.NOTHING
     assert [rule for rule, _, _ in waiting()] == ["led"]
-    assert Generation.objects.get(provisional=False).state == Generation.State.DONE
+    assert Job.objects.get(provisional=False).state == Job.State.DONE
     calls = len(model.asked)
     remember(channel, model, 4)
     assert len(model.asked) == calls, "it is not paid again"
@@ -120,8 +120,8 @@ def test_a_merge_of_which_nothing_is_left_is_given_up_and_owed(channel: Channel)
 
     model = Obeys(evil)
     remember(channel, model)
-    dead = Generation.objects.get(memory=long(channel))
-    assert (dead.state, dead.fault) == (Generation.State.DEAD, "quarantined")
+    dead = Job.objects.get(memory=long(channel))
+    assert (dead.state, dead.fault) == (Job.State.DEAD, "quarantined")
     assert short(channel).current.merged is False
     assert long(channel).current is None
     calls = len(model.asked)
@@ -264,12 +264,12 @@ def test_it_costs_the_same_queries_however_many_lines(
     for i in range(20):
         say(channel, f"We ship part {i} on Friday", i)
     remember(channel, Obeys(short_only(["They ship [1]"])))
-    generation = Generation.objects.get(memory=short(channel), provisional=False)
-    question = Asker(channel.workspace).question(generation)
+    job = Job.objects.get(memory=short(channel), provisional=False)
+    question = Asker(channel.workspace).question(job)
     text = "\n".join(f"- part {i} ships [{i + 1}]" for i in range(20))
     reading = read_reply(Reply(text, "stop", "x", "x"), question.request)
     with django_assert_max_num_queries(0):
-        assert len(guarding.judge(generation, question, reading).reading.lines) == 20
+        assert len(guarding.judge(job, question, reading).reading.lines) == 20
 
 
 def test_a_secret_reaches_no_context(channel: Channel) -> None:

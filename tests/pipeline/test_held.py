@@ -2,10 +2,10 @@
 
 import pytest
 
-from memories.models import Generation
+from memories.models import Job
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
-from memories.rules.summary import Way
+from memories.rules.summary import RequestStrategy
 from tests.factories import MONDAY, WorkspaceFactory
 from tests.pipeline import current
 from tests.pipeline.conversations import Scribe, edit, hours, remembering, removals, talk
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 class Sieve(Scribe):
     """Forgets whatever it knew before: of a merge only what is new is left."""
 
-    def summarise(self, request, way=Way.WHOLE):
+    def summarise(self, request, way=RequestStrategy.WHOLE):
         from dataclasses import replace
 
         reply = super().summarise(request, way)
@@ -74,15 +74,15 @@ def test_a_pin_set_while_the_model_was_thinking_holds(channel, monkeypatch):
     talk(channel, 3)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     text = current.long(channel).current.lines.get(position=0).text
-    save_reply = Generation.save_reply
+    save_reply = Job.save_reply
 
-    def then_pin(generation, *arguments):
+    def then_pin(job, *arguments):
         """The reply is there, asked for before the pin; the closing is still to come."""
-        if generation.inputs.exists() and generation.memory.scope == "channel":
+        if job.inputs.exists() and job.memory.scope == "channel":
             pin(current.long(channel), 0)
-        return save_reply(generation, *arguments)
+        return save_reply(job, *arguments)
 
-    monkeypatch.setattr(Generation, "save_reply", then_pin)
+    monkeypatch.setattr(Job, "save_reply", then_pin)
     talk(channel, 3, MONDAY + hours(24))
     run_pass(channel.workspace, MONDAY + hours(27), Sieve())
     memory = current.long(channel)

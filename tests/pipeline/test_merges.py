@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from memories.models import Generation
-from memories.pipeline import owe
+from memories.models import Job
+from memories.pipeline import followups
 from memories.pipeline.passes import run_pass
 from memories.pipeline.plan import plan_channel
 from memories.rules.memory import MemoryType
@@ -57,11 +57,11 @@ def test_a_given_up_merge_is_not_asked_again_until_there_is_more(channel):
     talk(channel, 3, MONDAY + hours(24), words="Later")
     run_pass(channel.workspace, MONDAY + hours(27), scribe)
     assert "Early" in long(channel).current.content and "Later" in long(channel).current.content
-    Generation.objects.get(state="dead", memory__scope="channel").retry()
+    Job.objects.get(state="dead", memory__scope="channel").retry()
     again = Scribe()
     run_pass(channel.workspace, MONDAY + hours(27), again)
     assert again.asked == [], "its base is no longer the current text"
-    assert Generation.objects.filter(state="superseded").count() == 1
+    assert Job.objects.filter(state="superseded").count() == 1
 
 
 def test_a_failure_does_not_keep_the_others_from_the_workspace_memory(channel, monkeypatch):
@@ -70,11 +70,11 @@ def test_a_failure_does_not_keep_the_others_from_the_workspace_memory(channel, m
     talk(channel, 3)
     talk(other, 3)
     merged = threading.Event()
-    follow_ups = owe.follow_ups
+    follow_ups = followups.follow_ups
 
-    def look(generation):
-        follow_ups(generation)
-        if generation.memory_id == long(other).pk:
+    def look(job):
+        follow_ups(job)
+        if job.memory_id == long(other).pk:
             merged.set()
 
     def fail_last(request):
@@ -82,12 +82,10 @@ def test_a_failure_does_not_keep_the_others_from_the_workspace_memory(channel, m
             merged.wait(PATIENCE)
             raise SummariserError("server_error", "no")
 
-    monkeypatch.setattr(owe, "follow_ups", look)
+    monkeypatch.setattr(followups, "follow_ups", look)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(fail_last))
-    assert short(channel).generations.get().state == "waiting"
-    assert [v.memory.channel for v in workspace_memory(channel).generations.get().inputs.all()] == [
-        other
-    ]
+    assert short(channel).jobs.get().state == "waiting"
+    assert [v.memory.channel for v in workspace_memory(channel).jobs.get().inputs.all()] == [other]
 
 
 @pytest.mark.slow
@@ -100,8 +98,8 @@ def test_what_is_saved_behind_a_held_row_holds_up_no_merges(workspace, channel):
     now = MONDAY + timedelta(days=30)
     plan_channel(channel.pk, now)
     until = timezone.now() + timedelta(days=20)
-    first = short(channel).generations.order_by("segment__number").first()
-    Generation.objects.filter(pk=first.pk).update(not_before=until, fault="over_cap")
+    first = short(channel).jobs.order_by("segment__number").first()
+    Job.objects.filter(pk=first.pk).update(not_before=until, fault="over_cap")
     for _ in range(3):
         run_pass(workspace, now, Scribe())
     assert workspace_memory(other).head == 1
@@ -121,14 +119,14 @@ def test_a_channel_made_private_flows_into_the_workspace_no_more(channel, monkey
     if when == "during the call":
         during(monkeypatch, hide, is_merge_of(merge))
     else:
-        claim = Generation.claim
+        claim = Job.claim
 
-        def hide_first(generation, now, lease):
-            if generation.memory_id == merge.pk:
+        def hide_first(job, now, lease):
+            if job.memory_id == merge.pk:
                 hide()
-            return claim(generation, now, lease)
+            return claim(job, now, lease)
 
-        monkeypatch.setattr(Generation, "claim", hide_first)
+        monkeypatch.setattr(Job, "claim", hide_first)
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(3), scribe)
     current = workspace_memory(channel).current

@@ -1,5 +1,5 @@
 """Each fault of a model in a whole pass, with the real client against a local endpoint: what becomes
-of the generation, of the text that was there, and of the calls that follow."""
+of the job, of the text that was there, and of the calls that follow."""
 
 import json
 import socket
@@ -16,7 +16,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from memories.llm import ModelSummariser
-from memories.models import AuditEvent, Call, Cap, Channel, Endpoint, Generation, Memory, Workspace
+from memories.models import AuditEvent, Cap, Channel, Endpoint, Job, Memory, ModelCall, Workspace
 from memories.pipeline.passes import run_pass
 from memories.pipeline.report import Report
 from memories.rules.breaker import MOST_FAILURES
@@ -99,7 +99,7 @@ def one_pass(channel: Channel, model: Model) -> Report:
 
 def whatever_waits_is_due() -> None:
     now = timezone.now()
-    Generation.objects.filter(not_before__gt=now).update(not_before=now)
+    Job.objects.filter(not_before__gt=now).update(not_before=now)
     Endpoint.objects.filter(not_before__gt=now).update(not_before=now)
     Endpoint.objects.filter(open_until__gt=now).update(open_until=now)
 
@@ -150,15 +150,15 @@ def test_one_fault(
     model.script = [reply]
     report = one_pass(channel, model)
     assert any(fault in told for told in report.errors), report.errors
-    generation = short(channel).generations.get()
+    job = short(channel).jobs.get()
     if becomes == GOES_ON:
-        assert generation.state == "done"
-        assert generation.attempts == attempts + 1
+        assert job.state == "done"
+        assert job.attempts == attempts + 1
         assert short(channel).current.content == GOOD.partition(" [")[0]
         return
-    assert (generation.fault, generation.state) == (fault, "waiting")
-    assert generation.attempts == attempts
-    assert generation.not_before > timezone.now()
+    assert (job.fault, job.state) == (fault, "waiting")
+    assert job.attempts == attempts
+    assert job.not_before > timezone.now()
     assert short(channel).head == 0
     assert len(model.asked) == 1
     held = [one["why"] for one in report.held]
@@ -182,9 +182,9 @@ def test_what_fails_for_good_is_given_up_at_once(
 ) -> None:
     model.always = lambda user: reply
     one_pass(channel, model)
-    generation = short(channel).generations.get()
-    assert (generation.state, generation.fault, generation.attempts) == ("dead", fault, 1)
-    assert generation.retry() is True
+    job = short(channel).jobs.get()
+    assert (job.state, job.fault, job.attempts) == ("dead", fault, 1)
+    assert job.retry() is True
 
 
 @pytest.mark.slow
@@ -200,8 +200,8 @@ def test_what_always_fails_is_a_dead_letter_after_five(
     for _ in range(9):
         one_pass(channel, model)
         whatever_waits_is_due()
-    generation = short(channel).generations.get()
-    assert (generation.state, generation.attempts) == ("dead", 5)
+    job = short(channel).jobs.get()
+    assert (job.state, job.attempts) == ("dead", 5)
     assert len(model.asked) == 5
     assert short(channel).head == 0
 
@@ -218,7 +218,7 @@ def test_an_old_text_stays_when_the_next_one_fails(channel: Channel, model: Mode
         whatever_waits_is_due()
     memory.refresh_from_db()
     assert (memory.current.content, memory.head) == (before, 1)
-    assert short(channel).generations.filter(state="dead").count() == 1
+    assert short(channel).jobs.filter(state="dead").count() == 1
 
 
 # -- the endpoint, shared by everybody
@@ -240,8 +240,8 @@ def test_rate_limits_hold_back_everybody_and_cost_no_attempt(
     whatever_waits_is_due()
     one_pass(channel, model)
     one_pass(other, model)
-    assert short(channel).generations.get().attempts == 1
-    assert short(other).generations.get().attempts == 1
+    assert short(channel).jobs.get().attempts == 1
+    assert short(other).jobs.get().attempts == 1
 
 
 @pytest.mark.slow
@@ -293,7 +293,7 @@ def test_five_failures_in_a_row_open_the_breaker_and_a_probe_closes_it(
 def test_a_wrong_key_waits_for_a_person_who_says_go_on(channel: Channel, model: Model) -> None:
     good, model.always = model.always, lambda user: error(401)
     one_pass(channel, model)
-    Generation.objects.update(not_before=None)
+    Job.objects.update(not_before=None)
     one_pass(channel, model)
     assert len(model.asked) == 1, "no retry"
     model.always = good
@@ -314,7 +314,7 @@ def test_another_key_begins_with_a_clean_slate(
     renewed = ModelSummariser(
         api_key="another", base_url=httpserver.url_for("/v1"), model="test-1", timeout=PATIENCE
     )
-    Generation.objects.update(not_before=None)
+    Job.objects.update(not_before=None)
     run_pass(channel.workspace, NOW, renewed)
     assert short(channel).head == 1
     assert not Endpoint.objects.filter(fingerprint__contains="another").exists()
@@ -329,7 +329,7 @@ def test_a_clean_refusal_costs_nothing_and_a_lost_answer_counts_whole(
 ) -> None:
     model.script = [error(500)]
     one_pass(channel, model)
-    refused = Call.objects.get()
+    refused = ModelCall.objects.get()
     assert (refused.tokens, refused.fault) == (0, "server_error")
     assert refused.ended_at is not None
     impatient = ModelSummariser(
@@ -348,7 +348,7 @@ def test_a_clean_refusal_costs_nothing_and_a_lost_answer_counts_whole(
         run_pass(channel.workspace, NOW, impatient)
     finally:
         given_up.set()
-    lost = Call.objects.order_by("pk").last()
+    lost = ModelCall.objects.order_by("pk").last()
     assert (lost.fault, lost.prompt_tokens) == ("timeout", 0)
     assert lost.tokens > 300, "what it was allowed to use may have been paid"
 
@@ -382,8 +382,8 @@ def test_a_context_too_long_is_asked_in_halves_and_combined(channel: Channel, mo
     report = one_pass(channel, model)
     assert any("context_too_long" in told for told in report.errors), report.errors
     assert report.left == 0
-    generation, version = short(channel).generations.get(), short(channel).current
-    assert (generation.state, generation.way, generation.attempts) == ("done", "split", 2)
+    job, version = short(channel).jobs.get(), short(channel).current
+    assert (job.state, job.way, job.attempts) == ("done", "split", 2)
     assert version.content == "- All steps are done."
     shown = [steps for user in model.asked if (steps := steps_in(user))]
     assert shown[:3] == [list(range(10)), [0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
@@ -397,8 +397,8 @@ def test_an_answer_cut_off_twice_is_asked_in_halves(channel: Channel, model: Mod
     model.script = [answer("- Steps 0 to", "length"), answer("- Steps 0 to", "length")]
     report = one_pass(channel, model)
     assert [told.rpartition(": ")[2] for told in report.errors] == ["length", "length"]
-    generation = short(channel).generations.get()
-    assert (generation.state, generation.way, generation.attempts) == ("done", "split", 3)
+    job = short(channel).jobs.get()
+    assert (job.state, job.way, job.attempts) == ("done", "split", 3)
     assert [steps_in(user) for user in model.asked[:4]] == [
         *[list(range(10))] * 2,
         [0, 1, 2, 3, 4],
@@ -412,8 +412,8 @@ def test_what_is_cut_off_in_halves_too_is_a_dead_letter(channel: Channel, model:
     for _ in range(4):
         one_pass(channel, model)
         whatever_waits_is_due()
-    generation = short(channel).generations.get()
-    assert (generation.state, generation.fault) == ("dead", "length")
+    job = short(channel).jobs.get()
+    assert (job.state, job.fault) == ("dead", "length")
     assert short(channel).head == 0, "half a text is never saved"
 
 
@@ -429,8 +429,8 @@ def test_an_answer_in_another_language_is_asked_again(model: Model) -> None:
     model.script = [answer(JAPANESE)]
     report = one_pass(channel, model)
     assert [told.rpartition(": ")[2] for told in report.errors] == ["wrong_language"]
-    generation = short(channel).generations.get()
-    assert (generation.state, generation.attempts) == ("done", 2)
+    job = short(channel).jobs.get()
+    assert (job.state, job.attempts) == ("done", 2)
     assert short(channel).current.content == GOOD.partition(" [")[0]
 
 
@@ -449,10 +449,10 @@ def test_a_connection_that_breaks_in_the_answer(channel: Channel) -> None:
         summariser = ModelSummariser(api_key="k", base_url=url, model="test-1", timeout=PATIENCE)
         report = run_pass(channel.workspace, NOW, summariser)
         server.shutdown()
-    generation = short(channel).generations.get()
-    assert (generation.state, generation.fault) == ("waiting", "connection"), report.errors
-    assert generation.attempts == 0, "the endpoint's fault"
-    assert Call.objects.get().tokens > 300
+    job = short(channel).jobs.get()
+    assert (job.state, job.fault) == ("waiting", "connection"), report.errors
+    assert job.attempts == 0, "the endpoint's fault"
+    assert ModelCall.objects.get().tokens > 300
     assert short(channel).head == 0
 
 
@@ -461,9 +461,9 @@ def test_no_connection_at_all(channel: Channel) -> None:
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     summariser = ModelSummariser(api_key="k", base_url=nobody, model="test-1", timeout=PATIENCE)
     report = run_pass(channel.workspace, NOW, summariser)
-    generation = short(channel).generations.get()
-    assert (generation.state, generation.fault) == ("waiting", "connection"), report.errors
-    assert Call.objects.get().tokens == 0, "nothing was sent, so nothing was paid"
+    job = short(channel).jobs.get()
+    assert (job.state, job.fault) == ("waiting", "connection"), report.errors
+    assert ModelCall.objects.get().tokens == 0, "nothing was sent, so nothing was paid"
 
 
 # -- a message that is refused
@@ -481,7 +481,7 @@ def test_a_refused_message_is_left_out_and_said_so(channel: Channel, model: Mode
     version = short(channel).current
     assert version.trigger["left_out"] == 1
     assert "refused to read 1 message" in reason_words(version.trigger)
-    assert version.generation.way == "isolate"
+    assert version.job.way == "isolate"
 
 
 @pytest.mark.slow
@@ -490,8 +490,8 @@ def test_where_all_are_refused_it_is_a_dead_letter(channel: Channel, model: Mode
     for _ in range(6):
         one_pass(channel, model)
         whatever_waits_is_due()
-    generation = short(channel).generations.get()
-    assert (generation.state, generation.fault) == ("dead", "content_filter")
+    job = short(channel).jobs.get()
+    assert (job.state, job.fault) == ("dead", "content_filter")
     assert short(channel).head == 0
 
 
@@ -513,8 +513,8 @@ def test_a_request_in_parts_that_is_rate_limited_each_time_comes_to_an_end(
     for _ in range(6):
         one_pass(channel, model)
         whatever_waits_is_due()
-    row = short(channel).generations.order_by("pk").first()
-    assert row.calls > 0 and Generation.objects.count() == 1
+    row = short(channel).jobs.order_by("pk").first()
+    assert row.calls > 0 and Job.objects.count() == 1
     assert row.state == "dead" or row.attempts > 0, f"{row.calls} paid calls, no attempt used"
 
 
@@ -529,7 +529,7 @@ def test_beside_a_probe_that_is_answered_nobody_waits_long(
     Endpoint.objects.update(failures=5, openings=1, open_until=a_moment_ago)
     run_pass(workspace, NOW, model.summariser)
     assert Endpoint.objects.get().failures == 0
-    held = Generation.objects.filter(not_before__gt=timezone.now() + timedelta(seconds=60))
+    held = Job.objects.filter(not_before__gt=timezone.now() + timedelta(seconds=60))
     assert not held.exists()
 
 
@@ -584,16 +584,16 @@ def test_after_an_outage_of_two_hours_all_is_remembered_without_a_command(
     model.summariser._timeout = 0.2
     model.always = outage
     clock.passes(channel, model, minutes=120)
-    assert Generation.objects.exclude(state="waiting").count() == 0
-    assert not Generation.objects.filter(attempts__gt=0).exists(), "nobody's fault"
+    assert Job.objects.exclude(state="waiting").count() == 0
+    assert not Job.objects.filter(attempts__gt=0).exists(), "nobody's fault"
     assert len(model.asked) <= 5 + 2 + 120 / 10 + 4, "five in a row, then a probe now and then"
     model.summariser._timeout = PATIENCE
     model.always = lambda user: answer(DONE)
     clock.passes(channel, model, minutes=40)
-    assert not Generation.objects.unfinished().exists()
-    assert not Generation.objects.filter(state="dead").exists()
+    assert not Job.objects.unfinished().exists()
+    assert not Job.objects.filter(state="dead").exists()
     assert [short(one).head for one in channel.workspace.channels.all()] == [1, 1, 1]
-    tokens, _micros = Call.objects.under(cap, timezone.now().date()).committed()
+    tokens, _micros = ModelCall.objects.under(cap, timezone.now().date()).committed()
     assert tokens <= cap.tokens
 
 
@@ -608,7 +608,7 @@ def test_what_fails_alone_while_others_are_answered_is_given_up(model: Model, cl
         others.remember_from(to_micros(MONDAY))
         talk(others)
         clock.passes(channel, model, minutes=60, step=20)
-    dead = Generation.objects.get(state="dead")
+    dead = Job.objects.get(state="dead")
     assert (dead.memory, dead.fault, dead.attempts) == (short(channel), "server_error", 5)
     assert short(others).head == 1
 
@@ -645,7 +645,7 @@ def test_a_reasoning_model_gets_room_for_its_thoughts(
     assert limits == [300, 1300, 1500, 1500, 1300], "a long-term merge may take 500"
     endpoint = Endpoint.objects.get()
     assert (endpoint.thinking_tokens, endpoint.reasons) == (1_000, True)
-    assert not Generation.objects.filter(state="dead").exists()
+    assert not Job.objects.filter(state="dead").exists()
 
 
 def test_the_room_for_thoughts_is_reserved(
@@ -655,4 +655,4 @@ def test_the_room_for_thoughts_is_reserved(
     report = run_pass(channel.workspace, NOW, thinker)
     assert [one["why"] for one in report.held] == ["over_cap"]
     assert len(httpserver.log) == 1
-    assert Call.objects.get().tokens == 107
+    assert ModelCall.objects.get().tokens == 107

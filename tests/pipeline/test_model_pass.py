@@ -10,7 +10,7 @@ from werkzeug import Request, Response
 
 from memories.llm import ModelSummariser
 from memories.models import Endpoint as Endpoint_
-from memories.models import Generation, Memory
+from memories.models import Job, Memory
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
 from memories.rules.probe import Findings
@@ -89,8 +89,8 @@ def test_a_reply_becomes_lines_with_sources(channel, endpoint):
         "Step 0 is done.",
         "Step 9 is done.",
     ]
-    assert (version.generation.model, version.generation.prompt_tokens) == ("test-1", 100)
-    assert version.generation.prompt_version.startswith("channel-short-")
+    assert (version.job.model, version.job.prompt_tokens) == ("test-1", 100)
+    assert version.job.prompt_version.startswith("channel-short-")
 
 
 def test_messages_are_lines_in_the_workspaces_zone(channel, endpoint):
@@ -158,8 +158,8 @@ def test_nothing_is_no_answer_to_messages_that_say_something(channel, endpoint):
     assert "\n1 [" in full and "\n1 [" not in simple
     version = short(channel).current
     assert "Step 9 is done." in version.content
-    generation = version.generation
-    assert (generation.model, generation.attempts, generation.prompt_tokens) == ("offline", 2, 200)
+    job = version.job
+    assert (job.model, job.attempts, job.prompt_tokens) == ("offline", 2, 200)
     assert channel.segments.get().outcome == "remembered"
 
 
@@ -170,7 +170,7 @@ def test_mostly_quotes_are_asked_again_and_then_kept(channel, endpoint):
     report = run_pass(channel.workspace, NOW, endpoint.summariser)
     assert report.skipped["fault: copied"] == 1
     assert short(channel).current.content.count("\n") == 3
-    assert short(channel).generations.get().attempts == 2
+    assert short(channel).jobs.get().attempts == 2
 
 
 def test_a_model_that_copies_in_both_forms_is_not_asked_twice_for_ever(channel, endpoint):
@@ -198,10 +198,10 @@ def test_a_model_that_copies_in_both_forms_is_not_asked_twice_for_ever(channel, 
 def test_a_failed_segment_is_tried_again_and_a_dead_one_on_demand(channel, endpoint):
     good, endpoint.says = endpoint.says, lambda user: error(500)
     run_pass(channel.workspace, NOW, endpoint.summariser)
-    Generation.objects.update(not_before=timezone.now())
+    Job.objects.update(not_before=timezone.now())
     endpoint.says = lambda user: error(400)
     run_pass(channel.workspace, NOW, endpoint.summariser)
-    assert (dead := Generation.objects.get()).state == "dead"
+    assert (dead := Job.objects.get()).state == "dead"
     endpoint.says = good
     assert run_pass(channel.workspace, NOW, endpoint.summariser).calls == 0
     dead.retry()
@@ -219,7 +219,7 @@ def test_a_given_up_segment_lets_later_ones_pass_and_comes_after_them(channel, e
     run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
     assert short(channel).versions.get().segment.number == 2
     endpoint.says = good
-    Generation.objects.get(state="dead").retry()
+    Job.objects.get(state="dead").retry()
     run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
     numbers = short(channel).versions.order_by("number").values_list("number", "segment__number")
     assert list(numbers) == [(1, 2), (2, 1)]
@@ -237,7 +237,7 @@ def test_a_saved_reply_is_used_not_paid_again(channel, endpoint, monkeypatch):
         killed.setattr(work, "close", die)
         with pytest.raises(KeyboardInterrupt):
             run_pass(channel.workspace, NOW, endpoint.summariser)
-    assert Generation.objects.get().state == "replied"
+    assert Job.objects.get().state == "replied"
     endpoint.asked.clear()
     run_pass(channel.workspace, NOW, endpoint.summariser)
     assert short(channel).head == 1

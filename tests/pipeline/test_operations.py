@@ -11,7 +11,7 @@ from memories.models import Channel, Line, Memory, Message
 from memories.pipeline import forget
 from memories.pipeline.passes import run_pass
 from memories.rules.slacktime import to_micros
-from memories.rules.summary import Request, Way
+from memories.rules.summary import Request, RequestStrategy
 from tests.factories import MONDAY, MessageFactory, UserFactory, WorkspaceFactory
 from tests.pipeline.conversations import Scribe, hours, remembering
 from tests.pipeline.current import long
@@ -32,7 +32,7 @@ class Merging(Scribe):
         super().__init__()
         self.changes = "\n".join(changes)
 
-    def summarise(self, request: Request, way: Way = Way.WHOLE):
+    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE):
         reply = super().summarise(request, way)
         return replace(reply, text=self.changes) if request.uses_operations else reply
 
@@ -119,7 +119,7 @@ def test_when_nothing_can_be_done_it_is_asked_for_new_lines_alone(
     memory = merge(channel, f"~ L9 status: {MOVED} [4]")
     assert {f"- {LAUNCH}", f"- {ASKED}", f"- {SHIPPED}"} < set(texts(memory))
     assert fates(memory) == {}
-    assert memory.generations.get(state="done", form="simple").attempts == 2
+    assert memory.jobs.get(state="done", form="simple").attempts == 2
 
 
 def test_a_forgotten_line_is_masked_in_the_version_that_lost_it(
@@ -139,7 +139,7 @@ class Answering(Scribe):
         super().__init__()
         self.by_text = by_text
 
-    def summarise(self, request: Request, way: Way = Way.WHOLE):
+    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE):
         reply = super().summarise(request, way)
         if not request.uses_operations:
             return reply

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from memories.models import Generation, Memory, MemoryVersion, Message, Segment, StaleBase
+from memories.models import Job, Memory, MemoryVersion, Message, Segment, StaleBase
 from memories.pipeline.ask import Asker
 from memories.pipeline.passes import run_pass
 from memories.rules.lines import Origin
@@ -81,7 +81,7 @@ def test_long_term_integration(channel):
     """長期記憶統合"""
     talk(channel, 10)
     remembered(channel, MONDAY + hours(3))
-    merge = long(channel).generations.get()
+    merge = long(channel).jobs.get()
     assert list(merge.inputs.all()) == [short(channel).current]
     assert long(channel).current.source_message_count == 10
 
@@ -91,7 +91,7 @@ def test_workspace_long_term_update(channel):
     messages = talk(channel, 10)
     remembered(channel, MONDAY + hours(3))
     memory = workspace_memory(channel)
-    assert list(memory.generations.get().inputs.all()) == [long(channel).current]
+    assert list(memory.jobs.get().inputs.all()) == [long(channel).current]
     assert memory.current.source_message_count == 10
     assert memory.current.source_latest_message_ts == messages[-1].ts
 
@@ -122,9 +122,9 @@ def test_overwrite_when_history_is_disabled(channel):
 def test_a_second_pass_makes_nothing(channel):
     talk(channel, 120)
     remembered(channel, MONDAY + hours(9))
-    before = Generation.objects.count()
+    before = Job.objects.count()
     report = remembered(channel, MONDAY + hours(10))
-    assert (report.made.total(), report.calls, Generation.objects.count()) == (0, 0, before)
+    assert (report.made.total(), report.calls, Job.objects.count()) == (0, 0, before)
 
 
 def test_first_version_is_provisional_and_replaced_in_place(channel):
@@ -208,7 +208,7 @@ def test_a_segment_without_text_costs_no_call(channel):
         MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=i), text="")
     report = remembered(channel, MONDAY + hours(3))
     assert channel.segments.get().outcome == Segment.Outcome.SKIPPED
-    assert report.calls == Generation.objects.count() == 0
+    assert report.calls == Job.objects.count() == 0
 
 
 # -- versions in order, merges, people (rules 4 and 5)
@@ -220,7 +220,7 @@ def test_a_backlog_is_numbered_in_order_and_merged_once(channel):
     remembered(channel, MONDAY + hours(9))
     versions = short(channel).versions.order_by("number").select_related("segment")
     assert [(v.number, v.segment.number) for v in versions] == [(n, n) for n in (1, 2, 3, 4)]
-    assert long(channel).generations.get().inputs.count() == 4
+    assert long(channel).jobs.get().inputs.count() == 4
     assert long(channel).current.source_message_count == 170
 
 
@@ -255,17 +255,17 @@ def test_an_edit_during_the_call_is_merged_from_not_overwritten(channel, monkeyp
     remembered(channel, MONDAY + hours(3))
     talk(channel, 10, MONDAY + hours(24))
     written = []
-    claim = Generation.claim
+    claim = Job.claim
 
-    def edit_meanwhile(generation, now, lease):
-        memory = generation.memory
+    def edit_meanwhile(job, now, lease):
+        memory = job.memory
         if memory.memory_type == MemoryType.LONG_TERM and memory.channel_id and not written:
             written.append(memory.revise("- my own words", by=None, based_on=1))
-        return claim(generation, now, lease)
+        return claim(job, now, lease)
 
-    monkeypatch.setattr(Generation, "claim", edit_meanwhile)
+    monkeypatch.setattr(Job, "claim", edit_meanwhile)
     remembered(channel, MONDAY + hours(30))
-    states = long(channel).generations.order_by("pk").values_list("state", flat=True)
+    states = long(channel).jobs.order_by("pk").values_list("state", flat=True)
     assert list(states) == ["done", "superseded", "done"]
     numbers = long(channel).versions.order_by("number")
     assert [(v.number, v.origin) for v in numbers] == [(1, "model"), (2, "person"), (3, "model")]
@@ -295,7 +295,7 @@ def test_an_edited_message_remakes_its_version_under_its_number(channel):
     assert short(channel).head == 2
     first = short(channel).versions.get(number=1)
     assert first.revision == 1 and "12 January" in first.content
-    merge = long(channel).generations.order_by("pk").last()
+    merge = long(channel).jobs.order_by("pk").last()
     assert list(merge.inputs.all()) == [first], "the corrected text is merged again"
 
 
@@ -342,7 +342,7 @@ def test_workspace_memory_is_built_from_public_channels_only(channel):
     remembered(channel, MONDAY + hours(3))
     assert long(private).current is not None
     memory = workspace_memory(channel)
-    assert [v.memory.channel for v in memory.generations.get().inputs.all()] == [channel]
+    assert [v.memory.channel for v in memory.jobs.get().inputs.all()] == [channel]
     assert "merger" not in memory.current.content
     assert not memory.current.lines.filter(sources=secret).exists()
 
@@ -351,7 +351,7 @@ def test_workspace_short_term_unless_switched_off(channel):
     talk(channel, 10)
     remembered(channel, MONDAY + hours(3))
     memory = workspace_memory(channel, MemoryType.SHORT_TERM)
-    assert list(memory.generations.get().inputs.all()) == [short(channel).current]
+    assert list(memory.jobs.get().inputs.all()) == [short(channel).current]
     assert 1 <= len(memory.current.content.splitlines()) <= 8
     channel.workspace.change_settings({"workspace_short_term": False})
     talk(channel, 10, MONDAY + hours(24))
@@ -379,16 +379,16 @@ def test_one_channels_failure_stops_no_other(channel, monkeypatch):
     talk(other, 10)
     question = Asker.question
 
-    def broken_for_one(asker, generation):
-        if generation.memory.channel == channel:
+    def broken_for_one(asker, job):
+        if job.memory.channel == channel:
             raise RuntimeError
-        return question(asker, generation)
+        return question(asker, job)
 
     monkeypatch.setattr(Asker, "question", broken_for_one)
     report = remembered(channel, MONDAY + hours(3))
     assert [error.split(": ")[1] for error in report.errors] == ["unexpected"]
     assert (long(channel).head, long(other).head) == (0, 1)
-    waiting = Generation.objects.get(state="waiting")
+    waiting = Job.objects.get(state="waiting")
     assert (waiting.fault, waiting.fault_text) == ("unexpected", "RuntimeError")
 
 
@@ -400,7 +400,7 @@ def test_one_channels_failure_stops_no_other(channel, monkeypatch):
     "name",
     [
         "memories.rules.segments.should_update_short_term_memory",
-        "memories.models.drafts.create_memory",
+        "memories.models.new_version.create_memory",
         "memories.models.memories.is_valid_memory_combination",
         "memories.models.memories.make_thread_scope_id",
         "memories.llm.summarise",

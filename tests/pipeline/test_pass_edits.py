@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from memories.models import Generation, Segment
-from memories.pipeline import owe
+from memories.models import Job, Segment
+from memories.pipeline import followups
 from memories.pipeline.ask import Asker
 from memories.pipeline.passes import run_pass
 from memories.pipeline.plan import plan_channel
@@ -26,7 +26,7 @@ def test_the_older_of_two_answers_for_one_segment_never_has_the_last_word(channe
     first = talk(channel, 3)[0]
     run_pass(channel.workspace, MONDAY + timedelta(minutes=1))
     plan_channel(channel.pk, MONDAY + hours(3))
-    slow = channel.segments.get().generations.get()
+    slow = channel.segments.get().jobs.get()
     assert slow.claim(timezone.now(), timedelta(minutes=3))
     question = Asker(channel.workspace).question(slow)
     edit(first)
@@ -35,7 +35,7 @@ def test_the_older_of_two_answers_for_one_segment_never_has_the_last_word(channe
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert "all different" in short(channel).current.content
     assert "Step 05.09.0 " not in short(channel).current.content
-    assert not Generation.objects.unfinished().exists()
+    assert not Job.objects.unfinished().exists()
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_an_input_rewritten_before_the_call_is_merged_once(channel):
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))
     edit(first)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))
-    Generation.objects.update(not_before=None)
+    Job.objects.update(not_before=None)
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(3), scribe)
     assert sum(request.place == "#launch" for request in scribe.asked) == 1
@@ -112,7 +112,7 @@ def test_an_input_rewritten_during_the_call_is_merged_again(channel, monkeypatch
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert "all different" in long(channel).current.content
-    assert not owe._channels_with_unmerged(channel.workspace).exists()
+    assert not followups._channels_with_unmerged(channel.workspace).exists()
 
 
 # Texts of memories

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from memories.models import Generation, Message, Segment
+from memories.models import Job, Message, Segment
 from memories.pipeline.passes import run_pass
 from memories.rules.summary import SummariserError
 from tests.factories import MONDAY
@@ -26,7 +26,7 @@ def test_disabled_history_overwrites_nothing_that_is_not_merged_yet(channel):
     run_pass(channel.workspace, MONDAY + hours(1), Scribe(no_merges))
     talk(channel, 3, MONDAY + hours(72), words="Later")
     run_pass(channel.workspace, MONDAY + hours(73), Scribe(no_merges))
-    Generation.objects.update(not_before=None)
+    Job.objects.update(not_before=None)
     run_pass(channel.workspace, MONDAY + hours(73), Scribe())
     assert "Early" in long(channel).current.content
     assert "Later" in long(channel).current.content

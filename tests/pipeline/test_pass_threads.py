@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from memories.models import Generation, Memory, Segment
-from memories.pipeline import owe
+from memories.models import Job, Memory, Segment
+from memories.pipeline import followups
 from memories.pipeline.passes import run_pass
 from memories.pipeline.plan import _threads_to_plan, plan_channel
 from memories.rules.slacktime import to_micros
@@ -72,7 +72,7 @@ def test_a_late_reply_does_not_make_the_thread_look_older():
 def test_a_thread_whose_follow_up_was_lost_is_found_again(monkeypatch):
     channel, root, _ = threaded(5)
     with monkeypatch.context() as lost:
-        lost.setattr(owe, "thread", lambda memory, as_of_us: None)
+        lost.setattr(followups, "thread", lambda memory, as_of_us: None)
         run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert of_thread(root).current is not None
@@ -87,15 +87,15 @@ def test_a_given_up_thread_is_taken_in_with_the_next_replies():
             raise SummariserError("bad_request", "no")
 
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(refuse))
-    before = Generation.objects.count()
+    before = Job.objects.count()
     run_pass(channel.workspace, MONDAY + hours(4), Scribe(refuse))
-    assert Generation.objects.count() == before, "what is given up is not asked for again"
+    assert Job.objects.count() == before, "what is given up is not asked for again"
     make_reply(root=root, at=MONDAY + hours(5), text="Tokyo it is.")
     run_pass(channel.workspace, MONDAY + hours(8), Scribe())
     version = of_thread(root).current
     assert version.source_message_count == 7
     assert "Reason 0" in version.content and "Tokyo" in version.content
-    Generation.objects.get(state="dead").retry()
+    Job.objects.get(state="dead").retry()
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(8), scribe)
     assert scribe.asked == [], "all of it has been read since"

@@ -10,9 +10,9 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from memories.llm import ModelSummariser
-from memories.models import Call, Cap, Endpoint, Generation
+from memories.models import Cap, Endpoint, Job, ModelCall
 from memories.pipeline.probing import ProbeRefused, needs_probe, probe_model
-from memories.pipeline.spending import Till
+from memories.pipeline.spending import CallBudget
 from memories.rules.summary import Form
 from tests.factories import WorkspaceFactory
 from tests.llm.requests import added, long, memory, messages, short
@@ -83,7 +83,7 @@ def test_what_a_model_can_do_picks_its_form(
     endpoint = Endpoint.objects.get()
     assert endpoint.form == form and endpoint.probed_at is not None
     assert (endpoint.reasons, endpoint.thinking_tokens) == (False, 0)
-    assert [call.tokens for call in Call.objects.all()] == [107] * 4
+    assert [call.tokens for call in ModelCall.objects.all()] == [107] * 4
 
 
 @pytest.mark.parametrize(("answers", "form"), [(GOOD, Form.FULL), (REWRITES, Form.SIMPLE)])
@@ -92,14 +92,14 @@ def test_a_model_that_cannot_write_operations_only_adds(
 ) -> None:
     model = Model(httpserver, answers).summariser
     probe_model(model)
-    budget = Till(WorkspaceFactory(), model)
-    generation = Generation()
+    budget = CallBudget(WorkspaceFactory(), model)
+    job = Job()
     merge = long(existing=memory("old"), additions=added("new", first=2), operations=True)
-    assert budget.form_for(generation, merge) == form
-    assert budget.form_for(generation, replace(merge, operations=False)) == Form.FULL
-    assert budget.form_for(generation, short(messages("hello"))) == Form.FULL
-    generation.form = Form.FULL  # after a bad answer in the other one
-    assert budget.form_for(generation, merge) == Form.FULL
+    assert budget.form_for(job, merge) == form
+    assert budget.form_for(job, replace(merge, operations=False)) == Form.FULL
+    assert budget.form_for(job, short(messages("hello"))) == Form.FULL
+    job.form = Form.FULL  # after a bad answer in the other one
+    assert budget.form_for(job, merge) == Form.FULL
 
 
 def test_a_model_that_thinks_gets_room(httpserver: HTTPServer) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.models import AuditEvent, Generation, Memory, QuarantinedLine, StaleBase
+from memories.models import AuditEvent, Job, Memory, QuarantinedLine, StaleBase
 from memories.pipeline import proposals
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
@@ -54,7 +54,7 @@ def test_accepted_it_is_the_next_version(channel, proposal):
     assert long(channel).current == version
     assert AuditEvent.objects.get(action="proposal_accept").actor == "anna"
     assert proposals.of(long(channel)) is None
-    assert proposals.accept(Generation.objects.get(pk=proposal.pk), by=anna) is None
+    assert proposals.accept(Job.objects.get(pk=proposal.pk), by=anna) is None
 
 
 @pytest.mark.slow

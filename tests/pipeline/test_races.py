@@ -16,7 +16,7 @@ from django.db.models import Count
 from django.utils import timezone
 
 from memories.models import (
-    Generation,
+    Job,
     Memory,
     MemoryVersion,
     Message,
@@ -117,7 +117,7 @@ def assert_complete(workspace: Workspace) -> None:
     """Every message in one segment of each kind, every segment in one version of the model."""
     assert not Message.objects.waiting().exists()
     assert not Message.objects.waiting_in_threads().exists()
-    assert not Generation.objects.unfinished().exists()
+    assert not Job.objects.unfinished().exists()
     assert not Segment.objects.exclude(outcome=Segment.Outcome.REMEMBERED).exists()
     made = MemoryVersion.objects.filter(
         memory__scope="channel", memory__memory_type="short_term", origin="model"
@@ -143,7 +143,7 @@ def test_four_passes_at_once_make_each_version_once(start: Start) -> None:
     report = run_pass(workspace, datetime.fromisoformat(moments(3)[-1]))
     assert report.errors == []
     assert_complete(workspace)
-    assert not Generation.objects.exclude(attempts=1).exists(), "nothing was paid for twice"
+    assert not Job.objects.exclude(attempts=1).exists(), "nothing was paid for twice"
 
 
 @pytest.mark.slow
@@ -177,15 +177,15 @@ def test_a_killed_pass_is_taken_up_where_it_was(
     racer = start("pass", now.isoformat())
     go(racer)
     assert racer.wait(timeout=120) == -signal.SIGKILL
-    replied = list(Generation.objects.filter(state="replied"))
+    replied = list(Job.objects.filter(state="replied"))
     assert len(replied) == (where != "in_call")
     run_pass(workspace, now)
-    claimed = Generation.objects.filter(state="claimed")
+    claimed = Job.objects.filter(state="claimed")
     assert claimed.exists() is (where != "reply_saved"), "its lease still runs"
     claimed.update(lease_until=timezone.now() - DAY)
     assert run_pass(workspace, now).errors == []
     assert_complete(workspace)
-    assert not Generation.objects.filter(pk__in=[g.pk for g in replied]).exclude(attempts=1)
+    assert not Job.objects.filter(pk__in=[g.pk for g in replied]).exclude(attempts=1)
 
 
 def is_locked(memory: Memory) -> bool:
@@ -217,9 +217,9 @@ def test_a_memory_is_locked_while_a_version_is_made_of_what_is_there(
     seen = []
     write = closing._write_segment
 
-    def look(generation: Generation, *arguments: Any) -> Any:
-        seen.append(is_locked(generation.memory))
-        return write(generation, *arguments)
+    def look(job: Job, *arguments: Any) -> Any:
+        seen.append(is_locked(job.memory))
+        return write(job, *arguments)
 
     monkeypatch.setattr(closing, "_write_segment", look)
     run_pass(workspace, MONDAY + DAY)

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from memories.llm import OfflineSummariser
-from memories.models import AuditEvent, Draft, Generation, Memory, MemoryVersion, StaleBase
+from memories.models import AuditEvent, Job, Memory, MemoryVersion, NewVersion, StaleBase
 from memories.pipeline import forget, proposals
-from memories.pipeline.asked import rebuild
 from memories.pipeline.passes import run_pass
+from memories.pipeline.update_now import rebuild
 from memories.rules.lines import Line, Origin
 from memories.rules.memory import MemoryType
 from tests.factories import (
@@ -55,14 +55,14 @@ def rebuilt(memory, summariser=None):
     """The proposal of a rebuild that was asked for and made."""
     job = rebuild(memory, None, MONDAY + hours(48))
     run_pass(memory.workspace, MONDAY + hours(48), summariser or Scribe())
-    return Generation.objects.with_memory().get(pk=job.pk)
+    return Job.objects.with_memory().get(pk=job.pk)
 
 
 @pytest.mark.parametrize("summariser", [Scribe(), OfflineSummariser()], ids=["model", "offline"])
 def test_it_reads_every_short_term_version_and_waits(memory, summariser):
     before = memory.current.content
     job = rebuilt(memory, summariser=summariser)
-    assert job.state == Generation.State.PROPOSED
+    assert job.state == Job.State.PROPOSED
     assert long(memory.channel).current.content == before
     assert job.read.count() == 2 and proposals.of(memory) == job
     text = "\n".join(line.text for line in proposals.lines(job))
@@ -111,8 +111,8 @@ def test_what_is_merged_meanwhile_is_merged_again(memory):
     job = rebuilt(memory)
     remembered(memory.channel, MONDAY + hours(72), "The hiring of a designer")
     assert "hiring" in long(memory.channel).current.content
-    job = Generation.objects.with_memory().get(pk=job.pk)
-    assert job.state == Generation.State.PROPOSED, "a later merge does not take its place"
+    job = Job.objects.with_memory().get(pk=job.pk)
+    assert job.state == Job.State.PROPOSED, "a later merge does not take its place"
     version = proposals.accept(job, by=None)
     assert "hiring" not in version.content and long(memory.channel).current == version
     run_pass(memory.workspace, MONDAY + hours(75), Scribe())
@@ -122,7 +122,7 @@ def test_what_is_merged_meanwhile_is_merged_again(memory):
 
 def test_a_merge_does_not_wait_for_it(memory):
     rebuild(memory, None, MONDAY + hours(48))
-    Generation.objects.rebuilds().update(not_before=MONDAY + timedelta(days=9_000))
+    Job.objects.rebuilds().update(not_before=MONDAY + timedelta(days=9_000))
     remembered(memory.channel, MONDAY + hours(72), "The hiring of a designer")
     assert "hiring" in long(memory.channel).current.content
 
@@ -134,7 +134,7 @@ def test_one_at_a_time_and_the_newest_counts(memory):
     second = rebuilt(memory)
     assert second != first and proposals.of(memory) == second
     first.refresh_from_db()
-    assert first.state == Generation.State.SUPERSEDED
+    assert first.state == Job.State.SUPERSEDED
     assert AuditEvent.objects.filter(action="memory_rebuild").count() == 3
 
 
@@ -142,10 +142,10 @@ def test_a_text_that_is_reworded_before_the_call_is_read_anew(memory):
     job = rebuild(memory, None, MONDAY + hours(48))
     first = job.read.first().version
     line = Line("- The launch was cancelled for good.", Origin.MODEL)
-    first.rewrite(Draft(lines=[line], origin=Origin.MODEL, segment=first.segment))
+    first.rewrite(NewVersion(lines=[line], origin=Origin.MODEL, segment=first.segment))
     run_pass(memory.workspace, MONDAY + hours(48), Scribe())
     job.refresh_from_db()
-    assert job.state == Generation.State.SUPERSEDED
+    assert job.state == Job.State.SUPERSEDED
     text = "\n".join(line.text for line in proposals.lines(proposals.of(memory)))
     assert "cancelled for good" in text
 
@@ -156,14 +156,14 @@ def test_a_text_that_is_reworded_afterwards_makes_it_stale(channel, memory):
     edit(channel.messages.order_by("micros").first(), "The launch was cancelled for good.")
     run_pass(memory.workspace, MONDAY + hours(49), Scribe())
     with pytest.raises(StaleBase):
-        proposals.accept(Generation.objects.with_memory().get(pk=job.pk), by=None)
+        proposals.accept(Job.objects.with_memory().get(pk=job.pk), by=None)
 
 
 def test_what_is_forgotten_leaves_the_proposal(channel, memory):
     job = rebuilt(memory)
     forget.message(channel, channel.messages.order_by("micros").first().ts, by=None)
     job.refresh_from_db()
-    assert job.reply is None and job.state != Generation.State.PROPOSED
+    assert job.reply is None and job.state != Job.State.PROPOSED
 
 
 def test_the_workspaces_is_made_from_the_channels(channel, memory):
@@ -178,7 +178,7 @@ def test_the_workspaces_is_made_from_the_channels(channel, memory):
 def test_a_text_that_comes_out_the_same_is_no_proposal(memory):
     proposals.accept(rebuilt(memory), by=None)
     again = rebuilt(long(memory.channel))
-    assert again.state == Generation.State.DONE and proposals.of(memory) is None
+    assert again.state == Job.State.DONE and proposals.of(memory) is None
 
 
 def test_without_a_text_there_is_nothing_to_rebuild(channel):
@@ -189,6 +189,6 @@ def test_without_a_text_there_is_nothing_to_rebuild(channel):
 def test_the_drift_is_held_against_the_text_as_it_is_now(memory):
     job = rebuilt(memory)
     remembered(memory.channel, MONDAY + hours(72), "The hiring by Zoe for 900 dollars")
-    job = Generation.objects.with_memory().get(pk=job.pk)
+    job = Job.objects.with_memory().get(pk=job.pk)
     found = {one.kind.value: one.lost for one in proposals.drift(job)}
     assert "900" in found["number"] and found["name"] == ("Zoe",)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from memories import jobs
+from memories import tasks
 from memories.models import MemoryVersion, Message, Segment
 from memories.pipeline import forget, retention
 from memories.pipeline.passes import run_pass
@@ -122,5 +122,5 @@ def test_the_daily_task(channel):
     channel.workspace.change_settings({"retention_days": 1})
     say(channel, timezone.now() - 2 * DAY)
     say(channel, timezone.now())
-    jobs.retention()
+    tasks.retention()
     assert [m.state for m in Message.objects.in_order()] == ["expired", "live"]

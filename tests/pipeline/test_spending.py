@@ -7,16 +7,16 @@ import pytest
 
 from memories.models import (
     Backfill,
-    Call,
     Cap,
     Channel,
     Endpoint,
-    Generation,
+    Job,
     Memory,
+    ModelCall,
     Price,
     Workspace,
 )
-from memories.pipeline.spending import Refused, Till
+from memories.pipeline.spending import CallBudget, Refused
 from memories.rules.memory import MemoryType
 from memories.rules.summary import Bound, SummariserError, Usage
 from tests.factories import ChannelFactory
@@ -42,30 +42,30 @@ def channel() -> Channel:
     return ChannelFactory()
 
 
-def till(workspace: Workspace) -> Till:
-    return Till(workspace, Named())  # type: ignore[arg-type]
+def till(workspace: Workspace) -> CallBudget:
+    return CallBudget(workspace, Named())  # type: ignore[arg-type]
 
 
-def claimed(channel: Channel, now: datetime = NOON, **values: object) -> Generation:
+def claimed(channel: Channel, now: datetime = NOON, **values: object) -> Job:
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-    generation = Generation.objects.create(
-        memory=memory, as_of_us=0, input_key=f"{Generation.objects.count()}", **values
+    job = Job.objects.create(
+        memory=memory, as_of_us=0, input_key=f"{Job.objects.count()}", **values
     )
-    assert generation.claim(now, LEASE)
-    return generation
+    assert job.claim(now, LEASE)
+    return job
 
 
-def reserve(channel: Channel, now: datetime = NOON, **values: object) -> Call | Refused | None:
+def reserve(channel: Channel, now: datetime = NOON, **values: object) -> ModelCall | Refused | None:
     return till(channel.workspace).reserve(claimed(channel, now, **values), BOUND, now)
 
 
 def test_the_upper_bound_is_counted_before_the_call(channel: Channel) -> None:
     Price.objects.create(model="tiny", input_price=2, output_price=Decimal("8.5"))
     call = reserve(channel)
-    assert isinstance(call, Call)
+    assert isinstance(call, ModelCall)
     assert (call.tokens, call.micros) == (RESERVED, 1_300 * 2 + 300 * 8.5)
     assert (call.day, call.ended_at) == (NOON.date(), None)
-    assert Call.objects.committed() == (RESERVED, 5_150)
+    assert ModelCall.objects.committed() == (RESERVED, 5_150)
 
 
 def test_it_is_settled_once_with_what_was_used(channel: Channel) -> None:
@@ -76,14 +76,14 @@ def test_it_is_settled_once_with_what_was_used(channel: Channel) -> None:
     place.settle(call, Usage(1, 1, 1), BOUND, NOON)
     call.refresh_from_db()
     assert (call.tokens, call.micros, call.requests) == (950, 2_200, 1)
-    assert Call.objects.committed() == (950, 2_200)
+    assert ModelCall.objects.committed() == (950, 2_200)
 
 
 def test_a_model_without_a_price_has_unpriced_tokens(channel: Channel) -> None:
     call = reserve(channel)
     assert call.micros is None
     till(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
-    assert Call.objects.get().micros is None
+    assert ModelCall.objects.get().micros is None
 
 
 def test_the_worst_ratio_that_was_seen_makes_the_next_bound(channel: Channel) -> None:
@@ -101,14 +101,14 @@ def test_a_cap_is_never_overshot(channel: Channel, whose: str, limit: dict[str, 
     Price.objects.create(model="tiny", input_price=2, output_price=8)  # $0.005 each
     workspace = channel.workspace if whose == "workspace" else None
     Cap.objects.create(workspace=workspace, period="day", **limit)
-    assert isinstance(reserve(channel), Call)
-    assert isinstance(reserve(channel), Call)
+    assert isinstance(reserve(channel), ModelCall)
+    assert isinstance(reserve(channel), ModelCall)
     refused = reserve(channel)
     assert isinstance(refused, Refused)
     assert (refused.why, refused.of_all) == ("over_cap", False)
     assert refused.until == datetime(2026, 2, 1, tzinfo=UTC)
     other = reserve(ChannelFactory())
-    assert isinstance(other, Call if workspace else Refused)
+    assert isinstance(other, ModelCall if workspace else Refused)
 
 
 def test_what_was_not_used_is_free_again(channel: Channel) -> None:
@@ -117,7 +117,7 @@ def test_what_was_not_used_is_free_again(channel: Channel) -> None:
     assert isinstance(reserve(channel), Refused)
     error = SummariserError("server_error", "no")
     till(channel.workspace).failed(call, error, NOON)
-    assert isinstance(reserve(channel), Call)
+    assert isinstance(reserve(channel), ModelCall)
 
 
 def test_a_lost_answer_still_counts(channel: Channel) -> None:
@@ -139,7 +139,7 @@ def test_a_new_period_begins_from_nothing(
     refused = reserve(channel, free_from - timedelta(seconds=1))
     assert isinstance(refused, Refused)
     assert refused.until == free_from
-    assert isinstance(reserve(channel, free_from), Call)
+    assert isinstance(reserve(channel, free_from), ModelCall)
 
 
 def test_a_month_counts_its_earlier_days(channel: Channel) -> None:
@@ -159,28 +159,28 @@ def test_a_backfill_has_a_cap_of_its_own(channel: Channel) -> None:
     backfill = Backfill.objects.create(
         workspace=channel.workspace, since_us=0, until_us=1, cap_tokens=RESERVED
     )
-    assert isinstance(reserve(channel, backfill=backfill), Call)
+    assert isinstance(reserve(channel, backfill=backfill), ModelCall)
     refused = reserve(channel, backfill=backfill)
     assert isinstance(refused, Refused)
     assert refused.why == "over_backfill_cap"
-    assert isinstance(reserve(channel), Call), "everyday work goes on"
+    assert isinstance(reserve(channel), ModelCall), "everyday work goes on"
 
 
 def test_a_worker_that_lost_its_lease_reserves_nothing(channel: Channel) -> None:
-    generation = claimed(channel)
+    job = claimed(channel)
     later = NOON + LEASE + timedelta(seconds=1)
-    assert Generation.objects.get(pk=generation.pk).claim(later, LEASE)
-    refused = till(channel.workspace).reserve(generation, BOUND, later)
+    assert Job.objects.get(pk=job.pk).claim(later, LEASE)
+    refused = till(channel.workspace).reserve(job, BOUND, later)
     assert isinstance(refused, Refused)
     assert refused.why == "lost"
-    assert not Call.objects.exists()
+    assert not ModelCall.objects.exists()
 
 
 def test_the_offline_summariser_has_no_till(channel: Channel) -> None:
     from memories.llm import OfflineSummariser
 
     Cap.objects.create(workspace=None, period="day", tokens=0)
-    place = Till(channel.workspace, OfflineSummariser())
+    place = CallBudget(channel.workspace, OfflineSummariser())
     assert place.reserve(claimed(channel), BOUND, NOON) is None
     assert place.closed(NOON) is None
     assert not Endpoint.objects.exists()
@@ -191,7 +191,7 @@ def test_a_price_that_goes_while_a_call_is_out_leaves_its_money_counted(channel:
     call = reserve(channel)
     price.forget(by=None)
     till(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
-    assert Call.objects.committed()[1] >= 2_200
+    assert ModelCall.objects.committed()[1] >= 2_200
 
 
 def test_another_model_of_the_family_has_no_price() -> None:

@@ -9,15 +9,15 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import Generation, MemoryVersion
+from memories.models import Job, MemoryVersion
 from memories.pipeline import close as closing
 from memories.pipeline import work
 from memories.pipeline.ask import Asker
-from memories.pipeline.close import bury
+from memories.pipeline.close import dead_letter
 from memories.pipeline.passes import run_pass
 from memories.pipeline.plan import plan_channel
 from memories.pipeline.report import Report
-from memories.rules.summary import Reply, Way
+from memories.rules.summary import Reply, RequestStrategy
 from tests.factories import MONDAY
 from tests.pipeline.conversations import Scribe, hours, remembering, talk
 from tests.pipeline.current import short
@@ -32,7 +32,7 @@ MINUTES = timedelta(minutes=3)
 class Noting(Scribe):
     """Says of each message that it noted it, so that no line is a mere quote."""
 
-    def summarise(self, request, way=Way.WHOLE):
+    def summarise(self, request, way=RequestStrategy.WHOLE):
         reply = super().summarise(request, way)
         said = bool(request.messages)
         return replace(reply, text=reply.text.replace("- ", "- noted ")) if said else reply
@@ -43,18 +43,18 @@ def test_a_long_call_keeps_its_lease(channel, monkeypatch, settings):
     settings.MEMORYHUB_LEASE = 0.3
     talk(channel, 3)
     renewed = threading.Event()
-    renew = Generation.renew
+    renew = Job.renew
 
-    def look(generation, now, lease):
-        assert renew(generation, now, lease)
-        generation.refresh_from_db()
-        assert generation.lease_until == now + lease
+    def look(job, now, lease):
+        assert renew(job, now, lease)
+        job.refresh_from_db()
+        assert job.lease_until == now + lease
         renewed.set()
 
-    monkeypatch.setattr(Generation, "renew", look)
+    monkeypatch.setattr(Job, "renew", look)
     run_pass(channel.workspace, MONDAY + hours(3), Noting(lambda request: renewed.wait(PATIENCE)))
     assert renewed.is_set()
-    assert not Generation.objects.exclude(state="done", attempts=1).exists()
+    assert not Job.objects.exclude(state="done", attempts=1).exists()
 
 
 def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monkeypatch):
@@ -68,8 +68,8 @@ def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monke
         broken.setattr(closing, "write", refused)
         report = run_pass(channel.workspace, MONDAY + hours(3), scribe)
     assert report.errors
-    assert Generation.objects.get().state == "replied"
-    Generation.objects.update(not_before=None)
+    assert Job.objects.get().state == "replied"
+    Job.objects.update(not_before=None)
     run_pass(channel.workspace, MONDAY + hours(3), scribe)
     assert sum(not request.additions for request in scribe.asked) == 1
     assert short(channel).head == 1
@@ -80,11 +80,11 @@ def test_a_saved_reply_is_read_by_what_was_asked(channel, monkeypatch):
     channel.workspace.change_settings({"history_enabled": False})
     messages = talk(channel, 3)
     plan_channel(channel.pk, MONDAY + hours(1))
-    generation = Generation.objects.get()
-    generation.claim(timezone.now(), timedelta(minutes=3))
-    question = Asker(channel.workspace).question(generation)
+    job = Job.objects.get()
+    job.claim(timezone.now(), timedelta(minutes=3))
+    question = Asker(channel.workspace).question(job)
     reply = Reply("- noted that step one is done [1, 4]", "stop", "scribe", "scribe-1", calls=1)
-    generation.save_reply(reply, question.cites)
+    job.save_reply(reply, question.cites)
     talk(channel, 3, MONDAY + timedelta(minutes=30))  # stored late
     report = run_pass(channel.workspace, MONDAY + hours(1), Noting())
     assert report.errors == []
@@ -94,18 +94,18 @@ def test_a_saved_reply_is_read_by_what_was_asked(channel, monkeypatch):
 
 def test_a_reply_that_could_not_be_saved_at_once_is_not_paid_twice(channel, monkeypatch):
     talk(channel, 10)
-    save, failed = Generation.save_reply, []
+    save, failed = Job.save_reply, []
 
-    def fails_once(generation, *given):
+    def fails_once(job, *given):
         if not failed:
-            failed.append(generation.pk)
+            failed.append(job.pk)
             raise OperationalError("deadlock detected")
-        return save(generation, *given)
+        return save(job, *given)
 
-    monkeypatch.setattr(Generation, "save_reply", fails_once)
+    monkeypatch.setattr(Job, "save_reply", fails_once)
     scribe = Noting()
     run_pass(channel.workspace, NOW, scribe)
-    Generation.objects.update(not_before=None)
+    Job.objects.update(not_before=None)
     run_pass(channel.workspace, NOW, scribe)
     assert short(channel).head == 1
     segments = [request for request in scribe.asked if request.messages]
@@ -131,27 +131,27 @@ def test_what_is_in_flight_when_the_pass_breaks_is_saved(workspace, monkeypatch,
     scribe = Noting(before=lambda request: broken.wait(PATIENCE))
     with pytest.raises(OperationalError):
         run_pass(workspace, NOW, scribe)
-    assert Generation.objects.filter(state="claimed").count() == 0, "paid, and not kept"
+    assert Job.objects.filter(state="claimed").count() == 0, "paid, and not kept"
 
 
 def test_a_reply_that_came_after_all_is_not_buried(channel):
     """Its last worker was frozen past its lease, and saved the reply before anybody looked again."""
     talk(channel, 10)
     plan_channel(channel.pk, NOW)
-    Generation.objects.update(attempts=4)
-    frozen = Generation.objects.get()
+    Job.objects.update(attempts=4)
+    frozen = Job.objects.get()
     assert frozen.claim(timezone.now() - 2 * MINUTES, MINUTES)
-    seen = Generation.objects.exhausted(timezone.now()).with_memory().get()
+    seen = Job.objects.exhausted(timezone.now()).with_memory().get()
     reply = Reply("- All is done. [1]", "stop", "m", "p", calls=1)
     assert frozen.save_reply(reply, [[1]])
-    bury(seen, timezone.now())
-    assert Generation.objects.get().state == "replied"
+    dead_letter(seen, timezone.now())
+    assert Job.objects.get().state == "replied"
 
 
 def test_after_a_bad_answer_it_is_no_suspect(channel):
     talk(channel, 10)
     plan_channel(channel.pk, NOW)
-    row = Generation.objects.get()
+    row = Job.objects.get()
     assert row.claim(timezone.now(), MINUTES)
     assert row.save_reply(Reply("", "stop", "m", "p", calls=1), [[1]])
     worker = work.Worker(channel.workspace, Noting(), Report("x", NOW), lambda: None)
@@ -166,7 +166,7 @@ def test_answers_that_wait_for_their_turn_cost_no_query_each(channel):
         for day in range(count):
             talk(channel, 10, MONDAY + timedelta(days=day))
         plan_channel(channel.pk, NOW)
-        rows = list(Generation.objects.filter(state="waiting").order_by("segment__number"))
+        rows = list(Job.objects.filter(state="waiting").order_by("segment__number"))
         for row in rows[1:]:
             assert row.claim(timezone.now(), MINUTES)
             assert row.save_reply(Reply("- x [1]", "stop", "m", "p", calls=1), [[1]])

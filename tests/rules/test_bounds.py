@@ -17,9 +17,9 @@ from memories.rules.summary import (
     Reference,
     Reply,
     Request,
+    RequestStrategy,
     SummariserError,
     Usage,
-    Way,
 )
 from memories.rules.tokens import estimate
 from tests.llm.requests import added, long, memory, messages, request, short
@@ -31,11 +31,11 @@ def test_one_call_is_bounded_by_itself() -> None:
     wanted = short(messages("hello", "今日は"), references=[Reference("r", "background " * 9)])
     prompt = prompts.build(wanted, "0123abcd")
     sent = estimate(prompt.system) + estimate(prompt.user)
-    assert bound(wanted, Way.WHOLE) == Bound(sent, 300, 1)
+    assert bound(wanted, RequestStrategy.WHOLE) == Bound(sent, 300, 1)
 
 
-@pytest.mark.parametrize("way", Way)
-def test_each_call_has_room_for_thoughts(way: Way) -> None:
+@pytest.mark.parametrize("way", RequestStrategy)
+def test_each_call_has_room_for_thoughts(way: RequestStrategy) -> None:
     wanted = short(messages(*["word"] * 8))
     thinking = replace(wanted, thinking_tokens=1_000)
     assert bound(thinking, way).calls == bound(wanted, way).calls
@@ -43,31 +43,34 @@ def test_each_call_has_room_for_thoughts(way: Way) -> None:
     assert more == 1_000 * bound(wanted, way).calls
 
 
-@pytest.mark.parametrize("way", Way)
-def test_nothing_to_ask_costs_nothing(way: Way) -> None:
+@pytest.mark.parametrize("way", RequestStrategy)
+def test_nothing_to_ask_costs_nothing(way: RequestStrategy) -> None:
     assert bound(short(), way) == Bound(0, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("wanted", "way", "calls"),
     [
-        (short(messages("one")), Way.SPLIT, 1),
-        (short(messages("one", "two")), Way.SPLIT, 3),
-        (short(messages(*["word"] * 50)), Way.SPLIT, 9),
-        (short(messages("one")), Way.ISOLATE, 2),
-        (short(messages("one", "two")), Way.ISOLATE, 5),
-        (short(messages(*["word"] * 50)), Way.ISOLATE, MOST_CALLS),
-        (short(messages(*["word " * 40] * 50)), Way.WHOLE, 5),
+        (short(messages("one")), RequestStrategy.SPLIT, 1),
+        (short(messages("one", "two")), RequestStrategy.SPLIT, 3),
+        (short(messages(*["word"] * 50)), RequestStrategy.SPLIT, 9),
+        (short(messages("one")), RequestStrategy.ISOLATE, 2),
+        (short(messages("one", "two")), RequestStrategy.ISOLATE, 5),
+        (short(messages(*["word"] * 50)), RequestStrategy.ISOLATE, MOST_CALLS),
+        (short(messages(*["word " * 40] * 50)), RequestStrategy.WHOLE, 5),
     ],
 )
-def test_calls(wanted: Request, way: Way, calls: int) -> None:
+def test_calls(wanted: Request, way: RequestStrategy, calls: int) -> None:
     assert bound(wanted, way, LIMIT).calls == calls
 
 
 def test_splitting_asks_for_no_fortune() -> None:
     """A cap should not refuse what would cost a quarter of it."""
     wanted = short(messages(*["word " * 40] * 50))
-    assert bound(wanted, Way.SPLIT).tokens < 6 * bound(wanted, Way.WHOLE).tokens
+    assert (
+        bound(wanted, RequestStrategy.SPLIT).tokens
+        < 6 * bound(wanted, RequestStrategy.WHOLE).tokens
+    )
 
 
 TEXTS = st.lists(
@@ -145,14 +148,14 @@ class Endpoint:
 @pytest.mark.slow
 @given(
     REQUESTS,
-    st.sampled_from(Way),
+    st.sampled_from(RequestStrategy),
     st.integers(0, 10**6),
     st.sampled_from(
         ["l", "d", "3", "lm3", "m", "lllr", "lf", "lr", "rf", "r", "le", "e", "lnsm3rfed"]
     ),
 )
 def test_what_is_used_is_within_the_bound(
-    wanted: Request, way: Way, seed: int, answers: str
+    wanted: Request, way: RequestStrategy, seed: int, answers: str
 ) -> None:
     if wanted.is_empty:
         return
@@ -179,6 +182,6 @@ def test_memory_that_nothing_is_added_to_is_not_asked_about() -> None:
         asked.append(part)
         return Reply("- blue [3]" if len(asked) == 1 else "- red, blue [1, 3]", "stop", "m", "p")
 
-    reply = Asking(wanted, ask, "m", LIMIT).reply(Way.SPLIT)
+    reply = Asking(wanted, ask, "m", LIMIT).reply(RequestStrategy.SPLIT)
     assert [len(part.existing) for part in asked] == [0, 2]
     assert reply.text == "- status: red, blue [1, 3]"

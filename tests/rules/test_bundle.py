@@ -10,7 +10,7 @@ from memories.models import Cap, Note, NoteVersion
 from memories.pipeline.bundle.records import VERSION, column
 from memories.rules import bundle
 from memories.rules.bundle_text import as_json, from_json, read_version, version_text
-from memories.rules.shapes import Shape, Wrong, an_object, number, text, ts, whole
+from memories.rules.schema import Schema, SchemaError, an_object, number, text, ts, whole
 
 MOMENT, DAY = (
     column(model._meta.get_field(name))
@@ -40,7 +40,7 @@ FRONT = {
     "put_back": [],
     "kept": [],
     "dropped": [],
-    "generation": None,
+    "job": None,
     "made_by": None,
     "lines": [],
 }
@@ -91,7 +91,7 @@ def test_half_a_surrogate_pair_does_not_travel() -> None:
     "line", ["", "{", "NaN", '{"a": 1, "a": 2}', "[" * 100_000, "1" * 10_000, "-Infinity"]
 )
 def test_what_is_no_json(line: str) -> None:
-    with pytest.raises(Wrong):
+    with pytest.raises(SchemaError):
         from_json(line)
 
 
@@ -119,13 +119,13 @@ def test_what_is_no_json(line: str) -> None:
         (MOMENT, "2026-01-05"),
         (an_object, {"a": [1e400]}),
         (number, 10**400),
-        (Shape({"a": whole()}), {}),
-        (Shape({"a": whole()}), {"a": 1, "b": 2}),
-        (Shape({"a": whole()}), []),
+        (Schema({"a": whole()}), {}),
+        (Schema({"a": whole()}), {"a": 1, "b": 2}),
+        (Schema({"a": whole()}), []),
     ],
 )
 def test_what_no_column_takes(check: object, value: object) -> None:
-    with pytest.raises(Wrong):
+    with pytest.raises(SchemaError):
         check(value)
 
 
@@ -143,12 +143,12 @@ def test_what_no_column_takes(check: object, value: object) -> None:
 )
 def test_a_version_that_was_not_written(old: str, new: str, reason: str) -> None:
     written = version_text(FRONT, "text")
-    with pytest.raises(Wrong, match=reason):
+    with pytest.raises(SchemaError, match=reason):
         read_version(written.replace(old, new, 1), VERSION)
 
 
 def test_a_version_says_something() -> None:
-    with pytest.raises(Wrong):
+    with pytest.raises(SchemaError):
         read_version(version_text(FRONT, ""), VERSION)
 
 

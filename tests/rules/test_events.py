@@ -13,17 +13,17 @@ from memories.rules.events import (
     Create,
     Deed,
     Describe,
+    EventEnvelope,
     Join,
     Leave,
-    Meet,
     Narrow,
     Narrowing,
     RateLimited,
     Skip,
     Stop,
     Store,
-    Told,
-    deed,
+    UpdatePerson,
+    action_for,
     envelope,
     read_body,
 )
@@ -60,7 +60,7 @@ def test_a_minute_left_out() -> None:
 def test_an_event() -> None:
     authorised = [{"team_id": "T1", "user_id": "U0BOT", "is_bot": True}, {"user_id": "U2"}]
     told = envelope(posted(authorizations=authorised))
-    assert isinstance(told, Told)
+    assert isinstance(told, EventEnvelope)
     assert (told.event_id, told.teams, told.kind) == ("Ev1", ("T1",), "message")
     assert read_body(told.body) == (told.event, ["U0BOT"], 1_767_603_600)
     assert "legacy" not in told.body
@@ -69,13 +69,13 @@ def test_an_event() -> None:
 def test_the_team_that_installed_the_app_comes_first() -> None:
     """In a channel that is shared the event may happen in another team."""
     told = envelope(posted(team_id="T9", context_team_id="T1", authorizations=[{"team_id": "T1"}]))
-    assert isinstance(told, Told)
+    assert isinstance(told, EventEnvelope)
     assert told.teams == ("T1", "T9")
 
 
 def test_a_kind_says_its_subtype() -> None:
     told = envelope(posted({"type": "message", "subtype": "message_deleted"}))
-    assert isinstance(told, Told)
+    assert isinstance(told, EventEnvelope)
     assert told.kind == "message/message_deleted"
 
 
@@ -138,7 +138,9 @@ IN_HISTORY = {key: value for key, value in SAID.items() if key != "channel"}
 @pytest.mark.parametrize("subtype", [None, "thread_broadcast", "me_message", "bot_message"])
 def test_a_message_as_history_has_it(subtype: str | None) -> None:
     more = {"subtype": subtype} if subtype else {}
-    assert deed({**SAID, **OF_EVENT, **more}, []) == Store("C1", {**IN_HISTORY, **more}, False)
+    assert action_for({**SAID, **OF_EVENT, **more}, []) == Store(
+        "C1", {**IN_HISTORY, **more}, False
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_a_message_as_history_has_it(subtype: str | None) -> None:
     ],
 )
 def test_whether_slack_calls_the_channel_private(more: dict[str, Any], private: bool) -> None:
-    found = deed({**SAID, **more}, [])
+    found = action_for({**SAID, **more}, [])
     assert isinstance(found, Store)
     assert found.private is private
 
@@ -169,14 +171,14 @@ def test_whether_slack_calls_the_channel_private(more: dict[str, Any], private: 
     ],
 )
 def test_what_is_gone(event: dict[str, Any], gone: str) -> None:
-    found = deed({**SAID, **event}, [])
+    found = action_for({**SAID, **event}, [])
     assert isinstance(found, Store)
     assert found.deleted_ts == gone
 
 
 def test_an_edit_keeps_when_it_was_told() -> None:
     event = {"subtype": "message_changed", "message": {"ts": "1.1"}, "event_ts": "2.2"}
-    found = deed({**SAID, **event}, [])
+    found = action_for({**SAID, **event}, [])
     assert isinstance(found, Store)
     assert found.raw["event_ts"] == "2.2"
 
@@ -211,18 +213,18 @@ ROOM = {"id": "C1", "name": "launch"}
         ({"type": "channel_deleted", "channel": "C1"}, Narrow("C1", Narrowing.DELETED)),
         ({"type": "group_deleted", "channel": "C1"}, Narrow("C1", Narrowing.DELETED)),
         ({"type": "channel_convert_to_private", "channel": "C1"}, Narrow("C1", Narrowing.PRIVATE)),
-        ({"type": "team_join", "user": {"id": "U1"}}, Meet({"id": "U1"})),
-        ({"type": "user_change", "user": {"id": "U1"}}, Meet({"id": "U1"})),
+        ({"type": "team_join", "user": {"id": "U1"}}, UpdatePerson({"id": "U1"})),
+        ({"type": "user_change", "user": {"id": "U1"}}, UpdatePerson({"id": "U1"})),
     ],
 )
 def test_channels_and_people(event: dict[str, Any], wanted: Deed) -> None:
-    assert deed(event, BOTS) == wanted
+    assert action_for(event, BOTS) == wanted
 
 
 def test_the_end_of_a_token() -> None:
-    stop = deed({"type": "app_uninstalled"}, [])
+    stop = action_for({"type": "app_uninstalled"}, [])
     assert isinstance(stop, Stop) and stop.state == "uninstalled"
-    stop = deed({"type": "tokens_revoked", "tokens": {"oauth": [], "bot": ["U0BOT"]}}, [])
+    stop = action_for({"type": "tokens_revoked", "tokens": {"oauth": [], "bot": ["U0BOT"]}}, [])
     assert isinstance(stop, Stop) and stop.state == "revoked"
 
 
@@ -250,7 +252,7 @@ def test_the_end_of_a_token() -> None:
     ],
 )
 def test_what_is_skipped(event: dict[str, Any], reason: str) -> None:
-    assert deed(event, BOTS) == Skip(reason)
+    assert action_for(event, BOTS) == Skip(reason)
 
 
 @pytest.mark.parametrize("name", SUBSCRIBED)
@@ -262,7 +264,7 @@ def test_what_is_subscribed_to_is_read(name: str) -> None:
         event["user"] = {"id": "U1"}
     if name == "tokens_revoked":
         event["tokens"] = {"bot": ["U0BOT"]}
-    assert not isinstance(deed(event, []), Skip)
+    assert not isinstance(action_for(event, []), Skip)
 
 
 ANYTHING = st.recursive(
@@ -286,8 +288,8 @@ def test_anything_at_all(kind: str, channel: Any, user: Any, more: Any) -> None:
     """No error, and what comes of it survives being kept."""
     event = {"type": kind, "channel": channel, "user": user, "message": more, "tokens": more}
     told = envelope(posted(event))
-    assert isinstance(told, Told)
-    assert deed(*read_body(told.body)[:2]) == deed(json.loads(json.dumps(event)), [])
+    assert isinstance(told, EventEnvelope)
+    assert action_for(*read_body(told.body)[:2]) == action_for(json.loads(json.dumps(event)), [])
 
 
 @given(raw=ANYTHING)

@@ -15,17 +15,17 @@ from memories.rules.faults import (
     what_next,
 )
 from memories.rules.reply import Fault
-from memories.rules.summary import Way
+from memories.rules.summary import RequestStrategy
 
 ENDPOINTS = {breaker.RATE_LIMITED, *breaker.NEEDS_PERSON, *breaker.DOWN}
-WHOLE, SPLIT, ISOLATE = Way.WHOLE, Way.SPLIT, Way.ISOLATE
+WHOLE, SPLIT, ISOLATE = RequestStrategy.WHOLE, RequestStrategy.SPLIT, RequestStrategy.ISOLATE
 BAD_ANSWERS = [
     "empty", "blank", "unknown_finish", "prompt_echoed", "too_long", "too_short", "wrong_language",
     "nothing", "copied",
 ]  # fmt: skip
 
 
-def story(code: str, way: Way = WHOLE, *, fails_alone: bool = False) -> list[str]:
+def story(code: str, way: RequestStrategy = WHOLE, *, fails_alone: bool = False) -> list[str]:
     """What follows each attempt when all end with the same fault."""
     told = []
     for attempt in range(1, MOST_ATTEMPTS + 1):
@@ -39,8 +39,10 @@ def story(code: str, way: Way = WHOLE, *, fails_alone: bool = False) -> list[str
 
 @pytest.mark.parametrize("code", sorted(ENDPOINTS))
 @pytest.mark.parametrize("attempt", [1, MOST_ATTEMPTS, 99])
-@pytest.mark.parametrize("way", Way)
-def test_what_the_endpoint_will_not_do_uses_no_attempt(code: str, attempt: int, way: Way) -> None:
+@pytest.mark.parametrize("way", RequestStrategy)
+def test_what_the_endpoint_will_not_do_uses_no_attempt(
+    code: str, attempt: int, way: RequestStrategy
+) -> None:
     assert what_next(code, attempt, way) == Next(Then.WAIT, way)
 
 
@@ -99,7 +101,9 @@ def test_what_another_way_may_help(code: str, expected: list[str]) -> None:
         ("no_room", 3, WHOLE, Next(Then.AGAIN, WHOLE)),
     ],
 )
-def test_one_fault_after_another(code: str, attempt: int, way: Way, expected: Next) -> None:
+def test_one_fault_after_another(
+    code: str, attempt: int, way: RequestStrategy, expected: Next
+) -> None:
     assert what_next(code, attempt, way) == expected
 
 

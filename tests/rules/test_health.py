@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memories.rules.health import SYNC_LASTS, Ill, Signs, ills
+from memories.rules.health import SYNC_LASTS, HealthProblem, Signs, find_problems
 from tests.factories import MONDAY as NOW
 
 A_SECOND = timedelta(seconds=1)
@@ -17,16 +17,19 @@ WELL = Signs(NOW, timedelta(minutes=3), is_connected=True, synced_at=NOW - SYNC_
     ("signs", "found"),
     [
         ({}, []),
-        ({"worker_at": None}, [Ill.WORKER]),
+        ({"worker_at": None}, [HealthProblem.WORKER]),
         ({"worker_at": NOW - timedelta(minutes=3)}, []),
-        ({"worker_at": NOW - timedelta(minutes=3) - A_SECOND}, [Ill.WORKER]),
-        ({"synced_at": NOW - SYNC_LASTS - A_SECOND}, [Ill.SLACK]),
+        ({"worker_at": NOW - timedelta(minutes=3) - A_SECOND}, [HealthProblem.WORKER]),
+        ({"synced_at": NOW - SYNC_LASTS - A_SECOND}, [HealthProblem.SLACK]),
         ({"synced_at": NOW - SYNC_LASTS - A_SECOND, "is_connected": False}, []),
         ({"synced_at": None}, []),
-        ({"synced_at": NOW - timedelta(days=1), "is_stopped": True}, [Ill.STOPPED]),
-        ({"failed_jobs": 1, "worker_at": None, "has_trouble": True}, [*Ill][1:3] + [Ill.JOBS]),
-        ({"failing_channels": 2}, [Ill.CHANNELS]),
+        ({"synced_at": NOW - timedelta(days=1), "is_stopped": True}, [HealthProblem.STOPPED]),
+        (
+            {"failed_jobs": 1, "worker_at": None, "has_trouble": True},
+            [*HealthProblem][1:3] + [HealthProblem.JOBS],
+        ),
+        ({"failing_channels": 2}, [HealthProblem.CHANNELS]),
     ],
 )
-def test_ills(signs: dict[str, Any], found: list[Ill]) -> None:
-    assert ills(replace(WELL, **signs), NOW) == found
+def test_ills(signs: dict[str, Any], found: list[HealthProblem]) -> None:
+    assert find_problems(replace(WELL, **signs), NOW) == found

@@ -21,7 +21,7 @@ from memories.rules.summary import (
     Addition,
     Kind,
     MemoryLine,
-    Reading,
+    ParsedReply,
     ReadLine,
     Reply,
     Request,
@@ -52,11 +52,11 @@ REQUEST = Request(
 )
 
 
-def read(text: str, request: Request = REQUEST) -> Reading:
+def read(text: str, request: Request = REQUEST) -> ParsedReply:
     return read_reply(Reply(text, "stop", "model", "1"), request)
 
 
-def texts(reading: Reading) -> list[str]:
+def texts(reading: ParsedReply) -> list[str]:
     return [line.text for line in reading.lines]
 
 
@@ -274,7 +274,9 @@ def test_it_does_not_matter_how_much_a_merge_takes_in(made: list[tuple[str, int,
         text = ReadLine(line.text, (line.ref,), kind) if kind else None
         return Change(text, () if target is None else (target,), (line.ref,))
 
-    def merge(existing: list[MemoryLine], rows: list[Change], added: list[MemoryLine]) -> Reading:
+    def merge(
+        existing: list[MemoryLine], rows: list[Change], added: list[MemoryLine]
+    ) -> ParsedReply:
         request = replace(REQUEST, existing=existing, additions=[Addition("", added)])
         reading = carry_out(request, rows, lambda a, b: a == b)
         assert not reading.dropped

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.rules.parts import combination, halves, restored
-from memories.rules.summary import Addition, MemoryLine, Reading, ReadLine, Reference
+from memories.rules.summary import Addition, MemoryLine, ParsedReply, ReadLine, Reference
 from memories.rules.tokens import estimate
 from tests.llm.requests import added, long, memory, messages, short
 
@@ -65,9 +65,9 @@ def test_what_cannot_be_cut(whole: object) -> None:
 
 
 PARTS = [
-    Reading([ReadLine("early", (1, 2)), ReadLine("unmarked")]),
-    Reading(nothing=True),
-    Reading([ReadLine("late", (40, 41, 42, 43, 44))]),
+    ParsedReply([ReadLine("early", (1, 2)), ReadLine("unmarked")]),
+    ParsedReply(nothing=True),
+    ParsedReply([ReadLine("late", (40, 41, 42, 43, 44))]),
 ]
 
 
@@ -99,5 +99,5 @@ def test_a_long_combination_grows_from_the_first_part() -> None:
     ],
 )
 def test_references_lead_back_to_the_whole(cited: tuple[int, ...], refs: tuple[int, ...]) -> None:
-    [line] = restored(Reading([ReadLine("all", cited)]), PARTS)
+    [line] = restored(ParsedReply([ReadLine("all", cited)]), PARTS)
     assert (line.text, line.refs) == ("all", refs)

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.shingles import MARK, Known, runs, whole, words
+from memories.rules.shingles import MARK, QuoteMatcher, runs, whole, words
 
 SAID = "We will deploy the blue gate on Friday, after Mika has seen it."
 JAPANESE = "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。"
 
 
 def known(*texts):
-    return Known(frozenset().union(*map(runs, texts)))
+    return QuoteMatcher(frozenset().union(*map(runs, texts)))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,11 @@ def test_words_and_japanese_mixed():
 def test_a_short_message_is_one_as_a_whole(text, key):
     assert whole(text) == key
     if key:
-        assert Known(frozenset(), frozenset([key])).masked(f"so: {text}").startswith(f"so: {MARK}")
+        assert (
+            QuoteMatcher(frozenset(), frozenset([key]))
+            .masked(f"so: {text}")
+            .startswith(f"so: {MARK}")
+        )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +93,7 @@ def test_a_short_message_is_one_as_a_whole(text, key):
 )
 def test_a_name_stands_as_a_whole_or_only_where_it_is_a_mention(text, left):
     names = frozenset(map(words, ("Quillon Vane", "田中")))
-    found = Known(frozenset(), names, frozenset([words("Will")]))
+    found = QuoteMatcher(frozenset(), names, frozenset([words("Will")]))
     assert found.masked(text) == left
     assert bool(found.in_text(text)) == (MARK in left and "will" not in text)
 

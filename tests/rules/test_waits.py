@@ -7,7 +7,7 @@ import pytest
 from memories.rules.breaker import Breaker, Refusal
 from memories.rules.waits import (
     OVER_CAP,
-    Job,
+    JobStatus,
     Status,
     Trouble,
     Wait,
@@ -24,33 +24,33 @@ MOMENT = NOW + timedelta(seconds=60)
 @pytest.mark.parametrize(
     ("job", "waits"),
     [
-        (Job("waiting"), Wait.TURN),
-        (Job("waiting", not_before=SOON), Wait.LATER),
-        (Job("waiting", not_before=PAST), Wait.TURN),
-        (Job("waiting", OVER_CAP, SOON), Wait.CAP),
-        (Job("waiting", backfill_state="running"), Wait.TURN),
-        (Job("waiting", backfill_state="paused"), Wait.BACKFILL),
-        (Job("waiting", OVER_CAP, SOON, backfill_state="paused"), Wait.BACKFILL),
-        (Job("claimed", lease_until=SOON, backfill_state="paused"), Wait.RUNNING),
-        (Job("claimed", lease_until=PAST), Wait.NO_WORKER),
-        (Job("replied"), Wait.TURN),
-        (Job("replied", not_before=SOON), Wait.LATER),
-        (Job("replied", backfill_state="cancelled"), Wait.TURN),
-        (Job("proposed"), Wait.PERSON),
-        (Job("dead", not_before=SOON), Wait.RETRY),
-        (Job("done"), None),
-        (Job("superseded"), None),
-        (Job("rejected"), None),
-        (Job("cancelled"), None),
+        (JobStatus("waiting"), Wait.TURN),
+        (JobStatus("waiting", not_before=SOON), Wait.LATER),
+        (JobStatus("waiting", not_before=PAST), Wait.TURN),
+        (JobStatus("waiting", OVER_CAP, SOON), Wait.CAP),
+        (JobStatus("waiting", backfill_state="running"), Wait.TURN),
+        (JobStatus("waiting", backfill_state="paused"), Wait.BACKFILL),
+        (JobStatus("waiting", OVER_CAP, SOON, backfill_state="paused"), Wait.BACKFILL),
+        (JobStatus("claimed", lease_until=SOON, backfill_state="paused"), Wait.RUNNING),
+        (JobStatus("claimed", lease_until=PAST), Wait.NO_WORKER),
+        (JobStatus("replied"), Wait.TURN),
+        (JobStatus("replied", not_before=SOON), Wait.LATER),
+        (JobStatus("replied", backfill_state="cancelled"), Wait.TURN),
+        (JobStatus("proposed"), Wait.PERSON),
+        (JobStatus("dead", not_before=SOON), Wait.RETRY),
+        (JobStatus("done"), None),
+        (JobStatus("superseded"), None),
+        (JobStatus("rejected"), None),
+        (JobStatus("cancelled"), None),
     ],
 )
-def test_waits_for(job: Job, waits: Wait | None) -> None:
+def test_waits_for(job: JobStatus, waits: Wait | None) -> None:
     assert waits_for(job, NOW, endpoint_closed=False) == waits
 
 
 def test_a_closed_endpoint_holds_what_would_be_asked() -> None:
     told = {
-        state: waits_for(Job(state), NOW, endpoint_closed=True)
+        state: waits_for(JobStatus(state), NOW, endpoint_closed=True)
         for state in ("waiting", "replied", "dead", "done")
     }
     assert told == {

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.urls import reverse
 
-from memories.models import AuditEvent, Backfill, Channel, Endpoint, Generation, Memory, Segment
+from memories.models import AuditEvent, Backfill, Channel, Endpoint, Job, Memory, Segment
 from memories.rules.memory import MemoryType
 from memories.rules.slacktime import to_micros
 from tests.factories import MONDAY, MessageFactory
@@ -206,7 +206,7 @@ def test_what_was_given_up_is_tried_again(older: Cast) -> None:
     backfill = order(older)
     memory = Memory.objects.of_channel(older.public, MemoryType.SHORT_TERM)
     given = {"memory": memory, "segment": Segment.objects.first(), "as_of_us": 0}
-    failed = Generation.objects.create(
+    failed = Job.objects.create(
         **given, input_key="x", state="dead", fault="timeout", backfill=backfill
     )
     assert "Retry the one that was given up" in page(older, f"{backfill.pk}/")

@@ -9,7 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import AuditEvent, Endpoint, Generation, Memory, Workspace
+from memories.models import AuditEvent, Endpoint, Job, Memory, Workspace
 from memories.rules.memory import MemoryType
 from tests.factories import WorkspaceFactory
 from tests.views.conftest import Cast
@@ -35,12 +35,12 @@ def endpoint(**state: object) -> Endpoint:
     return Endpoint.objects.create(fingerprint=name, name="tiny at example.com", **values)
 
 
-def over_cap(workspace: Workspace, until: datetime, **given: object) -> Generation:
+def over_cap(workspace: Workspace, until: datetime, **given: object) -> Job:
     memory = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
-    return Generation.objects.create(
+    return Job.objects.create(
         memory=memory,
         as_of_us=0,
-        input_key=f"{workspace.pk}-{memory.generations.count()}",
+        input_key=f"{workspace.pk}-{memory.jobs.count()}",
         fault="over_cap",
         fault_text="said to readers only",
         not_before=until,
@@ -106,7 +106,7 @@ def test_a_cap_is_told_until_it_ends_or_is_raised(cast: Cast) -> None:
         assert "said to readers only" not in told
         assert "Try again" not in told  # it would be refused again
         assert ("raises the cap" in told) is (name in ADMINS)
-    Generation.objects.filter(pk=waits.pk).update(not_before=None)
+    Job.objects.filter(pk=waits.pk).update(not_before=None)
     assert banner(cast.clients["member"], cast.path()) == ""
 
 

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from memories.models import (
     Channel,
-    Generation,
     Heartbeat,
+    Job,
     Memory,
     MemoryVersion,
     QuarantinedLine,
@@ -489,7 +489,7 @@ def test_a_worker_that_is_gone_and_jobs_that_failed_are_told(cast: Cast) -> None
     assert 'class="band warn"' not in page(cast)
     memory = Memory.objects.of_channel(cast.private, MemoryType.SHORT_TERM)
     given = {"memory": memory, "as_of_us": 0, "input_key": "x"}
-    Generation.objects.create(**given, state=Generation.State.DEAD, fault="timeout")
+    Job.objects.create(**given, state=Job.State.DEAD, fault="timeout")
     text = page(cast, "insider")
     assert "1 job failed." in texts(text) and f'href="{cast.path("jobs/")}"' in main_of(text)
 

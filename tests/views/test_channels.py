@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import Call, Channel, Generation, Memory, Seen, Workspace
+from memories.models import Channel, Job, Memory, ModelCall, Seen, Workspace
 from memories.pipeline.coverage import coverage_of
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
@@ -155,16 +155,14 @@ def test_the_card_says_what_made_its_text(cast: Cast) -> None:
 
 def test_the_offline_extract_and_provisional_versions_say_so(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
-    generation = Generation.objects.create(
-        memory=short, as_of_us=0, input_key="k", model="offline", state="done"
-    )
+    job = Job.objects.create(memory=short, as_of_us=0, input_key="k", model="offline", state="done")
     make_version(
         memory=short,
         text="- first look",
         sources=cast.messages[:1],
         until=timezone.now(),
         provisional=True,
-        generation=generation,
+        job=job,
     )
     page = page_of(cast)
     assert "highlights" in page
@@ -244,16 +242,14 @@ def test_gaps_in_what_was_read_are_drawn(
     ],
 )
 def test_jobs_that_wait_or_failed_are_told(cast: Cast, state: str, fault: str, words: str) -> None:
-    Generation.objects.create(
-        memory=cast.memory, as_of_us=0, input_key="k", state=state, fault=fault
-    )
+    Job.objects.create(memory=cast.memory, as_of_us=0, input_key="k", state=state, fault=fault)
     assert words in page_of(cast)
 
 
 def test_what_is_made_of_private_days_is_told_to_members_of_the_channel(cast: Cast) -> None:
     said = MessageFactory(channel=cast.public, author=cast.author, was_private=True)
     segment = make_segment(messages=[said])
-    Generation.objects.create(
+    Job.objects.create(
         memory=cast.memory, as_of_us=0, input_key="k", state="dead", fault="length", segment=segment
     )
     assert "given up" in page_of(cast, "guest")
@@ -282,11 +278,11 @@ def test_what_it_costs_this_month(cast: Cast) -> None:
     assert "Cost this month" not in page_of(cast)
     today = timezone.now().astimezone(UTC).date()
     for fence, day in enumerate((today, today.replace(day=1), today - timedelta(days=32))):
-        generation = Generation.objects.create(
+        job = Job.objects.create(
             memory=cast.memory, as_of_us=0, input_key=f"cost {fence}", state="done", fence=1
         )
-        Call.objects.create(
-            generation=generation,
+        ModelCall.objects.create(
+            job=job,
             fence=1,
             workspace=cast.workspace,
             model="tiny",
@@ -298,7 +294,7 @@ def test_what_it_costs_this_month(cast: Cast) -> None:
     page = page_of(cast)
     assert "tokens in</dt><dd>200<" in page and "tokens out</dt><dd>40<" in page
     assert "unpriced" in page and "$0" not in page
-    Call.objects.update(micros=1_500_000)
+    ModelCall.objects.update(micros=1_500_000)
     assert "$3.00" in page_of(cast)
     assert "Cost this month" not in page_of(cast, "guest")
 

@@ -142,8 +142,8 @@ def test_each_page_tells_what_its_memory_took(spent: Cast) -> None:
     thread = make_thread_memory(channel=spent.public, thread_ts=spent.messages[0].ts)
     address = spent.path(f"c/C0PUBLIC/t/{spent.messages[0].ts}/")
     assert "Cost this month" not in spent.clients["member"].get(address).content.decode()
-    generation = job(spent.public, "done", memory=thread)
-    call(generation, micros=40_000)
+    spent_job = job(spent.public, "done", memory=thread)
+    call(spent_job, micros=40_000)
     for name, sees in (("member", True), ("guest", False)):
         text = spent.clients[name].get(address).content.decode()
         assert ("Cost this month" in text) is sees and ("$0.04" in text) is sees, name

@@ -68,7 +68,7 @@ def test_an_event_is_stored_and_acknowledged_and_no_more(
     assert "we launch on friday" in event.body
     assert "legacy-token" not in event.body
     assert not Message.objects.exists()
-    assert queued() == [("memories.jobs.events", (team.pk,))]
+    assert queued() == [("memories.tasks.events", (team.pk,))]
 
 
 def test_a_burst_queues_one_task(

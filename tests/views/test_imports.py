@@ -13,12 +13,12 @@ from django.test import Client
 from django.utils import timezone, translation
 from pytest_django import Settings
 
-from memories.jobs import import_upload, retention
 from memories.models import AuditEvent, Channel, Message, Person, Upload, Workspace
 from memories.models.uploads import KEPT, MOST_ATTEMPTS, SILENCE
 from memories.pipeline import uploads
 from memories.slack.export import ExportFolder
 from memories.slack.refusals import sentence_of
+from memories.tasks import import_upload, retention
 from memories.templatetags.imports import REASONS, day, outcome_words, time_left_words
 from memoryhub.uploads import is_ticket
 from tests.documentation import code, sections

@@ -12,37 +12,37 @@ from django.utils import timezone
 
 from memories.models import (
     AuditEvent,
-    Call,
     Channel,
     Endpoint,
-    Generation,
     Heartbeat,
+    Job,
     Memory,
+    ModelCall,
     Workspace,
 )
 from memories.rules.memory import MemoryType
 from tests.factories import ChannelFactory, all_is_well, make_segment, make_version
 from tests.views.conftest import Cast
 
-State = Generation.State
+State = Job.State
 PART = {"HX-Request": "true"}
 
 
-def job(channel: Channel, state: str = "waiting", **given: Any) -> Generation:
+def job(channel: Channel, state: str = "waiting", **given: Any) -> Job:
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-    key = f"{Generation.objects.count()}"
-    return Generation.objects.create(
+    key = f"{Job.objects.count()}"
+    return Job.objects.create(
         **{"memory": memory, "as_of_us": 0, "input_key": key, "state": state, **given}
     )
 
 
-def call(generation: Generation, **given: Any) -> Call:
+def call(job: Job, **given: Any) -> ModelCall:
     now = timezone.now()
-    return Call.objects.create(
+    return ModelCall.objects.create(
         **{
-            "generation": generation,
-            "fence": generation.claims.count() + 1,
-            "workspace": generation.memory.workspace,
+            "job": job,
+            "fence": job.claims.count() + 1,
+            "workspace": job.memory.workspace,
             "model": "tiny",
             "day": now.date(),
             "began_at": now - timedelta(seconds=4),
@@ -63,12 +63,12 @@ def page(cast: Cast, rest: str = "", name: str = "member", **headers: str) -> st
     return content
 
 
-def states(*jobs: Generation) -> list[str]:
-    return [Generation.objects.get(pk=one.pk).state for one in jobs]
+def states(*jobs: Job) -> list[str]:
+    return [Job.objects.get(pk=one.pk).state for one in jobs]
 
 
-def status_in(text: str, generation: Generation) -> str:
-    row = text.split(f'id="row-{generation.pk}"')[1].split("</li>")[0]
+def status_in(text: str, job: Job) -> str:
+    row = text.split(f'id="row-{job.pk}"')[1].split("</li>")[0]
     found = re.search(r'class="status (\w+)"', row)
     assert found is not None
     return found[1]
@@ -132,7 +132,7 @@ class TestList:
         later, gone = now + timedelta(hours=1), now - timedelta(minutes=1)
         held = make_version(memory=well.memory, trigger={"left_out": 2})
         partly = job(well.public, "done")
-        held.__class__.objects.filter(pk=held.pk).update(generation=partly)
+        held.__class__.objects.filter(pk=held.pk).update(job=partly)
         expected = {
             job(well.public): "queued",
             job(well.public, "claimed", lease_until=later): "running",
@@ -296,7 +296,7 @@ class TestOneJob:
         )
         call(made, fault="timeout", prompt_tokens=0, completion_tokens=0, tokens=0)
         call(made, micros=12_345)
-        version = make_version(memory=made.memory, generation=made)
+        version = make_version(memory=made.memory, job=made)
         made.take_inputs([well.memory.current])
         text = page(well, f"{made.pk}/")
         assert "Call 1, tiny: the model did not answer in time" in text
@@ -338,11 +338,11 @@ class TestPolling:
             again = self.seen(client.get(well.path(rest)).content.decode())
             found = {client.get(again, headers=PART).status_code for _ in range(2)}
             assert 204 in found or found == {200}  # the minute may have passed in between
-            Generation.objects.filter(pk=made.pk).update(attempts=2)
+            Job.objects.filter(pk=made.pk).update(attempts=2)
             changed = client.get(again, headers=PART)
             assert changed.status_code == 200 and "<html" not in changed.content.decode()
             assert client.get(again).status_code == 200  # a page is a page
-            Generation.objects.filter(pk=made.pk).update(attempts=1)
+            Job.objects.filter(pk=made.pk).update(attempts=1)
 
     def test_it_ends_with_the_job(self, well: Cast) -> None:
         made = job(well.public, "done")

@@ -10,10 +10,10 @@ from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories import jobs
-from memories.models import AuditEvent, UnsavedText
+from memories import tasks
+from memories.models import AuditEvent, Draft
 from memories.rules.lines import Origin
-from memories.rules.shingles import Known
+from memories.rules.shingles import QuoteMatcher
 from tests.factories import MONDAY, make_version
 from tests.views.conftest import Cast
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_saved_stays_in_the_editor(cast: Cast, text: str, words: 
 
 
 def test_an_edit_that_leaves_only_what_was_forgotten_stays_in_the_editor(cast: Cast) -> None:
-    cast.memory.current.mask(Known(frozenset()), [cast.memory.current.lines.first().pk])
+    cast.memory.current.mask(QuoteMatcher(frozenset()), [cast.memory.current.lines.first().pk])
     forgotten, _left = cast.memory.versions.get(number=2).content.split("\n")
     response = edit(cast, forgotten, revision="1")
     page = response.content.decode()
@@ -190,7 +190,7 @@ def test_a_result_that_cannot_be_saved_leaves_the_conflict_open(cast: Cast, resu
     assert text_in(page) == result
     assert hidden_in(page, "seen") == "2" and 'name="yours"' in page
     assert 'value="yours" checked' in page
-    assert UnsavedText.objects.get().text == MINE
+    assert Draft.objects.get().text == MINE
 
 
 @pytest.mark.parametrize(
@@ -248,13 +248,13 @@ def test_what_both_sides_wrote_stands_already(
         assert (response.status_code, response["Location"]) == (302, "/w/team/c/C0PUBLIC/#memory")
         assert STANDS in cast.clients["editor"].get(response["Location"]).content.decode()
     assert cast.memory.versions.count() == 3
-    assert not UnsavedText.objects.exists()
+    assert not Draft.objects.exists()
 
 
 def test_so_does_what_was_chosen_of_theirs_alone(cast: Cast) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
     page = edit(cast, MINE).content.decode()
-    assert UnsavedText.objects.exists()
+    assert Draft.objects.exists()
     made = dict(re.findall(r'name="(made-\d+)" value="(\w+)"', page))
     chosen = dict.fromkeys((name.replace("made", "choice") for name in made), "theirs")
     sent = {"yours": MINE, "seen": "2", "seen_revision": "0", **made, **chosen}
@@ -262,7 +262,7 @@ def test_so_does_what_was_chosen_of_theirs_alone(cast: Cast) -> None:
     assert response.status_code == 302
     assert STANDS in cast.clients["editor"].get(response["Location"]).content.decode()
     assert cast.memory.versions.count() == 3
-    assert not UnsavedText.objects.exists()
+    assert not Draft.objects.exists()
 
 
 def test_a_second_conflict_keeps_the_text_again(cast: Cast) -> None:
@@ -426,7 +426,7 @@ class TestDrafts:
         assert OFFER not in taken and text_in(taken) == MINE
         assert (hidden_in(taken, "based_on"), hidden_in(taken, "revision")) == ("2", "0")
         edit(cast, MINE)
-        assert not UnsavedText.objects.exists()
+        assert not Draft.objects.exists()
         assert OFFER not in open_editor(cast)
 
     def test_it_keeps_its_base_and_so_meets_what_came_meanwhile(self, cast: Cast) -> None:
@@ -441,7 +441,7 @@ class TestDrafts:
         now = cast.memory.current.content
         response = keep(cast, now, do="discard", htmx=htmx)
         assert response.status_code == 200
-        assert not UnsavedText.objects.exists()
+        assert not Draft.objects.exists()
         assert text_in(response.content.decode()) == now
         assert OFFER not in response.content.decode()
 
@@ -450,7 +450,7 @@ class TestDrafts:
         keep(cast, "- Of this morning")
         response = keep(cast, do="discard", htmx=htmx)
         assert text_in(response.content.decode()) == MINE
-        assert UnsavedText.objects.get().text == MINE
+        assert Draft.objects.get().text == MINE
 
     def test_what_takes_its_place_takes_the_offer_away(self, cast: Cast) -> None:
         keep(cast, "- Of this morning")
@@ -460,27 +460,27 @@ class TestDrafts:
 
     def test_a_save_that_fails_keeps_it(self, cast: Cast) -> None:
         edit(cast, "x" * 20_001)
-        assert UnsavedText.objects.get().text == "x" * 20_001
+        assert Draft.objects.get().text == "x" * 20_001
         cast.memory.revise(THEIRS, by=None, based_on=2)
         edit(cast, MINE)
-        assert UnsavedText.objects.get().text == MINE
+        assert Draft.objects.get().text == MINE
 
     def test_so_does_a_look_at_the_changes(self, cast: Cast) -> None:
         TestPreview().preview(cast)
-        assert UnsavedText.objects.get().text == MINE
+        assert Draft.objects.get().text == MINE
 
     def test_there_is_one_and_the_last_one_counts(self, cast: Cast) -> None:
         keep(cast, "- First")
         keep(cast)
         keep(cast, cast.memory.current.content)  # nothing was typed there
-        assert UnsavedText.objects.get().text == MINE
+        assert Draft.objects.get().text == MINE
 
     def test_it_is_its_authors_alone(self, cast: Cast) -> None:
         keep(cast)
         assert OFFER not in open_editor(cast, "insider")
         assert text_in(open_editor(cast, "insider", "?draft=take")) == cast.memory.current.content
         keep(cast, cast.memory.current.content, name="insider", do="discard")
-        assert UnsavedText.objects.get().user == cast.users["editor"]
+        assert Draft.objects.get().user == cast.users["editor"]
 
     def test_it_goes_with_the_text_that_they_may_not_read_any_more(self, cast: Cast) -> None:
         keep(cast)
@@ -492,17 +492,17 @@ class TestDrafts:
 
     def test_it_is_kept_for_a_day(self, cast: Cast) -> None:
         keep(cast)
-        UnsavedText.objects.update(at=timezone.now() - timedelta(hours=24))
+        Draft.objects.update(at=timezone.now() - timedelta(hours=24))
         assert OFFER not in open_editor(cast)
-        jobs.retention()
-        assert not UnsavedText.objects.exists()
+        tasks.retention()
+        assert not Draft.objects.exists()
 
     @pytest.mark.parametrize(
         ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
     )
     def test_others_keep_nothing(self, cast: Cast, name: str, status: int) -> None:
         assert keep(cast, name=name).status_code == status
-        assert not UnsavedText.objects.exists()
+        assert not Draft.objects.exists()
 
 
 def test_the_editor_says_what_will_happen_to_the_text(cast: Cast) -> None:

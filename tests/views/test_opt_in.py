@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from memories.models import AuditEvent, Channel, Opening
+from memories.models import AccessGrant, AuditEvent, Channel
 from tests.factories import (
     ChannelFactory,
     ChannelMemberFactory,
@@ -100,7 +100,7 @@ def test_an_opening_is_no_membership(client, team, secret):
     from django.utils import timezone
 
     operator = somebody(team, is_superuser=True)
-    Opening.objects.open(secret, by=operator, reason="to look", now=timezone.now())
+    AccessGrant.objects.open(secret, by=operator, reason="to look", now=timezone.now())
     client.force_login(operator)
     assert client.get(reverse("channels-detail", args=["team", "C1"])).status_code == 200
     assert client.post(path(secret), {"on": "1"}).status_code == 403

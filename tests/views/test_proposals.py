@@ -34,7 +34,7 @@ def proposed(cast: Cast) -> Cast:
 
 def decide(cast: Cast, word: str, name: str = "editor", **given: object) -> HttpResponse:
     found = proposals.of(cast.memory)
-    seen = {"generation": found.pk if found else 0, "based_on": 3}
+    seen = {"job": found.pk if found else 0, "based_on": 3}
     path = f"/m/{cast.memory.pk}/proposal/{word}/"
     return cast.clients[name].post(path, seen | given)
 
@@ -94,9 +94,7 @@ def test_rejected_the_text_stays(proposed: Cast) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["accept", "reject"])
-@pytest.mark.parametrize(
-    "given", [{"generation": 0}, {"generation": ""}, {"based_on": 2}, {"based_on": "x"}]
-)
+@pytest.mark.parametrize("given", [{"job": 0}, {"job": ""}, {"based_on": 2}, {"based_on": "x"}])
 def test_only_the_one_that_was_seen(proposed: Cast, word: str, given: dict) -> None:
     response = decide(proposed, word, **given)
     assert response.status_code == 409
@@ -123,7 +121,7 @@ def test_the_second_of_two_people_is_told(proposed: Cast) -> None:
     waiting = proposals.of(proposed.memory)
     assert waiting
     assert decide(proposed, "reject").status_code == 302
-    assert decide(proposed, "accept", "insider", generation=waiting.pk).status_code == 409
+    assert decide(proposed, "accept", "insider", job=waiting.pk).status_code == 409
     proposed.memory.refresh_from_db()
     assert proposed.memory.head == 3
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from memories.models import AuditEvent, Generation, Memory
+from memories.models import AuditEvent, Job, Memory
 from memories.pipeline.passes import run_pass
 from memories.rules.memory import MemoryType
 from tests.factories import MONDAY, make_segment, make_version
@@ -40,7 +40,7 @@ def test_it_is_for_editors_who_read_the_memory(cast: Cast, name: str, status: in
     assert (path(cast) in page) == (name == "editor")
     if name != "editor":
         assert client.post(path(cast)).status_code == status
-        assert not Generation.objects.rebuilds().exists()
+        assert not Job.objects.rebuilds().exists()
 
 
 def test_a_private_channel_is_for_its_members(cast: Cast) -> None:
@@ -65,12 +65,12 @@ def test_with_nothing_to_read_nothing_is_asked(cast: Cast) -> None:
         cast.clients["insider"].get(private).content.decode()
     )
     assert cast.clients["insider"].post(private).status_code == 302
-    assert not Generation.objects.rebuilds().exists()
+    assert not Job.objects.rebuilds().exists()
 
 
 def test_the_job_is_shown(cast: Cast) -> None:
     response = cast.clients["editor"].post(path(cast))
-    job = Generation.objects.rebuilds().get()
+    job = Job.objects.rebuilds().get()
     assert response["Location"] == f"/w/team/jobs/{job.pk}/"
     page = cast.clients["editor"].get(response["Location"]).content.decode()
     assert "made anew from 1 text" in page
@@ -91,8 +91,8 @@ def test_both_texts_and_their_drift_are_compared(rebuilt: Cast) -> None:
 @pytest.mark.parametrize(("word", "ahead"), [("accept", 1), ("reject", 0)])
 def test_a_person_decides(rebuilt: Cast, word: str, ahead: int) -> None:
     head = rebuilt.memory.head
-    job = Generation.objects.rebuilds().get()
-    seen = {"generation": job.pk, "based_on": rebuilt.memory.current.number}
+    job = Job.objects.rebuilds().get()
+    seen = {"job": job.pk, "based_on": rebuilt.memory.current.number}
     decide = path(rebuilt, f"proposal/{word}/")
     assert rebuilt.clients["editor"].post(decide, seen).status_code == 302
     rebuilt.memory.refresh_from_db()

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Generation, Memory
+from memories.models import Job, Memory
 from memories.pipeline import search
 from memories.rules.memory import MemoryType
 from memories.rules.summary import OFFLINE
@@ -155,10 +155,10 @@ def test_a_hit_in_a_memory_says_who_wrote_it_by_shape_and_word(cast: Cast) -> No
     assert re.search(
         r'<span class="writer model"><svg class="knot knot-model".*?</svg>model<', page
     )
-    job = Generation.objects.create(
+    job = Job.objects.create(
         memory=cast.memory, as_of_us=0, input_key="offline", state="done", model=OFFLINE
     )
-    cast.memory.versions.update(generation=job)
+    cast.memory.versions.update(job=job)
     assert "</svg>highlights<" in page_of(cast, "Aya iOS", **{"in": "memories"})
     cast.memory.revise("- Aya owns iOS still", by=cast.users["editor"], based_on=2, revision=0)
     search.catch_up()

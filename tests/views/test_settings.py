@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from memories.models import AuditEvent, Cap, Generation, Memory, Price, Workspace
+from memories.models import AuditEvent, Cap, Job, Memory, Price, Workspace
 from memories.rules.memory import MemoryType
 from tests.factories import WorkspaceFactory, make_thread_memory
 from tests.views.conftest import Cast
@@ -177,7 +177,7 @@ def test_what_each_trigger_cost_lately_stands_beside_it(spent: Cast) -> None:
     assert {key: words for key, words in told.items() if not found[key].endswith(words)} == {}
     assert 'aria-describedby="id_message_threshold_helptext"' in page
     assert "days: " not in found["time_zone"]
-    Generation.objects.filter(memory__channel=spent.private).delete()
+    Job.objects.filter(memory__channel=spent.private).delete()
     page = client.get(spent.path("settings/")).content.decode()
     assert helps(page)["message_threshold"].endswith("1 call, $1.50.")
 

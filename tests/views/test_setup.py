@@ -5,7 +5,7 @@ from django.test import Client
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
-from memories.models import AuditEvent, Call, Cap, Price, User, Workspace
+from memories.models import AuditEvent, Cap, ModelCall, Price, User, Workspace
 from tests.factories import UserFactory, WorkspaceFactory
 from tests.llm.endpoint import Endpoint
 
@@ -100,8 +100,8 @@ def test_the_model_says_what_answered_and_is_counted(boss: Client, named: Endpoi
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
     assert "tiny-2026 answered" in part and "110 tokens" in part
-    call = Call.objects.get()
-    assert (call.tokens, call.micros, call.generation) == (110, 280, None)
+    call = ModelCall.objects.get()
+    assert (call.tokens, call.micros, call.job) == (110, 280, None)
     assert "answered" in boss.post("/setup/model/", follow=True).content.decode()
 
 
@@ -109,13 +109,13 @@ def test_a_model_that_refuses_is_told_in_words(boss: Client, named: Endpoint) ->
     named.refuses(401)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
     assert "the model refused the key" in part
-    assert Call.objects.get().fault == "unauthorised"
+    assert ModelCall.objects.get().fault == "unauthorised"
 
 
 def test_a_cap_that_is_used_up_holds_the_test_as_well(boss: Client, named: Endpoint) -> None:
     Cap.objects.create(period="day", tokens=0)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
-    assert "a cap is reached" in part and not Call.objects.exists() and not named.asked
+    assert "a cap is reached" in part and not ModelCall.objects.exists() and not named.asked
 
 
 def test_an_empty_installation_says_how_to_begin(db: None) -> None:

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import call_command
 from django.urls import reverse
 
-from memories.models import Draft, Line, Memory, MemoryVersion
+from memories.models import Line, Memory, MemoryVersion, NewVersion
 from memories.rules.lines import Line as LineValue
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryType
@@ -29,7 +29,7 @@ def version(cast: Cast) -> MemoryVersion:
     said = MessageFactory(channel=cast.public, author=cast.author, at=LATE, text="we ship 3.0")
     MessageFactory(channel=cast.public, author=cast.author, at=LATE + timedelta(days=1), text="ok")
     memory = Memory.objects.of_channel(cast.public, MemoryType.LONG_TERM)
-    draft = Draft(
+    draft = NewVersion(
         lines=[
             LineValue("- mika: we ship 3.0", Origin.MODEL, sources=(said.pk,), kind="decision"),
             LineValue("- mika: 2.9 was released", Origin.MODEL, sources=(said.pk,), kind="event"),

@@ -9,7 +9,7 @@ from django.utils import timezone
 from memories.models import (
     AuditEvent,
     Channel,
-    Generation,
+    Job,
     Memory,
     MemoryVersion,
     Segment,
@@ -68,15 +68,15 @@ def test_the_page_says_what_it_costs_and_does_nothing(talking: Cast) -> None:
 def test_what_waits_is_remembered_at_once(talking: Cast, of: MemoryType) -> None:
     memory = Memory.objects.of_channel(talking.public, of)
     answer = asked(talking, memory=memory)
-    job = Generation.objects.unfinished().get()
+    job = Job.objects.unfinished().get()
     assert answer["Location"] == talking.path(f"jobs/{job.pk}/")
     assert (job.trigger["reason"], job.trigger["new"]) == ("asked", 1)
     assert AuditEvent.objects.filter(action="memory_update", actor="editor").count() == 1
     asked(talking, memory=memory)
-    assert Generation.objects.unfinished().get() == job  # what is under way is not wanted twice
+    assert Job.objects.unfinished().get() == job  # what is under way is not wanted twice
     run_pass(talking.workspace, timezone.now())
     assert "the lamps are blue" in short(talking).current.content
-    version = MemoryVersion.objects.get(generation=job)
+    version = MemoryVersion.objects.get(job=job)
     page = talking.clients["editor"].get(f"/v/{version.pk}/").content.decode()
     assert "1 message, asked for by hand" in page
 
@@ -84,7 +84,7 @@ def test_what_waits_is_remembered_at_once(talking: Cast, of: MemoryType) -> None
 @pytest.mark.slow
 def test_its_job_is_asked_after_until_it_is_over(talking: Cast) -> None:
     part = asked(talking, **PART).content.decode()
-    job = Generation.objects.unfinished().get()
+    job = Job.objects.unfinished().get()
     path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
     assert 'hx-trigger="every 3s"' in part and f'hx-get="{path}&amp;seen=queued"' in part
     client = talking.clients["editor"]
@@ -92,7 +92,7 @@ def test_its_job_is_asked_after_until_it_is_over(talking: Cast) -> None:
     assert client.get(f"{path}&seen=running", headers=PART).status_code == 200
     run_pass(talking.workspace, timezone.now())
     over = client.get(f"{path}&seen=queued", headers=PART)
-    number = MemoryVersion.objects.get(generation=job).number
+    number = MemoryVersion.objects.get(job=job).number
     assert over.status_code == 286 and f"Updated: v{number}." in over.content.decode()
     assert "every 3s" not in over.content.decode()
     assert client.get(path).status_code == 200
@@ -101,7 +101,7 @@ def test_its_job_is_asked_after_until_it_is_over(talking: Cast) -> None:
 @pytest.mark.slow
 def test_a_reader_may_stop_it_from_asking(talking: Cast) -> None:
     part = asked(talking, **PART).content.decode()
-    job = Generation.objects.unfinished().get()
+    job = Job.objects.unfinished().get()
     path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
     assert f'href="{path}&amp;live=off"' in part
     client = talking.clients["editor"]
@@ -116,10 +116,8 @@ def test_a_reader_may_stop_it_from_asking(talking: Cast) -> None:
 @pytest.mark.slow
 def test_what_failed_says_why_and_is_tried_again(talking: Cast) -> None:
     asked(talking)
-    job = Generation.objects.unfinished().get()
-    Generation.objects.filter(pk=job.pk).update(
-        state="dead", fault="timeout", finished_at=timezone.now()
-    )
+    job = Job.objects.unfinished().get()
+    Job.objects.filter(pk=job.pk).update(state="dead", fault="timeout", finished_at=timezone.now())
     path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
     over = talking.clients["editor"].get(path, headers=PART)
     text = over.content.decode()
@@ -134,11 +132,11 @@ def test_what_failed_says_why_and_is_tried_again(talking: Cast) -> None:
 def test_where_nothing_waits_nothing_is_made(talking: Cast) -> None:
     asked(talking)
     run_pass(talking.workspace, timezone.now())
-    before = Generation.objects.count()
+    before = Job.objects.count()
     answer = asked(talking, **PART)
     assert "Nothing waits" in answer.content.decode()
     assert asked(talking)["Location"].startswith(talking.path("c/C0PUBLIC/"))
-    assert Generation.objects.count() == before
+    assert Job.objects.count() == before
 
 
 @pytest.fixture
@@ -162,7 +160,7 @@ def test_a_channel_without_a_memory(talking: Cast, unseen: Channel, marked: bool
     assert not Memory.objects.filter(channel=unseen).exists(), "a look makes nothing"
     part = client.post(path, headers=PART).content.decode()
     memory = Memory.objects.get(channel=unseen)
-    job = memory.generations.unfinished().get()
+    job = memory.jobs.unfinished().get()
     assert f'hx-get="/m/{memory.pk}/generate/?job={job.pk}&amp;seen=queued"' in part
     run_pass(talking.workspace, timezone.now())
     assert "the roof is green" in short_of(unseen).current.content
@@ -197,7 +195,7 @@ def test_why_nothing_can_be_remembered_yet(talking: Cast, unseen: Channel) -> No
     assert "never read from Slack to the end" in offer and "<form" not in offer
     answer = client.post(path, follow=True)
     assert "never read from Slack to the end" in answer.content.decode()
-    assert not Generation.objects.filter(memory__channel=unseen).exists()
+    assert not Job.objects.filter(memory__channel=unseen).exists()
 
 
 @pytest.mark.slow
@@ -212,9 +210,9 @@ def test_a_thread_by_itself(talking: Cast) -> None:
     assert f"/m/{memory.pk}/generate/" in page.content.decode()
     later = now + timedelta(minutes=1)
     plan_channel(talking.public.pk, later)
-    assert not memory.generations.exists()
+    assert not memory.jobs.exists()
     plan_channel(talking.public.pk, later, asked=root.ts)
-    assert memory.generations.get().trigger["reason"] == "asked"
+    assert memory.jobs.get().trigger["reason"] == "asked"
     assert not Segment.objects.filter(thread_ts="", reason="asked").exists()
 
 
@@ -224,10 +222,10 @@ def test_others_ask_for_nothing(talking: Cast, name: str, status: int) -> None:
     assert asked(talking, name).status_code == status
     path = f"/m/{short(talking).pk}/generate/"
     assert talking.clients[name].get(path).status_code == status
-    assert not Generation.objects.unfinished().exists()
+    assert not Job.objects.unfinished().exists()
 
 
 def test_another_channels_job_is_not_told(talking: Cast) -> None:
-    other = Generation.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
+    other = Job.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
     path = f"/m/{short(talking).pk}/generate/?job={other.pk}"
     assert talking.clients["insider"].get(path).status_code == 404

@@ -8,10 +8,10 @@ from django.db import connection
 from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import AuditEvent, Draft, Generation, Memory, MemoryVersion, Message
+from memories.models import AuditEvent, Job, Memory, MemoryVersion, Message, NewVersion
 from memories.rules.lines import Line, Origin
 from memories.rules.memory import MemoryType
-from memories.rules.shingles import Known
+from memories.rules.shingles import QuoteMatcher
 from memories.views.versions import PAIRS_SHOWN
 from tests.factories import (
     MONDAY,
@@ -70,7 +70,7 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM).current
     secret = cast.private_memory.current
     memory = make_workspace_memory(workspace=cast.workspace, texts=["- x"])
-    generation = Generation.objects.create(
+    job = Job.objects.create(
         memory=memory,
         as_of_us=0,
         input_key="k",
@@ -79,11 +79,11 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
         prompt_tokens=1234,
         completion_tokens=56,
     )
-    generation.take_inputs([short, secret])
+    job.take_inputs([short, secret])
     version = make_version(
         memory=memory,
         text="- y",
-        generation=generation,
+        job=job,
         trigger={"reason": "merge", "new": 2},
         put_back=["- a line of Aya"],
     )
@@ -103,8 +103,8 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
 
 @pytest.mark.slow
 def test_the_job_and_its_cost_for_whom_it_is_open(cast: Cast) -> None:
-    made = call(job(cast.public, "done"), micros=2_500_000).generation
-    version = make_version(memory=cast.memory, text="- y", generation=made)
+    made = call(job(cast.public, "done"), micros=2_500_000).job
+    version = make_version(memory=cast.memory, text="- y", job=made)
     address = cast.path(f"jobs/{made.pk}/")
     for name in cast.clients:
         is_open = cast.clients[name].get(address).status_code == 200
@@ -112,7 +112,7 @@ def test_the_job_and_its_cost_for_whom_it_is_open(cast: Cast) -> None:
             page = page_of(cast, version.pk, name)
             assert (f'href="{address}"' in page, "$2.50" in page) == (is_open, is_open), name
     assert address in page_of(cast, version.pk, "member")
-    make_version(memory=cast.memory, text="- z", generation=made, audience="members")
+    make_version(memory=cast.memory, text="- z", job=made, audience="members")
     assert address not in page_of(cast, version.pk, "member")  # it rests on more than they may read
 
 
@@ -578,7 +578,7 @@ def test_sources_stand_in_the_order_of_their_numbers(cast: Cast) -> None:
         Line("- Last things first", Origin.MODEL, sources=(third.pk,)),
         Line("- And what came before", Origin.MODEL, sources=(second.pk, first.pk, third.pk)),
     ]
-    version = cast.memory.add_version(Draft(lines=lines, origin=Origin.MODEL), expected_head=2)
+    version = cast.memory.add_version(NewVersion(lines=lines, origin=Origin.MODEL), expected_head=2)
     page = cast.clients["member"].get(f"/v/{version.pk}/sources/").content.decode()
     found = re.findall(r"msg-([\d.]+)\"><span class=\"hidden\">Source </span>(\d+)</a>", page)
     assert found == [(third.ts, "1"), (first.ts, "2"), (second.ts, "3")]
@@ -654,7 +654,7 @@ def test_another_pair_has_its_own_address(cast: Cast) -> None:
 @pytest.mark.slow
 def test_beyond_the_newest_versions_one_walks_on(cast: Cast) -> None:
     for i in range(PAIRS_SHOWN + 60):
-        draft = Draft(lines=[Line(f"- {i}", Origin.MODEL)], origin=Origin.MODEL)
+        draft = NewVersion(lines=[Line(f"- {i}", Origin.MODEL)], origin=Origin.MODEL)
         cast.memory.add_version(draft, expected_head=i + 2)
     numbers = dict(cast.memory.versions.values_list("number", "pk"))
     last = max(numbers)
@@ -725,7 +725,7 @@ class TestUndo:
 
     def test_what_was_forgotten_does_not_come_back(self, cast: Cast) -> None:
         old = version_of(cast, 1)
-        old.mask(Known(frozenset()), [old.lines.first().pk])
+        old.mask(QuoteMatcher(frozenset()), [old.lines.first().pk])
         assert undo(cast).status_code == 409
         assert cast.memory.versions.count() == 2
 

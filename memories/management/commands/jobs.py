@@ -17,13 +17,13 @@ from memories.management.arguments import (
     reader_from,
     workspace_from,
 )
-from memories.models import Generation, Member, Reader, StaleBase, User
-from memories.models.turns import GenerationQuerySet
+from memories.models import Job, Member, Reader, StaleBase, User
+from memories.models.turns import JobQuerySet
 from memories.pipeline import operate, proposals
 from memories.rules.context import NoSuchChannel, find_channel
 
 SHOWN = 20
-State = Generation.State
+State = Job.State
 
 
 class Command(BaseCommand):
@@ -89,7 +89,7 @@ class Command(BaseCommand):
         closed = health.refusal is not None
         limit = max(options["limit"], 0)
         found = _in_order(rows, options["state"])
-        jobs = [shown_jobs.job(one, now, endpoint_closed=closed) for one in found[:limit]]
+        jobs = [shown_jobs.job_row(one, now, endpoint_closed=closed) for one in found[:limit]]
         left = max(found.count() - limit, 0)
         if options["json"]:
             told = shown_jobs.health_as_json(health)
@@ -102,10 +102,10 @@ class Command(BaseCommand):
             self.stdout.write(f"{left} more: see --limit.")
 
     def _show(self, reader: Reader, options: dict[str, Any]) -> None:
-        now, generation = timezone.now(), self._one(options)
+        now, job = timezone.now(), self._one(options)
         endpoint = operate.endpoint_in_use().first()
         closed = endpoint is not None and endpoint.breaker.refusal(now) is not None
-        row = shown_jobs.whole_job(generation, now, endpoint_closed=closed)
+        row = shown_jobs.whole_job(job, now, endpoint_closed=closed)
         if options["json"]:
             self.stdout.write(document(row))
         else:
@@ -130,9 +130,9 @@ class Command(BaseCommand):
         self.stdout.write(f"{count} of {len(found)} cancelled; what runs is not stopped.")
 
     def _accept(self, reader: Reader, options: dict[str, Any]) -> None:
-        generation = self._proposed(reader, options)
+        job = self._proposed(reader, options)
         try:
-            version = proposals.accept(generation, by=self.by)
+            version = proposals.accept(job, by=self.by)
         except StaleBase as error:
             raise CommandError("The memory has changed since: it is merged again.") from error
         if version is None:
@@ -151,30 +151,30 @@ class Command(BaseCommand):
         self.stdout.write("Calls may go again." if count else "Nothing held the calls back.")
 
     def _one(self, options: dict[str, Any]) -> Any:
-        [generation] = self._some(self.rows, [options["id"]])
-        return generation
+        [job] = self._some(self.rows, [options["id"]])
+        return job
 
     def _proposed(self, reader: Reader, options: dict[str, Any]) -> Any:
         """A text that nobody may read is nobody's to judge."""
-        generation = self._one(options)
-        if generation.state != State.PROPOSED:
-            raise CommandError(f"Job {generation.pk} waits for nobody's word: {generation.state}.")
-        if not generation.is_readable:
-            raise CommandError(f"Job {generation.pk} is private: name a reader of it with --as.")
-        self._must_be(reader, Member.EDITING, [generation])
-        return generation
+        job = self._one(options)
+        if job.state != State.PROPOSED:
+            raise CommandError(f"Job {job.pk} waits for nobody's word: {job.state}.")
+        if not job.is_readable:
+            raise CommandError(f"Job {job.pk} is private: name a reader of it with --as.")
+        self._must_be(reader, Member.EDITING, [job])
+        return job
 
     def _must_be(self, reader: Reader, roles: Container[str], found: Iterable[Any]) -> None:
         """On whose behalf: they must be allowed to. Whoever holds the machine is."""
-        workspaces = {generation.memory.workspace for generation in found} if self.by else ()
+        workspaces = {job.memory.workspace for job in found} if self.by else ()
         for workspace in workspaces:
             if workspace.role_of(reader) not in roles:
                 raise CommandError(f"This user may not do that in workspace {workspace.slug}.")
 
     @staticmethod
-    def _some(rows: GenerationQuerySet, keys: list[int]) -> list[Any]:
+    def _some(rows: JobQuerySet, keys: list[int]) -> list[Any]:
         """In the order asked for; CommandError, and nothing is done, when one is unknown."""
-        found = {generation.pk: generation for generation in rows.filter(pk__in=keys)}
+        found = {job.pk: job for job in rows.filter(pk__in=keys)}
         if unknown := [str(key) for key in keys if key not in found]:
             raise CommandError(f"There is no job {', '.join(unknown)}.")
         return [found[key] for key in dict.fromkeys(keys)]
@@ -191,13 +191,11 @@ def _administers(user: User) -> bool:
     return user.is_superuser or user.memberships.filter(role=Member.Role.ADMIN).exists()
 
 
-def _rows(reader: Reader) -> GenerationQuerySet:
-    return Generation.objects.with_memory().select_related("backfill").shown_to(reader)
+def _rows(reader: Reader) -> JobQuerySet:
+    return Job.objects.with_memory().select_related("backfill").shown_to(reader)
 
 
-def _narrowed(
-    rows: GenerationQuerySet, reader: Reader, options: dict[str, Any]
-) -> GenerationQuerySet:
+def _narrowed(rows: JobQuerySet, reader: Reader, options: dict[str, Any]) -> JobQuerySet:
     if options.get("channel"):
         workspace = workspace_from(options)
         channels = workspace.channels.visible_to(reader)
@@ -211,11 +209,11 @@ def _narrowed(
     return rows
 
 
-def _in_order(rows: GenerationQuerySet, state: str | None) -> GenerationQuerySet:
+def _in_order(rows: JobQuerySet, state: str | None) -> JobQuerySet:
     """Given up, proposed, then what waits, oldest first; then what is over, newest first."""
     if state:
         return rows.filter(state=state).order_by("-pk")
-    ranks = {State.DEAD: 0, State.PROPOSED: 1, **dict.fromkeys(Generation.UNFINISHED, 2)}
+    ranks = {State.DEAD: 0, State.PROPOSED: 1, **dict.fromkeys(Job.UNFINISHED, 2)}
     rank = Case(
         *(When(state=state, then=Value(number)) for state, number in ranks.items()),
         default=Value(3),

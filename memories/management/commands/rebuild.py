@@ -15,17 +15,17 @@ from memories.management.arguments import (
     reader_from,
     workspace_from,
 )
-from memories.models import Generation, Memory, Reader, Workspace
+from memories.models import Job, Memory, Reader, Workspace
 from memories.pipeline import proposals
-from memories.pipeline.asked import rebuild
 from memories.pipeline.passes import run_pass
+from memories.pipeline.update_now import rebuild
 from memories.rules.compare import Kind, Row, compare
 from memories.rules.context import NoSuchChannel, find_channel
 from memories.rules.invisible import marked
 from memories.rules.memory import MemoryScope, MemoryType
 
 SIGNS = {Kind.SAME: " ", Kind.ADDED: "+", Kind.REMOVED: "-"}
-MADE = (Generation.State.PROPOSED, Generation.State.DONE)  # done: it came out the same
+MADE = (Job.State.PROPOSED, Job.State.DONE)  # done: it came out the same
 
 
 class Command(BaseCommand):
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             jobs.append(job)
         run_pass(workspace, as_of)
         told = [
-            _outcome(scope, Generation.objects.with_memory().get(pk=job.pk))
+            _outcome(scope, Job.objects.with_memory().get(pk=job.pk))
             for scope, job in zip(options["memory"], jobs, strict=True)
         ]
         if options["json"]:
@@ -96,12 +96,12 @@ def _memory(workspace: Workspace, reader: Reader, scope: str) -> Memory:
     return memory
 
 
-def _outcome(scope: str, job: Generation) -> dict[str, Any]:
+def _outcome(scope: str, job: Job) -> dict[str, Any]:
     """What became of a job; of a proposal its text, the lines that change and its drift."""
     told: dict[str, Any] = {"memory": scope, "job": job.pk, "state": job.state, "fault": job.fault}
     told |= dict.fromkeys(("based_on", "text", "diff", "drift"))
     base = proposals.base_of(job)
-    if job.state != Generation.State.PROPOSED or base is None:
+    if job.state != Job.State.PROPOSED or base is None:
         return told
     text = "\n".join(line.text for line in proposals.lines(job))
     drift = proposals.drift(job)

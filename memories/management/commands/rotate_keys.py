@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.models import SlackConnection
 from memories.pipeline import factors
-from memories.rules.sealed import Unsealable, new_key
+from memories.rules.encryption import DecryptionError, new_key
 
 STEPS = """\
 This key is nowhere else: it was made now and is not kept.
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             of += 1
             try:
                 done += reseal()
-            except Unsealable:
+            except DecryptionError:
                 closed.append(what)
         self.stdout.write(
             f"{done} sealed again, {of - done - len(closed)} sealed with the first key already"

@@ -74,5 +74,5 @@ def in_words(report: Report) -> str:
     ]
     lines += [f"  failed:          {error}" for error in report.errors]
     if report.left:
-        lines.append(f"  left for later:  {report.left} generations")
+        lines.append(f"  left for later:  {report.left} jobs")
     return "\n".join(lines)

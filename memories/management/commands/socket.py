@@ -12,10 +12,10 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 from django.db import close_old_connections, connection
 
-from memories.jobs import events_later
 from memories.pipeline import events
 from memories.slack.socket import Socket
 from memories.slack.web import SlackError
+from memories.tasks import events_later
 from memoryhub.health import unapplied_migrations
 
 logger = logging.getLogger(__name__)

@@ -4,11 +4,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from memories.jobs import TIMETABLE, sync_schedules
+from memories.tasks import TIMETABLE, sync_schedules
 
 
 class Command(BaseCommand):
-    help = "Write the timetable of memories/jobs.py into the scheduler. Safe to repeat."
+    help = "Write the timetable of memories/tasks.py into the scheduler. Safe to repeat."
 
     def handle(self, *args: Any, **options: Any) -> None:
         sync_schedules()

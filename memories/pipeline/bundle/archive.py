@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from memories.pipeline.archive import MANIFEST, ArchiveError, ArchiveReader, ArchiveWriter
 from memories.rules import bundle as rules
 from memories.rules import bundle_text
-from memories.rules.shapes import Wrong
+from memories.rules.schema import SchemaError
 
 LONGEST_LINE = 16_000_000  # bytes
 MOST_FILES = 1_000_000
@@ -55,7 +55,7 @@ class BundleReader(ArchiveReader):
             raise ArchiveError("This zip holds more than a bundle may.")
         try:
             self.manifest = rules.MANIFEST_SHAPE(self.facts)
-        except Wrong as error:
+        except SchemaError as error:
             raise ArchiveError(f"{MANIFEST}: {error}.") from error
         for name in rules.ALWAYS:
             if name not in self.files:
@@ -68,6 +68,6 @@ class BundleReader(ArchiveReader):
                 value = shape(bundle_text.from_json(line.decode()))
             except UnicodeDecodeError as error:
                 raise ArchiveError(f"{name}, line {number}: is not UTF-8.") from error
-            except Wrong as error:
+            except SchemaError as error:
                 raise ArchiveError(f"{name}, line {number}: {error}.") from error
             yield number, value

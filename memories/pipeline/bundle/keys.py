@@ -1,8 +1,8 @@
-"""Whether the wish behind a generation would be the same today: then its row answers it again.
+"""Whether the wish behind a job would be the same today: then its row answers it again.
 
 An input key is made over row ids of one database, so a bundle cannot carry it. It says whether
 the key still follows from the rows; the importing side makes it anew over its own rows, and an
-owed, given-up or finished generation is found again instead of being asked for twice.
+owed, given-up or finished job is found again instead of being asked for twice.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
-"""The second half of a bundle: what is remembered, in versions and lines, and by which generations."""
+"""The second half of a bundle: what is remembered, in versions and lines, and by which jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memories.models import Generation, GenerationInput, Line, Memory, MemoryVersion, Segment
+from memories.models import Job, JobInput, Line, Memory, MemoryVersion, Segment
 from memories.pipeline.archive import ArchiveError
 from memories.pipeline.bundle import records
 from memories.pipeline.bundle.archive import chunks
@@ -13,7 +13,7 @@ from memories.pipeline.bundle.read_said import Taken, timed
 from memories.pipeline.keys import PROMPTS
 from memories.rules import bundle as rules
 from memories.rules import bundle_text
-from memories.rules.shapes import Wrong
+from memories.rules.schema import SchemaError
 
 VERSIONS = 100  # held at a time
 Identity = tuple[str, str, str]  # scope, scope id, type
@@ -21,7 +21,7 @@ Identity = tuple[str, str, str]  # scope, scope id, type
 
 @dataclass(frozen=True)
 class MadeBy:
-    """What a version says of the generation that made it, to be compared with that."""
+    """What a version says of the job that made it, to be compared with that."""
 
     name: str
     version: int
@@ -45,7 +45,7 @@ class _Memories:
         # The order of files is the order in which memories came to be: merges read them in it.
         for name in [name for name in self.taken.left if name.endswith("/memory.json")]:
             self._memory(name)
-        self._generations()
+        self._jobs()
 
     # -- a memory's folder
 
@@ -54,7 +54,7 @@ class _Memories:
         with taken.file(name):
             row = records.MEMORY(bundle_text.from_json(taken.text(name)))
             if not rules.valid_place(row):
-                raise Wrong("scope, id, type, channel and thread do not belong together")
+                raise SchemaError("scope, id, type, channel and thread do not belong together")
             channel = taken.channel(row["channel"]) if row["channel"] else None
             folder = rules.memory_folder(
                 row["scope"],
@@ -65,11 +65,11 @@ class _Memories:
             )
             numbers = row["versions"]
             if name != f"{folder}/memory.json":
-                raise Wrong(f"should stand in {folder}")
+                raise SchemaError(f"should stand in {folder}")
             if numbers != sorted(set(numbers)) or max(numbers, default=0) > row["head"]:
-                raise Wrong("versions: are not in order, or beyond the head")
+                raise SchemaError("versions: are not in order, or beyond the head")
             if row["current"] is not None and row["current"] not in numbers:
-                raise Wrong("current: is none of its versions")
+                raise SchemaError("current: is none of its versions")
             memory = Memory.objects.create(
                 workspace=taken.done.workspace,
                 channel=channel,
@@ -96,7 +96,7 @@ class _Memories:
             with self.taken.file(name):
                 front, content = bundle_text.read_version(self.taken.text(name), records.VERSION)
                 if front["number"] != number:
-                    raise Wrong("number: is not that of its file")
+                    raise SchemaError("number: is not that of its file")
                 fronts.append((name, front))
                 rows.append(self._version(memory, front, content))
             self.taken.count("versions", name)
@@ -105,16 +105,16 @@ class _Memories:
             self.versions[memory.pk, row.number] = row.pk, row.revision
             if front["base"] or front["restored_from"]:
                 bases.append((name, row.pk, front["base"], front["restored_from"]))
-            if (front["generation"] is None) is not (front["made_by"] is None):
-                raise ArchiveError(f"{name}: has one of generation and made_by only.")
-            if front["generation"] is not None:
-                line, facts = front["generation"], front["made_by"]
+            if (front["job"] is None) is not (front["made_by"] is None):
+                raise ArchiveError(f"{name}: has one of job and made_by only.")
+            if front["job"] is not None:
+                line, facts = front["job"], front["made_by"]
                 self.made_by.append(MadeBy(name, row.pk, memory.pk, line, facts))
             self._lines(name, row, front["lines"])
         return bases
 
     def _version(self, memory: Memory, front: dict[str, Any], content: str) -> MemoryVersion:
-        elsewhere = ("author", "base", "restored_from", "segment", "generation", "made_by", "lines")
+        elsewhere = ("author", "base", "restored_from", "segment", "job", "made_by", "lines")
         return MemoryVersion(
             memory=memory,
             content=content,
@@ -126,7 +126,7 @@ class _Memories:
     def _lines(self, name: str, version: MemoryVersion, lines: Sequence[dict[str, Any]]) -> None:
         try:
             messages = self.taken.messages(key for line in lines for key in line["sources"])
-        except Wrong as error:
+        except SchemaError as error:
             raise ArchiveError(f"{name}: {error}.") from error
         rows = Line.objects.bulk_create(
             Line(version=version, position=i, **{k: v for k, v in line.items() if k != "sources"})
@@ -153,37 +153,33 @@ class _Memories:
             rows.append(MemoryVersion(pk=pk, base_id=ids[0], restored_from_id=ids[1]))
         MemoryVersion.objects.bulk_update(rows, ["base", "restored_from"], batch_size=100)
 
-    # -- generations
+    # -- jobs
 
-    def _generations(self) -> None:
+    def _jobs(self) -> None:
         self.line = 0
         self.holds = self.taken.bundle.manifest["prompts"] == PROMPTS
         made: list[tuple[int, int]] = []  # row id and memory, by line
         facts: list[tuple[Any, ...]] = []
         with self.taken.file(rules.GENERATIONS):
-            for some in self.taken.rows(
-                "generations", rules.GENERATIONS, records.GENERATION, self._generation
-            ):
-                rows = timed([generation for generation, _ in some], "created_at")
+            for some in self.taken.rows("jobs", rules.GENERATIONS, records.GENERATION, self._job):
+                rows = timed([job for job, _ in some], "created_at")
                 made += [(row.pk, row.memory_id) for row in rows]
                 facts += [tuple(getattr(row, name) for name in records.FACTS) for row in rows]
-                GenerationInput.objects.bulk_create(
-                    GenerationInput(generation=generation, version_id=version, revision=revision)
-                    for generation, read in some
+                JobInput.objects.bulk_create(
+                    JobInput(job=job, version_id=version, revision=revision)
+                    for job, read in some
                     for version, revision in read
                 )
         rows_of_versions = []
         for one in self.made_by:
             if one.line > len(made) or made[one.line - 1][1] != one.memory:
-                raise ArchiveError(f"{one.name}: generation: is none of its memory's.")
+                raise ArchiveError(f"{one.name}: job: is none of its memory's.")
             if facts[one.line - 1] != tuple(one.facts.values()):
-                raise ArchiveError(f"{one.name}: made_by: is not what its generation says.")
-            rows_of_versions.append(
-                MemoryVersion(pk=one.version, generation_id=made[one.line - 1][0])
-            )
-        MemoryVersion.objects.bulk_update(rows_of_versions, ["generation"], batch_size=100)
+                raise ArchiveError(f"{one.name}: made_by: is not what its job says.")
+            rows_of_versions.append(MemoryVersion(pk=one.version, job_id=made[one.line - 1][0]))
+        MemoryVersion.objects.bulk_update(rows_of_versions, ["job"], batch_size=100)
 
-    def _generation(self, row: dict[str, Any]) -> tuple[Generation, list[tuple[int, int]]]:
+    def _job(self, row: dict[str, Any]) -> tuple[Job, list[tuple[int, int]]]:
         self.line += 1
         taken = self.taken
         memory = self._of(row.pop("memory"))
@@ -197,7 +193,7 @@ class _Memories:
         ]
         backfill = row.pop("backfill")
         if backfill is not None and backfill > len(taken.backfills):
-            raise Wrong(f"there is no backfill {backfill}")
+            raise SchemaError(f"there is no backfill {backfill}")
         messages = taken.messages(key for keys in row["cites"] for key in keys)
         cites = [[messages[key] for key in keys] for keys in row.pop("cites")]
         key = ""
@@ -209,7 +205,7 @@ class _Memories:
                 base=(number, revision_now) if number else None,
                 read=read,
             )
-        generation = Generation(
+        job = Job(
             memory=memory,
             segment=segment,
             base_id=base,
@@ -218,15 +214,15 @@ class _Memories:
             cites=cites,
             **row,
         )
-        return generation, read
+        return job, read
 
     def _of(self, identity: Identity) -> Memory:
         if identity not in self.memories:
-            raise Wrong(f"there is no memory {' '.join(identity)}")
+            raise SchemaError(f"there is no memory {' '.join(identity)}")
         return self.memories[identity]
 
     def _numbered(self, memory: Memory, number: int) -> tuple[int, int]:
         """(row id, revision) of a version."""
         if (memory.pk, number) not in self.versions:
-            raise Wrong(f"there is no version {number} of {memory}")
+            raise SchemaError(f"there is no version {number} of {memory}")
         return self.versions[memory.pk, number]

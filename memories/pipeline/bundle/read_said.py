@@ -29,8 +29,8 @@ from memories.pipeline.bundle import records
 from memories.pipeline.bundle.archive import BundleReader, Tell, chunks
 from memories.rules import bundle as rules
 from memories.rules import bundle_text
+from memories.rules.schema import Schema, SchemaError
 from memories.rules.settings import InvalidSetting, read_settings
-from memories.rules.shapes import Shape, Wrong
 from memories.rules.slacktime import micros
 
 CHUNK = 1000  # rows held at a time
@@ -87,7 +87,7 @@ class Taken:
         del self.left[name]
         try:
             yield
-        except Wrong as error:
+        except SchemaError as error:
             raise ArchiveError(f"{name}: {error}.") from error
         except (IntegrityError, DataError) as error:
             raise ArchiveError(f"{name}: two of its rows are the same, or contradict.") from error
@@ -96,7 +96,7 @@ class Taken:
         return self.bundle.text(name)
 
     def rows(
-        self, what: str, name: str, shape: Shape, make: Callable[[dict[str, Any]], _T]
+        self, what: str, name: str, shape: Schema, make: Callable[[dict[str, Any]], _T]
     ) -> Iterator[list[_T]]:
         """Chunks of what is made of each line; an error of ``make`` is told with its line."""
 
@@ -104,7 +104,7 @@ class Taken:
             for line, row in self.bundle.objects(name, shape):
                 try:
                     made = make(row)
-                except Wrong as error:
+                except SchemaError as error:
                     raise ArchiveError(f"{name}, line {line}: {error}.") from error
                 self.count(what, name)
                 yield made
@@ -147,17 +147,17 @@ class Taken:
 
     def channel(self, slack_id: str) -> Channel:
         if slack_id not in self.channels:
-            raise Wrong(f"there is no channel {slack_id}")
+            raise SchemaError(f"there is no channel {slack_id}")
         return self.channels[slack_id]
 
     def person(self, slack_id: str | None) -> int | None:
         if slack_id is not None and slack_id not in self.people:
-            raise Wrong(f"there is no person {slack_id}")
+            raise SchemaError(f"there is no person {slack_id}")
         return None if slack_id is None else self.people[slack_id]
 
     def segment(self, key: tuple[str, str, int] | None) -> int | None:
         if key is not None and key not in self.segments:
-            raise Wrong(f"there is no segment {' '.join(map(str, key))}")
+            raise SchemaError(f"there is no segment {' '.join(map(str, key))}")
         return None if key is None else self.segments[key]
 
     def messages(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
@@ -173,7 +173,7 @@ class Taken:
                 found |= {(slack_id, ts): pk for ts, pk in pairs}
             for ts in of_channel:
                 if (slack_id, ts) not in found:
-                    raise Wrong(f"there is no message {slack_id} {ts}")
+                    raise SchemaError(f"there is no message {slack_id} {ts}")
         return found
 
     # -- the workspace and what was said in it
@@ -184,7 +184,7 @@ class Taken:
             try:
                 read_settings(self.own["settings"])
             except InvalidSetting as error:
-                raise Wrong(f"settings: {error}") from error
+                raise SchemaError(f"settings: {error}") from error
             slug = slug or self.own["slug"]
             if Workspace.objects.filter(slug=slug).exists():
                 raise ArchiveError(
@@ -309,7 +309,7 @@ class Taken:
 
     def _note_version(self, row: dict[str, Any], newest: int) -> NoteVersion:
         if row["number"] >= newest:
-            raise Wrong(f"versions: {row['number']} is not before {newest}")
+            raise SchemaError(f"versions: {row['number']} is not before {newest}")
         channel = self._channel_or_none(row["channel"])
         return NoteVersion(
             **row | {"channel": channel, "written_by": self.account(row["written_by"])}

@@ -17,7 +17,7 @@ from memories.models import (
     Backfill,
     Cap,
     Channel,
-    Generation,
+    Job,
     Line,
     Member,
     Memory,
@@ -30,10 +30,10 @@ from memories.models import (
     Workspace,
 )
 from memories.rules.memory import MemoryScope, MemoryType
-from memories.rules.shapes import (
+from memories.rules.schema import (
     Check,
-    Shape,
-    Wrong,
+    Schema,
+    SchemaError,
     an_object,
     flag,
     many,
@@ -50,7 +50,7 @@ from memories.rules.shapes import (
 
 
 @dataclass(frozen=True)
-class Records(Shape):
+class Records(Schema):
     """Objects of one model. ``plain``: the keys that hold a column's value as it is."""
 
     plain: tuple[str, ...] = ()
@@ -103,12 +103,12 @@ def _parsed(field: "models.Field[Any, Any]") -> Check:
             read = field.clean(text()(value), None)
             if isinstance(read, datetime):
                 if read.tzinfo is None:
-                    raise Wrong("is a moment without an offset")
+                    raise SchemaError("is a moment without an offset")
                 return read.astimezone(UTC)
         except (ValidationError, OverflowError) as error:
-            raise Wrong(f"is no {_LIKE[field.get_internal_type()]}") from error
+            raise SchemaError(f"is no {_LIKE[field.get_internal_type()]}") from error
         if isinstance(read, Decimal) and read < 0:
-            raise Wrong("is below zero")
+            raise SchemaError("is below zero")
         return read
 
     return check
@@ -166,10 +166,10 @@ MEMORY = records(
     versions=many(whole(1)),
 )
 LINE = records(Line, "position", sources=many(MESSAGE_KEY))
-# What a generation says of a text, also in front of the text itself.
+# What a job says of a text, also in front of the text itself.
 FACTS = {
     field.name: column(field)
-    for field in Generation._meta.concrete_fields
+    for field in Job._meta.concrete_fields
     if field.name in ("model", "prompt_version", "prompt_tokens", "completion_tokens")
 }
 VERSION = records(
@@ -180,12 +180,12 @@ VERSION = records(
     base=maybe(whole(1)),
     restored_from=maybe(whole(1)),
     segment=maybe(SEGMENT_KEY),
-    generation=maybe(whole(1)),  # its line in generations.jsonl
-    made_by=maybe(Shape(FACTS)),
+    job=maybe(whole(1)),  # its line in jobs.jsonl
+    made_by=maybe(Schema(FACTS)),
     lines=many(LINE),
 )
 GENERATION = records(
-    Generation,
+    Job,
     *("fence", "lease_until", "form", "failed_at"),  # of the installation and its endpoint
     "input_key",  # made anew, see `keys`
     memory=MEMORY_KEY,
@@ -194,7 +194,7 @@ GENERATION = records(
     inputs=many(row(MEMORY_KEY, whole(1), whole())),  # and its revision when it was read
     backfill=maybe(whole(1)),  # its line in backfills.jsonl
     inputs_hold=flag,
-    state=one_of(set(Generation.State) - {Generation.State.CLAIMED}),
+    state=one_of(set(Job.State) - {Job.State.CLAIMED}),
     cites=many(many(MESSAGE_KEY)),
 )
 NOTE_VERSION = records(

@@ -1,12 +1,12 @@
-"""The second half of a bundle: what is remembered, in versions and lines, and by which generations."""
+"""The second half of a bundle: what is remembered, in versions and lines, and by which jobs."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 from memories.models import (
-    Generation,
-    GenerationInput,
+    Job,
+    JobInput,
     Line,
     Memory,
     MemoryVersion,
@@ -23,7 +23,7 @@ from memories.rules import bundle_text
 from memories.rules.shingles import MARK
 
 VERSIONS = 100  # held at a time
-State = Generation.State
+State = Job.State
 ENDED = (State.DONE, State.SUPERSEDED, State.REJECTED)  # nothing is made of their replies any more
 
 
@@ -34,7 +34,7 @@ def write_memories(given: Given) -> None:
 class _Memories:
     def __init__(self, given: Given) -> None:
         self.given, self.ids = given, given.ids
-        self.wanted = Generation.objects.visible_to(given.reader).of_workspace(given.workspace)
+        self.wanted = Job.objects.visible_to(given.reader).of_workspace(given.workspace)
         keys = self.wanted.order_by("pk").values_list("pk", flat=True)
         self.lines_of = {pk: line for line, pk in enumerate(keys, 1)}
 
@@ -42,7 +42,7 @@ class _Memories:
         memories = self.given.workspace.memories.visible_to(self.given.reader)
         for memory in memories.with_current().order_by("pk"):
             self._memory(memory)
-        self.given.objects("generations", rules.GENERATIONS, self._generations())
+        self.given.objects("jobs", rules.GENERATIONS, self._jobs())
 
     def _memory(self, memory: Memory) -> None:
         channel = memory.channel
@@ -69,9 +69,9 @@ class _Memories:
 
     def _versions(self, folder: str, found: MemoryVersionQuerySet) -> None:
         rows = list(
-            found.select_related(
-                "author", "base", "restored_from", "segment", "generation"
-            ).order_by("number")
+            found.select_related("author", "base", "restored_from", "segment", "job").order_by(
+                "number"
+            )
         )
         readable = set(found.visible_to(self.given.reader).values_list("pk", flat=True))
         lines = self._lines([version.pk for version in rows if version.pk in readable])
@@ -79,14 +79,14 @@ class _Memories:
             if version.pk not in readable:
                 withhold(version)
                 self.given.done.references += 1
-            made_by = version.generation if version.generation_id in self.lines_of else None
+            made_by = version.job if version.job_id in self.lines_of else None
             front = {
                 **{name: getattr(version, name) for name in records.VERSION.plain},
                 "author": version.author.get_username() if version.author else None,
                 "base": version.base.number if version.base else None,
                 "restored_from": version.restored_from.number if version.restored_from else None,
                 "segment": self._segment(version.segment),
-                "generation": self.lines_of[made_by.pk] if made_by else None,
+                "job": self.lines_of[made_by.pk] if made_by else None,
                 "made_by": {name: getattr(made_by, name) for name in records.FACTS}
                 if made_by
                 else None,
@@ -119,50 +119,50 @@ class _Memories:
             return None
         return self.ids[segment.channel_id], segment.thread_ts, segment.number
 
-    # -- generations
+    # -- jobs
 
-    def _generations(self) -> Iterator[dict[str, Any]]:
+    def _jobs(self) -> Iterator[dict[str, Any]]:
         rows = self.wanted.select_related("memory", "segment", "base").order_by("pk")
         for some in chunks(self.given.each(rows, VERSIONS), VERSIONS):
-            read: dict[int, list[GenerationInput]] = defaultdict(list)
-            inputs = GenerationInput.objects.filter(generation__in=some).order_by("pk")
+            read: dict[int, list[JobInput]] = defaultdict(list)
+            inputs = JobInput.objects.filter(job__in=some).order_by("pk")
             for one in inputs.select_related("version__memory"):
-                read[one.generation_id].append(one)
-            for generation in some:
-                yield self._generation(generation, read[generation.pk])
+                read[one.job_id].append(one)
+            for job in some:
+                yield self._job(job, read[job.pk])
 
-    def _generation(self, generation: Generation, read: list[GenerationInput]) -> dict[str, Any]:
-        memory, base = generation.memory, generation.base
+    def _job(self, job: Job, read: list[JobInput]) -> dict[str, Any]:
+        memory, base = job.memory, job.base
         readable = [
             one
             for one in read
             if one.version.memory.channel_id is None or one.version.memory.channel_id in self.ids
         ]
         self.given.done.references += len(read) - len(readable)
-        holds = len(read) == len(readable) and generation.input_key == key_today(
+        holds = len(read) == len(readable) and job.input_key == key_today(
             memory,
-            segment=generation.segment,
-            provisional=generation.provisional,
+            segment=job.segment,
+            provisional=job.provisional,
             base=(base.number, base.revision) if base else None,
             read=[(one.version_id, one.revision) for one in read],
         )
-        is_claimed = generation.state == State.CLAIMED
-        has_reply = generation.reply is not None and generation.state not in ENDED
+        is_claimed = job.state == State.CLAIMED
+        has_reply = job.reply is not None and job.state not in ENDED
         return {
-            **{name: getattr(generation, name) for name in records.GENERATION.plain},
+            **{name: getattr(job, name) for name in records.GENERATION.plain},
             "memory": _identity(memory),
-            "segment": self._segment(generation.segment),
+            "segment": self._segment(job.segment),
             "base": base.number if base else None,
             "inputs": [
                 (_identity(one.version.memory), one.version.number, one.revision)
                 for one in readable
             ],
-            "backfill": self.given.backfills.get(generation.backfill_id or 0),
+            "backfill": self.given.backfills.get(job.backfill_id or 0),
             "inputs_hold": holds,
             # Nobody works on it where the bundle is taken in.
-            "state": State.WAITING if is_claimed else generation.state,
-            "reply": generation.reply if has_reply else None,
-            "cites": self._cites(generation.cites) if has_reply else [],
+            "state": State.WAITING if is_claimed else job.state,
+            "reply": job.reply if has_reply else None,
+            "cites": self._cites(job.cites) if has_reply else [],
         }
 
     def _cites(self, cites: list[list[int]]) -> list[list[tuple[str, str]]]:

@@ -1,0 +1,208 @@
+"""Jobs: the truth about jobs and their cost, for whoever runs them."""
+
+from typing import Any, cast
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from memories.admin.audience import (
+    AudienceAdmin,
+    ReadOnly,
+    ReadOnlyInline,
+    ValueFilter,
+    VisibleFilter,
+    spelled,
+)
+from memories.models import (
+    Job,
+    JobInput,
+    ModelCall,
+    Reader,
+    StaleBase,
+    User,
+)
+from memories.pipeline import operate, proposals
+
+
+class InputInline(ReadOnlyInline):
+    model = JobInput
+    fields = readonly_fields = ("version_key", "revision")
+    verbose_name_plural = _("versions read")
+
+    @admin.display(description=_("version"))
+    def version_key(self, read: JobInput) -> int:
+        return read.version_id
+
+
+class CallInline(ReadOnlyInline):
+    model = ModelCall
+    fields = readonly_fields = (
+        "fence",
+        "model",
+        "began_at",
+        "ended_at",
+        "tokens",
+        "micros",
+        "prompt_tokens",
+        "completion_tokens",
+        "requests",
+        "fault",
+    )
+    verbose_name_plural = _("calls")
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnly, AudienceAdmin):
+    """Operators see every row, as facts of operation: whose memory it is and what an endpoint said
+    only to its readers, a reply to nobody."""
+
+    list_display = (
+        "id",
+        "state",
+        "place",
+        "kind",
+        "attempts",
+        "fault",
+        "not_before",
+        "sizes",
+        "model",
+        "created_at",
+        "finished_at",
+    )
+    list_filter = (
+        "state",
+        "memory__scope",
+        "memory__memory_type",
+        ("memory__workspace", VisibleFilter),
+        ("fault", ValueFilter),
+        ("model", ValueFilter),
+        ("created_at", admin.DateFieldListFilter),
+    )
+    list_select_related = ("memory__workspace", "memory__channel", "base")
+    search_fields = ("=id", "fault", "model", "prompt_version", "input_key")
+    ordering = ("-pk",)
+    actions = ("retry", "cancel", "accept", "reject")
+    hidden_fields = ("reply", "cites", "fault_text")
+    inlines = (CallInline, InputInline)
+    fields = (
+        "place",
+        "kind",
+        "state",
+        "trigger",
+        "provisional",
+        "segment_key",
+        "base_key",
+        "attempts",
+        "lost",
+        "way",
+        "backfill",
+        "not_before",
+        "lease_until",
+        "fence",
+        "fault",
+        "what_happened",
+        "model",
+        "prompt_version",
+        "prompt_tokens",
+        "completion_tokens",
+        "calls",
+        "seconds",
+        "input_key",
+        "created_at",
+        "finished_at",
+    )
+
+    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
+        rows = cast(Any, rows).saying_who_reads(reader)
+        return rows if reader.is_operator else rows.filter(is_readable=True)
+
+    @admin.display(description=_("memory"), ordering="memory")
+    def place(self, job: Any) -> Any:
+        if not job.is_readable:
+            return _("private")
+        memory = job.memory
+        return f"{memory.channel or memory.workspace} {memory.thread_ts}".strip()
+
+    @admin.display(description=_("type"), ordering="memory__memory_type")
+    def kind(self, job: Job) -> str:
+        return job.memory.get_memory_type_display()
+
+    @admin.display(description=_("segment"))
+    def segment_key(self, job: Job) -> str:
+        return spelled(job.segment_id)
+
+    @admin.display(description=_("based on version"))
+    def base_key(self, job: Job) -> str:
+        return spelled(job.base_id)
+
+    @admin.display(description=_("what happened"))
+    def what_happened(self, job: Any) -> str:
+        return job.fault_text if job.is_readable else ""
+
+    @admin.display(description=_("proposed"))
+    def sizes(self, job: Job) -> str:
+        """Tokens of the text as it is, and as it is proposed: no words of it."""
+        return " → ".join(map(str, proposals.sizes(job) or ()))
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("memories.change_job")
+
+    @admin.action(description=_("Retry what was given up or cancelled"), permissions=["operate"])
+    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Offer these again; the next tick of the worker takes them."""
+        count = operate.retry(queryset, _person(request))
+        text = ngettext(
+            "%(count)d job will be tried again.",
+            "%(count)d jobs will be tried again.",
+            count,
+        )
+        self._say(request, text, count)
+
+    @admin.action(description=_("Cancel what waits"), permissions=["operate"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Their messages count as left out, until a retry."""
+        count = operate.cancel(queryset, _person(request))
+        text = ngettext("%(count)d job was cancelled.", "%(count)d jobs were cancelled.", count)
+        self._say(request, text, count)
+
+    @admin.action(description=_("Accept what is proposed"), permissions=["operate"])
+    def accept(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """A text that this user may not read is not theirs to judge."""
+        count, stale = 0, 0
+        for job in self._proposed(queryset):
+            try:
+                count += proposals.accept(job, by=_person(request)) is not None
+            except StaleBase:
+                stale += 1
+        text = ngettext(
+            "%(count)d proposal was accepted.", "%(count)d proposals were accepted.", count
+        )
+        self._say(request, text, count)
+        if stale:
+            text = gettext("A memory has changed since its text was proposed: it is merged again.")
+            self.message_user(request, text, messages.WARNING)
+
+    @admin.action(description=_("Reject what is proposed"), permissions=["operate"])
+    def reject(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """The memory stays as it is."""
+        count = sum(proposals.reject(job, by=_person(request)) for job in self._proposed(queryset))
+        text = ngettext(
+            "%(count)d proposal was rejected.", "%(count)d proposals were rejected.", count
+        )
+        self._say(request, text, count)
+
+    @staticmethod
+    def _proposed(queryset: QuerySet[Any]) -> list[Job]:
+        return list(queryset.filter(is_readable=True, state=Job.State.PROPOSED))
+
+    def _say(self, request: HttpRequest, text: str, count: int) -> None:
+        level = messages.SUCCESS if count else messages.WARNING
+        self.message_user(request, text % {"count": count}, level)
+
+
+def _person(request: HttpRequest) -> User:
+    """The admin lets nobody in who is not signed in."""
+    return cast(User, request.user)

@@ -1,0 +1,334 @@
+"""The timetable and its tasks, run where they are queued."""
+
+from datetime import timedelta
+
+import pytest
+from django.core.cache import cache
+from django.core.management import call_command
+from django.utils import timezone
+from django_q.models import OrmQ, Schedule
+
+from memories import tasks
+from memories.models import (
+    Heartbeat,
+    Job,
+    MemoryVersion,
+    SlackConnection,
+    SlackEvent,
+    Workspace,
+)
+from memories.pipeline import events, search
+from memories.rules.faults import MOST_ATTEMPTS
+from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
+from tests.slack.fake_slack import TOKEN, FakeSlack
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("tasks are rows of the broker")]
+
+
+@pytest.fixture
+def talk():
+    begin = timezone.now() - timedelta(hours=5)
+    channel = ChannelFactory()
+    for minute in range(10):
+        MessageFactory(channel=channel, at=begin + timedelta(minutes=minute))
+    return channel
+
+
+def pass_over(channel):
+    """The task that an offer queues, begun at once."""
+    Workspace.objects.filter(pk=channel.workspace_id).update(offered_at=timezone.now())
+    tasks.remember(channel.workspace_id)
+
+
+def test_the_timetable_is_written_once():
+    Schedule.objects.create(name="tick", func="memories.tasks.tick", schedule_type=Schedule.DAILY)
+    Schedule.objects.create(name="tick", func="memories.tasks.tick", schedule_type=Schedule.DAILY)
+    Schedule.objects.create(name="retired", func="memories.tasks.gone")
+    Schedule.objects.create(name="theirs", func="somebody.else")
+    for _ in range(2):
+        call_command("sync_schedules")
+        rows = Schedule.objects.order_by("name").values_list("name", "schedule_type", "minutes")
+        assert list(rows) == [
+            *(("index", "I", 1), ("retention", "D", None)),
+            *(("theirs", "O", None), ("tick", "I", 1)),
+        ]
+
+
+def test_a_tick_beats_and_remembers(talk, tasks_at_once, django_capture_on_commit_callbacks):
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.tick()
+    assert timezone.now() - Heartbeat.objects.last_beat() < timedelta(minutes=1)
+    assert MemoryVersion.objects.filter(memory__channel=talk).count() == 2
+
+
+def test_what_was_said_is_read_into_the_index_once_at_a_time(talk):
+    cache.set(tasks.INDEXING, 1)
+    tasks.index()
+    assert search.waits()
+    cache.delete(tasks.INDEXING)
+    tasks.index()
+    assert not search.waits() and cache.get(tasks.INDEXING) is None
+
+
+def test_tasks_carry_ids_only(talk, django_capture_on_commit_callbacks):
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.tick()
+    (task,) = OrmQ.objects.all()
+    assert (task.task["func"], task.task["args"]) == (
+        "memories.tasks.remember",
+        (talk.workspace_id,),
+    )
+
+
+def test_a_task_of_a_workspace_that_is_gone_does_nothing():
+    tasks.remember(4_711)
+    tasks.sync(4_711)
+    assert not Job.objects.exists()
+
+
+def test_what_does_not_fit_goes_on_in_the_next_task(
+    talk, monkeypatch, django_capture_on_commit_callbacks
+):
+    monkeypatch.setattr(tasks, "WORK_SECONDS", 0)
+    with django_capture_on_commit_callbacks(execute=True):
+        pass_over(talk)
+    assert Job.objects.unfinished().count() == 1
+    assert [task.task["args"] for task in OrmQ.objects.all()] == [(talk.workspace_id,)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("connected", "synced_h_ago", "closed"),
+    [
+        pytest.param(False, None, 1, id="imported: up to now"),
+        pytest.param(True, 1, 1, id="synced after the pause"),
+        pytest.param(True, 4, 0, id="who knows what was said since"),
+        pytest.param(True, None, 0, id="never synced to the end"),
+    ],
+)
+def test_a_pass_goes_no_further_than_the_last_sync(talk, connected, synced_h_ago, closed):
+    now = timezone.now()
+    Workspace.objects.update(
+        connected_at=now if connected else None,
+        synced_at=now - timedelta(hours=synced_h_ago) if synced_h_ago else None,
+    )
+    pass_over(talk)
+    assert talk.segments.count() == closed
+
+
+def queued() -> list[tuple[str, tuple[int, ...]]]:
+    return [
+        (task.task["func"].rpartition(".")[2], task.task["args"]) for task in OrmQ.objects.all()
+    ]
+
+
+def test_a_pass_is_offered_once_until_it_begins(talk, django_capture_on_commit_callbacks):
+    once = [("remember", (talk.workspace_id,))]
+    with django_capture_on_commit_callbacks(execute=True):
+        for _ in range(3):
+            tasks.tick()
+    assert queued() == once
+    pass_over(talk)
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.tick()
+    assert queued() == 2 * once
+
+
+def test_a_lost_task_is_offered_again(talk, django_capture_on_commit_callbacks):
+    """A broker that loses tasks, a worker that died with them: nobody says so."""
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.remember_later(talk.workspace_id)
+    for waited, count in ((tasks.OFFER_AGAIN / 2, 0), (tasks.OFFER_AGAIN, 1)):
+        OrmQ.objects.all().delete()
+        Workspace.objects.update(offered_at=timezone.now() - waited)
+        with django_capture_on_commit_callbacks(execute=True):
+            tasks.remember_later(talk.workspace_id)
+        assert len(queued()) == count
+
+
+def test_a_doubled_pass_finds_nothing_to_do(talk):
+    tasks.remember(talk.workspace_id)
+    assert not Job.objects.exists()
+    pass_over(talk)
+    assert Job.objects.exists()
+
+
+def test_a_beat_answers_its_asker_and_leaves_the_mark_of_who_ran_it(settings):
+    settings.MEMORYHUB_WORKER_NAME = "one"
+    now = timezone.now()
+    for name in ("one", "other"):
+        Heartbeat.objects.ask(name, now)
+    tasks.beat("other")
+    one, other = Heartbeat.objects.order_by("name")
+    assert (one.at >= now, one.asked_at) == (True, now)
+    assert (other.at, other.asked_at, other.seen_at) == (None, None, now)
+
+
+def test_a_beat_forgets_workers_that_are_gone():
+    now = timezone.now()
+    for name, ago in (("gone", 2 * tasks.GONE_AFTER), ("here", tasks.GONE_AFTER / 2)):
+        Heartbeat.objects.ask(name, now - ago)
+        OrmQ.objects.create(key=name, payload="its question", lock=now)
+    Heartbeat.objects.create(name="of an older release", at=now - 2 * tasks.GONE_AFTER)
+    tasks.beat("here")
+    assert set(Heartbeat.objects.values_list("name", flat=True)) == {"here", "worker"}
+    assert set(OrmQ.objects.values_list("key", flat=True)) == {"here"}
+
+
+LATER, BEFORE = timedelta(minutes=1), -timedelta(minutes=1)
+State = Job.State
+
+
+@pytest.mark.parametrize(
+    ("state", "lease", "held", "offered"),
+    [
+        pytest.param(State.WAITING, None, None, True, id="waits"),
+        pytest.param(State.WAITING, None, LATER, False, id="held back"),
+        pytest.param(State.WAITING, None, BEFORE, True, id="held back until now"),
+        pytest.param(State.CLAIMED, LATER, None, False, id="at work"),
+        pytest.param(State.CLAIMED, BEFORE, None, True, id="its worker went away"),
+        pytest.param(State.REPLIED, None, None, True, id="answered, and nobody saved it"),
+        pytest.param(State.DONE, None, None, False, id="done"),
+        pytest.param(State.DEAD, None, None, False, id="given up"),
+    ],
+)
+def test_a_beat_offers_what_waits(state, lease, held, offered, django_capture_on_commit_callbacks):
+    now = timezone.now()
+    memory = make_channel_memory(channel=ChannelFactory())
+    Job.objects.create(
+        memory=memory,
+        as_of_us=0,
+        state=state,
+        lease_until=lease and now + lease,
+        not_before=held and now + held,
+        attempts=MOST_ATTEMPTS,  # also one that may not be claimed again has to be buried
+    )
+    WorkspaceFactory()
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.beat("anybody")
+    assert queued() == ([("remember", (memory.workspace_id,))] if offered else [])
+
+
+def test_a_doubled_sync_finds_nothing_due(monkeypatch):
+    """Without a token it would fail."""
+    now = timezone.now()
+    workspace = WorkspaceFactory(connected_at=now, sync_again_at=now + timedelta(minutes=4))
+    tasks.sync(workspace.pk)
+    Workspace.objects.update(sync_again_at=now - timedelta(minutes=1))
+    with pytest.raises(tasks.TaskFailed, match="SlackError"):
+        tasks.sync(workspace.pk)
+
+
+@pytest.mark.parametrize(
+    ("connected", "again_in_min", "due"),
+    [(False, None, False), (True, None, True), (True, 1, False), (True, 0, True)],
+)
+def test_which_workspaces_are_synced(connected, again_in_min, due):
+    now = timezone.now()
+    again = now + timedelta(minutes=again_in_min) if again_in_min is not None else None
+    WorkspaceFactory(connected_at=now if connected else None, sync_again_at=again)
+    assert Workspace.objects.to_sync(now).exists() is due
+
+
+def test_set_free_by_slack_a_sync_comes_back_when_it_may(
+    settings, tasks_at_once, django_capture_on_commit_callbacks
+):
+    """The first task takes one page and is told to wait; a tick before that does nothing."""
+    with FakeSlack() as slack:
+        settings.SLACK_BOT_TOKEN, settings.SLACK_BASE_URL = TOKEN, slack.url
+        slack.add_channel("C1", "general")
+        for n in range(40):
+            slack.say("C1", "U1", f"line {n}", f"17000000{n:02}.000100")
+        workspace = WorkspaceFactory(connected_at=timezone.now(), listed_at=None)
+        channel = ChannelFactory(workspace=workspace, slack_id="C1", is_followed=True)
+        slack.slow_plan = True
+        slack.budgets.calls["conversations.history"] = 1
+        with django_capture_on_commit_callbacks(execute=True):
+            tasks.tick()
+        workspace.refresh_from_db()
+        wait = (workspace.sync_again_at - timezone.now()).total_seconds()
+        assert 40 < wait <= 60
+        assert channel.messages.count() == 15
+        calls = len(slack.calls)
+        with django_capture_on_commit_callbacks(execute=True):
+            tasks.tick()
+        assert len(slack.calls) == calls
+
+
+def test_where_the_token_is_gone_nobody_is_asked(settings, django_capture_on_commit_callbacks):
+    settings.SLACK_BOT_TOKEN = "xoxb-gone"
+    workspace = WorkspaceFactory(connected_at=timezone.now())
+    connection = SlackConnection.objects.of(workspace)
+    connection.uses("xoxb-gone")
+    connection.stops(SlackConnection.State.REVOKED, "gone", timezone.now())
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.tick()
+    assert ("sync", (workspace.pk,)) not in queued()
+
+
+def test_the_queue_learns_only_the_kind_of_an_error(talk, monkeypatch, caplog):
+    """django-q2 keeps and shows what a task raised; a database's words may quote a row."""
+
+    def refuse(*args, **kwargs):
+        raise ValueError("Failing row contains (the secret plan)")
+
+    monkeypatch.setattr(tasks, "run_pass", refuse)
+    with pytest.raises(tasks.TaskFailed) as failed:
+        pass_over(talk)
+    assert str(failed.value) == "ValueError"
+    assert failed.value.__suppress_context__
+
+
+class TestEvents:
+    """What Slack tells by itself (tests/pipeline/test_events.py says what becomes of it)."""
+
+    @pytest.fixture
+    def room(self):
+        return ChannelFactory(
+            workspace=WorkspaceFactory(team_id="T0TEAM"), slack_id="C1", is_followed=True
+        )
+
+    def tell(self, number=1):
+        said = {"type": "message", "channel": "C1", "ts": f"1767603600.{number:06d}", "text": "hi"}
+        told = {"type": "event_callback", "team_id": "T0TEAM", "event_id": f"Ev{number}"}
+        return events.take({**told, "event": said})
+
+    def test_a_task_works_on_all_of_them(self, room):
+        self.tell(1)
+        self.tell(2)
+        tasks.events(room.workspace_id)
+        assert room.messages.count() == 2
+        assert set(SlackEvent.objects.values_list("state", "body")) == {("done", "")}
+
+    def test_a_tick_takes_up_what_a_lost_task_left(
+        self, room, tasks_at_once, django_capture_on_commit_callbacks
+    ):
+        self.tell()
+        with django_capture_on_commit_callbacks(execute=True):
+            tasks.tick()
+        assert room.messages.count() == 1
+
+    def test_a_tick_without_events_queues_no_task_for_them(
+        self, room, django_capture_on_commit_callbacks
+    ):
+        with django_capture_on_commit_callbacks(execute=True):
+            tasks.tick()
+        assert "events" not in {name for name, _ in queued()}
+
+    def test_what_does_not_fit_goes_on_in_the_next_task(
+        self, room, monkeypatch, django_capture_on_commit_callbacks
+    ):
+        monkeypatch.setattr(tasks, "WORK_SECONDS", -1)
+        self.tell()
+        with django_capture_on_commit_callbacks(execute=True):
+            tasks.events(room.workspace_id)
+        assert queued() == [("events", (room.workspace_id,))]
+
+    def test_a_workspace_that_is_gone(self):
+        tasks.events(4_711)
+
+    def test_a_tick_prunes(self, room):
+        self.tell()
+        SlackEvent.objects.update(received_at=timezone.now() - timedelta(days=8))
+        tasks.tick()
+        assert not SlackEvent.objects.exists()
