@@ -11,7 +11,7 @@ from memories.models import Job, Line, Workspace
 
 Paths = dict[str, str]
 LISTS = (
-    "call",
+    "modelcall",
     "channel",
     "channelmember",
     "job",

@@ -184,7 +184,8 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     existing = re.findall(
         r"<<existing memory \w+: #launch>>\n(.*?)\n<<end", "\n".join(model.prompts), re.DOTALL
     )
-    assert [f"{PERSON} {HANDS_ON[2:]}" in block for block in existing] == [True]
+    hers = re.compile(rf"{PERSON} \[\d{{4}}-\d\d-\d\d\] {re.escape(HANDS_ON[2:])}")
+    assert [bool(hers.search(block)) for block in existing] == [True]
     merged = long_term("C1").current
     assert merged.number == 3
     assert merged.kept == [HANDS_ON]

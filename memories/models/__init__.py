@@ -12,6 +12,7 @@ from memories.models.endpoints import Endpoint
 from memories.models.events import SlackEvent
 from memories.models.heartbeats import Heartbeat
 from memories.models.jobs import Job, JobInput
+from memories.models.lines import Line
 from memories.models.memories import Memory
 from memories.models.messages import Message
 from memories.models.model_calls import ModelCall
@@ -26,7 +27,7 @@ from memories.models.seen import Seen
 from memories.models.segments import Segment
 from memories.models.uploads import AnotherUpload, Upload
 from memories.models.users import User
-from memories.models.versions import Line, MemoryVersion
+from memories.models.versions import MemoryVersion
 from memories.models.workspaces import Member, RoleRefused, Workspace
 
 __all__ = [

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
 from memories.models.channels import Channel
+from memories.models.lines import Audience, Line, LineQuerySet
 from memories.models.new_version import (
     ChangedSince,
     NewVersion,
@@ -22,7 +23,7 @@ from memories.models.new_version import (
 )
 from memories.models.readers import Reader
 from memories.models.users import User
-from memories.models.versions import Audience, Line, LineQuerySet, MemoryVersion
+from memories.models.versions import MemoryVersion
 from memories.models.workspaces import Workspace
 from memories.rules import compare
 from memories.rules import lines as line_rules

@@ -8,11 +8,12 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
 from memories.models.jobs import Job
+from memories.models.lines import Line
 from memories.models.memories import Memory
 from memories.models.messages import Message
 from memories.models.readers import Reader
 from memories.models.users import User
-from memories.models.versions import Line, MemoryVersion
+from memories.models.versions import MemoryVersion
 from memories.rules.lines import Origin, words_of
 
 

@@ -57,8 +57,9 @@ def _rests_on_private() -> Q:
     """Made from words of a channel's private days, or from a channel that no longer flows into the
     workspace's memory."""
     from memories.models.jobs import JobInput
+    from memories.models.lines import Audience
     from memories.models.messages import Message
-    from memories.models.versions import Audience, MemoryVersion
+    from memories.models.versions import MemoryVersion
 
     own = models.OuterRef
     private = Message.objects.filter(was_private=True)

@@ -78,8 +78,7 @@ def mask_names(workspace: Workspace, names: Iterable[str]) -> RedactionResult:
 
 
 class _Redactor:
-    """One batch: a single scan of the texts, however many messages are gone. ``called``: names that
-    are gone."""
+    """One scan of the texts for all removed messages. ``called``: names that are removed, too."""
 
     def __init__(
         self,
@@ -497,6 +496,5 @@ def _lowest(rows: Iterable[tuple[int | None, int | None]]) -> dict[int, int]:
 
 def _some(keys: Iterable[Any]) -> Iterator[list[Any]]:
     """Keys for one query at a time."""
-    known = list(keys)
-    for begin in range(0, len(known), AT_ONCE):
-        yield known[begin : begin + AT_ONCE]
+    keys = list(keys)
+    return (keys[begin : begin + AT_ONCE] for begin in range(0, len(keys), AT_ONCE))

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Line, Memory, StaleBase
-from memories.models.versions import LineQuerySet
+from memories.models.lines import LineQuerySet
 from memories.views.access import (
     UserRequest,
     WorkspaceContext,

@@ -396,8 +396,8 @@ GUESSES = [
     "workspace/?channels__name__startswith=canary",
     "workspace/?notes=2",
     "workspace/?caps__tokens=2",
-    "call/?job__reply__text__startswith=canary",
-    "call/?job__memory__scope_id__startswith=G",
+    "modelcall/?job__reply__text__startswith=canary",
+    "modelcall/?job__memory__scope_id__startswith=G",
     "backfill/?channels=2",
     "backfill/?quote__of__startswith=canary",
     "cap/?workspace__channels__name__startswith=canary",
@@ -413,7 +413,7 @@ def test_nobody_finds_out_by_guessing(client, team):
 
 
 READ_ONLY = ["message", "segment", "memoryversion", "job", "channelmember", "heartbeat"]
-READ_ONLY += ["call", "endpoint", "backfill", "auditevent"]
+READ_ONLY += ["modelcall", "endpoint", "backfill", "auditevent"]
 KEPT = ["channel", "memory", "person"]
 
 

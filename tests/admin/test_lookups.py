@@ -54,7 +54,7 @@ def operator(client: Client, db: None) -> Client:
         (f"memories/auditevent/?id__in=1,{HUGE}", 400),
         ("memories/auditevent/?id=x", 400),
         (f"memories/channel/?workspace__id__exact={HUGE}", 400),
-        ("memories/call/?day__year=99999", 400),
+        ("memories/modelcall/?day__year=99999", 400),
         # No look-ups
         ("memories/auditevent/?action__regex=(", 400),
         ("memories/auditevent/?at__year__gt=2026", 400),

@@ -250,7 +250,7 @@ class TestJobs:
             tokens=54321,
         )
         assert b"54321" in client.get(page("job", made)).content
-        alone = client.get(listed("call")).content.decode()
+        alone = client.get(listed("modelcall")).content.decode()
         assert "54321" in alone and "unpriced" in alone
 
 

@@ -189,7 +189,7 @@ class Story:
             "memory-change": f"/admin/memories/memory/{self.memory.pk}/change/",
             "user-change": f"/admin/memories/user/{self.user.pk}/change/",
             "note-add": "/admin/memories/note/add/",
-            "call-change": f"/admin/memories/call/{call.pk}/change/",
+            "call-change": f"/admin/memories/modelcall/{call.pk}/change/",
             "version-change": f"/admin/memories/memoryversion/{self.version(3)}/change/",
             "job-change": f"/admin/memories/job/{call.job_id}/change/",
         }
