@@ -9,6 +9,7 @@ from tests.fuzzing import SECRET, Fuzzer
 from tests.leaks.world import World
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     "count",

@@ -79,6 +79,7 @@ def test_the_example_is_complete(in_code: dict[str, object], in_example: dict[st
     assert set(in_example) == set(in_code)
 
 
+@pytest.mark.slow
 def test_defaults_are_as_written(
     in_code: dict[str, object], in_table: dict[str, str], in_example: dict[str, str]
 ) -> None:

@@ -174,6 +174,7 @@ class TestRetry:
         assert texts == ["1 job will be tried again."]
         assert self.states() == [("waiting", 0), ("done", 5)]
 
+    @pytest.mark.slow
     def test_says_when_there_was_none(self, client, operator, jobs):
         response = self.act(client, jobs[1:])
         texts = [str(message) for message in response.context["messages"]]

@@ -202,6 +202,7 @@ class TestJobs:
     def states(self):
         return list(Job.objects.order_by("pk").values_list("state", flat=True))
 
+    @pytest.mark.slow
     def test_cancelled_and_retried(self, client, operator):
         waits = self.job(ChannelFactory(), "waiting")
         assert act(client, "job", "cancel", waits) == ["1 job was cancelled."]

@@ -86,6 +86,7 @@ def test_a_check_and_a_restore_in_words(run: Run, path: Path) -> None:
     assert Note.objects.get().content == "kept"
 
 
+@pytest.mark.slow
 def test_a_worker_at_work(run: Run, path: Path) -> None:
     Workspace.objects.create(slug="before")
     run("backup", path)

@@ -116,6 +116,7 @@ def test_a_budget_and_what_it_left_out(workspace, capsys):
     assert "left out: message C1, 1" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_no_budget_and_the_default_one(workspace, run):
     """Without a budget the keys are whole, and the text has the default one; 0 is none at all."""
     long = "\n".join(f"- fact {n} of the migration to server {n * n}" for n in range(600))
@@ -128,6 +129,7 @@ def test_no_budget_and_the_default_one(workspace, run):
     assert long in run("--channel", "C1", "--budget", "0")
 
 
+@pytest.mark.slow
 def test_a_question_comes_first(workspace, run):
     channel = workspace.channels.get(slack_id="C1")
     for n in range(1, 60):

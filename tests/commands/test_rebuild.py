@@ -69,6 +69,7 @@ def test_offline_it_proposes_and_says_what_changes(
     assert memory.head == 1
 
 
+@pytest.mark.slow
 def test_a_model_over_http_writes_it(
     memory: Memory,
     httpserver: HTTPServer,

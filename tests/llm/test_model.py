@@ -105,6 +105,7 @@ def test_a_long_conversation_is_read_in_parts(endpoint: Endpoint) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 4_000), min_size=1, max_size=3),
     st.sampled_from([900, 2_500, 24_000]),

@@ -112,6 +112,7 @@ def test_names_are_data(launch, listener):
 
 
 class TestThread:
+    @pytest.mark.slow
     def test_thread_messages_are_used(self, launch, listener):
         """スレッドメッセージ使用"""
         say(launch, "beside it")
@@ -156,6 +157,7 @@ class TestThread:
 
 
 class TestChannel:
+    @pytest.mark.slow
     def test_short_term_uses_all_messages(self, launch, listener):
         """短期記憶（全メッセージ使用）"""
         say(launch, "top")
@@ -238,6 +240,7 @@ class TestWorkspace:
         ]
         assert [title for title, _ in added(second)] == ["#launch"]
 
+    @pytest.mark.slow
     def test_no_background(self, two_channels, listener):
         """補助情報なし"""
         remember(two_channels, listener, 3)

@@ -166,6 +166,7 @@ def test_a_version_from_before_the_channel_came_in_stays(team):
     assert workspace_memory(first).current == old
 
 
+@pytest.mark.slow
 def test_what_people_wrote_over_it_goes_with_it(team):
     """Nobody can tell whose words theirs are."""
     channel = make_channel(team, "basalt")
@@ -200,6 +201,7 @@ def test_a_proposal_made_of_it_is_withdrawn(team):
 # -- private → public
 
 
+@pytest.mark.slow
 def test_what_was_learned_in_private_is_not_published(team, opened):
     reader, member_of_it = member(team), insider(opened)
     assert "cobalt" not in texts(reader)
@@ -254,6 +256,7 @@ def test_a_restored_text_is_for_the_members_and_a_new_one_for_everybody(team, op
     assert long(opened).current == version
 
 
+@pytest.mark.slow
 def test_back_and_forth_publishes_nothing(team, opened):
     for private in (True, False, True, False):
         slack_says(opened, is_private=private)
@@ -292,6 +295,7 @@ def test_an_edit_of_an_old_message_publishes_nothing(team, opened):
     assert "cobalt" not in texts(member(team))
 
 
+@pytest.mark.slow
 def test_a_held_line_of_a_private_text_goes_into_no_public_one(team):
     """All that was said privately in its segment is gone, but a pinned line quotes it."""
     channel = make_channel(team, "cobalt", kind="private")

@@ -473,6 +473,7 @@ def test_an_edit_in_what_was_left_out_costs_nothing(channel, workspace, model):
     assert not channel.segments.filter(stale=True).exists()
 
 
+@pytest.mark.slow
 def test_what_failed_after_the_cancelling_is_everyday_work(channel, workspace, model):
     """Its worker had it when the rest was cancelled: it was wanted then, and may be paid."""
     backfill = start(channel)

@@ -190,6 +190,7 @@ def test_there_and_back(everything: Memory, path: Path) -> None:
     assert after == {**before, **{name: [] for name in LEFT_OUT}}
 
 
+@pytest.mark.slow
 @on_postgres_too
 def test_the_restored_database_is_worked_with(everything: Memory, path: Path) -> None:
     """Keys go on where they were, also behind rows that were deleted before."""
@@ -243,6 +244,7 @@ def test_one_moment_while_others_write(
     assert not memory.versions.filter(content__in=saved).exists()
 
 
+@pytest.mark.slow
 @on_postgres_too
 def test_a_database_that_holds_something_is_replaced_only_when_told(
     everything: Memory, path: Path
@@ -417,6 +419,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_bad_file_changes_nothing(everything: Memory, path: Path, tmp_path: Path) -> None:
     back_up(path, timezone.now())
     before = rows()

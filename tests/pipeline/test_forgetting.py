@@ -163,6 +163,7 @@ class TestThroughPasses:
         for memory in (short(channel), long(channel), workspace_memory(channel)):
             assert "eleven green lamps" in memory.current.content
 
+    @pytest.mark.slow
     def test_a_thread_that_is_gone(self, channel):
         root = say(channel, "Shall we?")
         gone = [

@@ -112,6 +112,7 @@ def test_a_segment_of_which_nothing_is_left_is_covered(channel: Channel) -> None
     assert len(model.asked) == calls, "it is not paid again"
 
 
+@pytest.mark.slow
 def test_a_merge_of_which_nothing_is_left_is_given_up_and_owed(channel: Channel) -> None:
     say(channel, "We ship on Friday")
 

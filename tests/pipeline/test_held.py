@@ -106,6 +106,7 @@ def test_a_segment_made_again_in_its_place_keeps_what_is_pinned(channel):
     assert (pinned_of(memory), memory.current.put_back) == ([text], [text])
 
 
+@pytest.mark.slow
 def test_the_provisional_text_hands_its_pins_to_the_segment_that_takes_its_place(channel):
     talk(channel, 1)
     run_pass(channel.workspace, MONDAY + hours(0.2), Scribe())

@@ -138,6 +138,7 @@ def test_a_channel_made_private_flows_into_the_workspace_no_more(channel, monkey
     assert "Secret" in workspace_memory(channel).current.content
 
 
+@pytest.mark.slow
 def test_a_lone_channel_private_for_a_while_flows_when_it_is_public_again(channel, monkeypatch):
     talk(channel, 3)
     merge = workspace_memory(channel)

@@ -306,6 +306,7 @@ def test_a_wrong_key_waits_for_a_person_who_says_go_on(channel: Channel, model: 
     assert short(channel).head == 1
 
 
+@pytest.mark.slow
 def test_another_key_begins_with_a_clean_slate(
     channel: Channel, model: Model, httpserver: HTTPServer
 ) -> None:
@@ -373,6 +374,7 @@ def halves_and_whole(model: Model) -> None:
     model.always = answered
 
 
+@pytest.mark.slow
 def test_a_context_too_long_is_asked_in_halves_and_combined(channel: Channel, model: Model) -> None:
     halves_and_whole(model)
     as_told = model.always
@@ -392,6 +394,7 @@ def test_a_context_too_long_is_asked_in_halves_and_combined(channel: Channel, mo
     assert version.source_message_count == 10, "nothing was left out"
 
 
+@pytest.mark.slow
 def test_an_answer_cut_off_twice_is_asked_in_halves(channel: Channel, model: Model) -> None:
     halves_and_whole(model)
     model.script = [answer("- Steps 0 to", "length"), answer("- Steps 0 to", "length")]
@@ -407,6 +410,7 @@ def test_an_answer_cut_off_twice_is_asked_in_halves(channel: Channel, model: Mod
     assert short(channel).current.content == "- All steps are done."
 
 
+@pytest.mark.slow
 def test_what_is_cut_off_in_halves_too_is_a_dead_letter(channel: Channel, model: Model) -> None:
     model.always = lambda user: answer("- Steps 0 to", "length")
     for _ in range(4):
@@ -417,6 +421,7 @@ def test_what_is_cut_off_in_halves_too_is_a_dead_letter(channel: Channel, model:
     assert short(channel).head == 0, "half a text is never saved"
 
 
+@pytest.mark.slow
 def test_an_answer_in_another_language_is_asked_again(model: Model) -> None:
     channel = ChannelFactory(workspace__settings={"thread_memories": False})
     channel.remember_from(to_micros(MONDAY))

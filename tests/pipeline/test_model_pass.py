@@ -80,6 +80,7 @@ def endpoint(httpserver):
     return Endpoint(httpserver)
 
 
+@pytest.mark.slow
 def test_a_reply_becomes_lines_with_sources(channel, endpoint):
     report = run_pass(channel.workspace, NOW, endpoint.summariser)
     assert (report.calls, report.prompt_tokens, report.completion_tokens) == (3, 300, 21)

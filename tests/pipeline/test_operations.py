@@ -70,6 +70,7 @@ def fates(memory: Memory) -> dict[str, tuple[str, int | None]]:
     return {line.text: (line.fate, line.successor) for line in old.lines.exclude(fate="")}
 
 
+@pytest.mark.slow
 def test_lines_keep_what_is_known_of_them(channel: Channel, memory: Memory) -> None:
     """Kind, time and sources of an untouched line are those of its first version."""
     before = {line.text: line for line in memory.current.line_values()}
@@ -87,6 +88,7 @@ def test_lines_keep_what_is_known_of_them(channel: Channel, memory: Memory) -> N
     }
 
 
+@pytest.mark.slow
 def test_settled_lines_and_those_without_room_are_found_again(
     channel: Channel, memory: Memory
 ) -> None:
@@ -98,6 +100,7 @@ def test_settled_lines_and_those_without_room_are_found_again(
     assert {f"- {MOVED}", f"- {CLEO}"} <= set(texts(memory))
 
 
+@pytest.mark.slow
 def test_a_persons_line_stays_and_the_change_is_shown(
     channel: Channel, memory: Memory, client: Client
 ) -> None:
@@ -113,6 +116,7 @@ def test_a_persons_line_stays_and_the_change_is_shown(
     assert f"<del>{ASKED}</del>" in page
 
 
+@pytest.mark.slow
 def test_when_nothing_can_be_done_it_is_asked_for_new_lines_alone(
     channel: Channel, memory: Memory
 ) -> None:
@@ -122,6 +126,7 @@ def test_when_nothing_can_be_done_it_is_asked_for_new_lines_alone(
     assert memory.jobs.get(state="done", form="simple").attempts == 2
 
 
+@pytest.mark.slow
 def test_a_forgotten_line_is_masked_in_the_version_that_lost_it(
     channel: Channel, memory: Memory
 ) -> None:
@@ -162,6 +167,7 @@ DAYS = [[MOVED, CLEO], [LATER, "The press kit has 12 pages."], [DONE, "Ben print
 ANSWERS = {MOVED: ("~", LAUNCH), CLEO: ("~", ASKED), LATER: ("~", MOVED), DONE: ("-", CLEO)}
 
 
+@pytest.mark.slow
 def test_the_text_does_not_depend_on_the_schedule(channel: Channel, memory: Memory) -> None:
     """Merged one by one or all at once, the same short-term versions give the same text, when each
     new line is answered by the same operation."""

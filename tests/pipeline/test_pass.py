@@ -59,6 +59,7 @@ def test_update_condition_not_met(channel):
     assert [(w["new"], w["quiet_s"]) for w in report.waiting] == [(10, 51 * 60)]
 
 
+@pytest.mark.slow
 def test_idle_trigger(channel):
     """idle トリガー"""
     talk(channel, 10)
@@ -127,6 +128,7 @@ def test_a_second_pass_makes_nothing(channel):
     assert (report.made.total(), report.calls, Job.objects.count()) == (0, 0, before)
 
 
+@pytest.mark.slow
 def test_first_version_is_provisional_and_replaced_in_place(channel):
     talk(channel, 5)
     remembered(channel, MONDAY + timedelta(minutes=10))
@@ -347,6 +349,7 @@ def test_workspace_memory_is_built_from_public_channels_only(channel):
     assert not memory.current.lines.filter(sources=secret).exists()
 
 
+@pytest.mark.slow
 def test_workspace_short_term_unless_switched_off(channel):
     talk(channel, 10)
     remembered(channel, MONDAY + hours(3))

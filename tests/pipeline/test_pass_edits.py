@@ -21,6 +21,7 @@ pytestmark = pytest.mark.django_db
 # Messages
 
 
+@pytest.mark.slow
 def test_the_older_of_two_answers_for_one_segment_never_has_the_last_word(channel):
     """A slow worker was asked before the edit; another one remade the text meanwhile."""
     first = talk(channel, 3)[0]
@@ -71,6 +72,7 @@ def test_a_remade_segment_of_an_older_period_stays_below_what_a_person_decided(c
     assert short(channel).current == kept
 
 
+@pytest.mark.slow
 def test_a_segment_whose_messages_are_all_deleted_before_the_call_costs_none(channel):
     messages = talk(channel, 3)
     run_pass(channel.workspace, MONDAY + timedelta(minutes=5), Scribe())
@@ -101,6 +103,7 @@ def test_an_input_rewritten_before_the_call_is_merged_once(channel):
     assert "all different" in long(channel).current.content
 
 
+@pytest.mark.slow
 def test_an_input_rewritten_during_the_call_is_merged_again(channel, monkeypatch):
     first = talk(channel, 3)[0]
 
@@ -118,6 +121,7 @@ def test_an_input_rewritten_during_the_call_is_merged_again(channel, monkeypatch
 # Texts of memories
 
 
+@pytest.mark.slow
 def test_a_person_edits_the_provisional_text_and_then_the_segment_closes(channel):
     talk(channel, 3)
     run_pass(channel.workspace, MONDAY + timedelta(minutes=5), Scribe())
@@ -135,6 +139,7 @@ def test_a_person_edits_the_provisional_text_and_then_the_segment_closes(channel
     assert long(channel).current.source_message_count == 6
 
 
+@pytest.mark.slow
 def test_an_edited_short_term_text_is_counted_once(channel):
     talk(channel, 10)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
@@ -145,6 +150,7 @@ def test_an_edited_short_term_text_is_counted_once(channel):
     assert workspace_memory(channel).current.source_message_count == 10
 
 
+@pytest.mark.slow
 def test_the_workspaces_short_term_memory_follows_an_edit_made_during_the_call(
     channel, monkeypatch
 ):

@@ -101,6 +101,7 @@ def test_a_given_up_thread_is_taken_in_with_the_next_replies():
     assert scribe.asked == [], "all of it has been read since"
 
 
+@pytest.mark.slow
 def test_small_threads_wait_unread():
     channel, known, _ = threaded(5)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())

@@ -77,6 +77,7 @@ def test_the_model_is_shown_what_people_hold_as_background(memory):
     assert "Anna's own word." in request.references[-1].text
 
 
+@pytest.mark.slow
 def test_accepted_it_keeps_pins_people_and_origins(memory):
     old = {line.text: line for line in memory.current.line_values()}
     job = rebuilt(memory)
@@ -120,6 +121,7 @@ def test_what_is_merged_meanwhile_is_merged_again(memory):
     assert all(words in content for words in (FIRST, SECOND, "hiring", "Anna's own word"))
 
 
+@pytest.mark.slow
 def test_a_merge_does_not_wait_for_it(memory):
     rebuild(memory, None, MONDAY + hours(48))
     Job.objects.rebuilds().update(not_before=MONDAY + timedelta(days=9_000))
@@ -127,6 +129,7 @@ def test_a_merge_does_not_wait_for_it(memory):
     assert "hiring" in long(memory.channel).current.content
 
 
+@pytest.mark.slow
 def test_one_at_a_time_and_the_newest_counts(memory):
     first = rebuild(memory, None, MONDAY + hours(48))
     assert rebuild(memory, None, MONDAY + hours(48)) == first
@@ -138,6 +141,7 @@ def test_one_at_a_time_and_the_newest_counts(memory):
     assert AuditEvent.objects.filter(action="memory_rebuild").count() == 3
 
 
+@pytest.mark.slow
 def test_a_text_that_is_reworded_before_the_call_is_read_anew(memory):
     job = rebuild(memory, None, MONDAY + hours(48))
     first = job.read.first().version
@@ -159,6 +163,7 @@ def test_a_text_that_is_reworded_afterwards_makes_it_stale(channel, memory):
         proposals.accept(Job.objects.with_memory().get(pk=job.pk), by=None)
 
 
+@pytest.mark.slow
 def test_what_is_forgotten_leaves_the_proposal(channel, memory):
     job = rebuilt(memory)
     forget.message(channel, channel.messages.order_by("micros").first().ts, by=None)

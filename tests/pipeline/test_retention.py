@@ -32,6 +32,7 @@ def say(channel, at, text=TEXT):
     return MessageFactory(channel=channel, at=at, text=text, raw='{"text": "as it was"}')
 
 
+@pytest.mark.slow
 def test_words_go_and_memories_stay(channel):
     old, young = say(channel, MONDAY), say(channel, MONDAY + 20 * DAY, "And the lamps are green")
     run_pass(channel.workspace, MONDAY + 21 * DAY)
@@ -99,6 +100,7 @@ def test_a_deletion_of_what_is_too_old_takes_the_lines_that_cite_it(channel):
     assert not Segment.objects.filter(stale=True).exists()
 
 
+@pytest.mark.slow
 def test_whoever_is_forgotten_later_leaves_what_was_made_of_it(channel):
     message = say(channel, MONDAY)
     run_pass(channel.workspace, MONDAY + DAY)

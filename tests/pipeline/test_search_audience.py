@@ -172,6 +172,7 @@ def test_a_guest_finds_what_stands_in_their_channels(
     assert hits("deploy in:#ops", workspace, readers["guest"]) == set()
 
 
+@pytest.mark.slow
 def test_everybody_finds_what_they_may_read_after_a_channel_changes_its_readers(
     workspace: Workspace, readers: dict[str, Reader]
 ) -> None:

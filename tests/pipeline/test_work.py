@@ -57,6 +57,7 @@ def test_a_long_call_keeps_its_lease(channel, monkeypatch, settings):
     assert not Job.objects.exclude(state="done", attempts=1).exists()
 
 
+@pytest.mark.slow
 def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monkeypatch):
     talk(channel, 3)
     scribe = Noting()
@@ -75,6 +76,7 @@ def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monke
     assert short(channel).head == 1
 
 
+@pytest.mark.slow
 def test_a_saved_reply_is_read_by_what_was_asked(channel, monkeypatch):
     """A reference that the request did not have then is unknown, though by now it would be one."""
     channel.workspace.change_settings({"history_enabled": False})

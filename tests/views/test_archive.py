@@ -238,6 +238,7 @@ def test_under_a_small_budget_the_archive_goes_first(archive: Cast) -> None:
     assert "The beta shipped" in asked
 
 
+@pytest.mark.slow
 def test_a_replaced_line_leads_to_what_stands_instead(archive: Cast) -> None:
     old = archive.memory.versions.get(lines__text=ARCHIVED)
     new = MemoryVersion.objects.get(base=old)

@@ -126,6 +126,7 @@ def test_one_with_a_channel_out_of_sight_is_out_of_sight(older: Cast) -> None:
     assert '<button class="button primary">' not in page(older, "?quote=1", name="operator")
 
 
+@pytest.mark.slow
 def test_pausing_resuming_and_cancelling(older: Cast) -> None:
     backfill = order(older)
     assert change(older, backfill, do="pause") == 302

@@ -168,6 +168,7 @@ def long_ago(version: MemoryVersion, days: int) -> None:
     MemoryVersion.objects.filter(pk=version.pk).update(created_at=at)
 
 
+@pytest.mark.slow
 def test_since_a_moment_compares_with_what_stood_then(cast: Cast) -> None:
     first, second = cast.memory.versions.order_by("number")
     long_ago(first, 10)
@@ -331,6 +332,7 @@ def test_reading_writes_nothing(cast: Cast, path: str) -> None:
 # -- who may read what
 
 
+@pytest.mark.slow
 def test_private_channels_are_their_members_alone(cast: Cast) -> None:
     assert "Tom earns a lot" in entry(page(cast, "insider"), cast.private_memory)
     for name in ("member", "editor", "guest", "operator"):
@@ -341,6 +343,7 @@ def test_private_channels_are_their_members_alone(cast: Cast) -> None:
     assert not Seen.objects.exists()
 
 
+@pytest.mark.slow
 def test_a_mark_opens_nothing_to_who_was_removed(cast: Cast) -> None:
     mark(cast, cast.private_memory, 1, "insider")
     make_version(memory=cast.private_memory, text="- Tom earns more")
@@ -366,6 +369,7 @@ def test_what_may_not_be_read_any_more_is_not_compared_with(cast: Cast) -> None:
     assert "hidden words" not in text
 
 
+@pytest.mark.slow
 def test_counts_in_the_navigation_are_of_what_one_may_read(cast: Cast) -> None:
     def counts(name: str) -> dict[str, int]:
         nav = page(cast, name).partition("<main")[0]
@@ -479,6 +483,7 @@ def test_a_channel_that_somebody_has_to_look_after_is_named(cast: Cast) -> None:
     assert texts(page(cast, "insider")).count("The bot is not in it: invite it in Slack.") == 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_gone_and_jobs_that_failed_are_told(cast: Cast) -> None:
     assert "No worker has given a sign yet" in texts(page(cast))
     assert "No worker" not in texts(page(cast, "guest")), "it is for members to know of"
@@ -636,6 +641,7 @@ def test_queries_do_not_grow_with_entries(cast: Cast) -> None:
     assert counts[:4] == counts[4:]
 
 
+@pytest.mark.slow
 def test_a_question_that_stands_for_long_needs_a_look(cast: Cast) -> None:
     asked = make_version(memory=cast.private_memory, text="- Who owns the budget?\n- Friday")
     words = "question is open for over 7 days"

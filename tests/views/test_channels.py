@@ -246,6 +246,7 @@ def test_jobs_that_wait_or_failed_are_told(cast: Cast, state: str, fault: str, w
     assert words in page_of(cast)
 
 
+@pytest.mark.slow
 def test_what_is_made_of_private_days_is_told_to_members_of_the_channel(cast: Cast) -> None:
     said = MessageFactory(channel=cast.public, author=cast.author, was_private=True)
     segment = make_segment(messages=[said])
@@ -261,6 +262,7 @@ def test_an_empty_channel_says_what_it_waits_for(cast: Cast) -> None:
     assert "No memory yet." in page_of(cast)
 
 
+@pytest.mark.slow
 def test_how_much_was_said_lately_is_drawn_and_told(cast: Cast) -> None:
     assert "None in the last 14 days." in page_of(cast)
     now = timezone.now()

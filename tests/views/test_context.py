@@ -123,6 +123,7 @@ def test_a_bot_reads_public_channels_only(full: Cast, capsys: Any) -> None:
     assert shown(get(full, "?channel=C0PUBLIC&as=bot", "guest")) == shown(own)
 
 
+@pytest.mark.slow
 def test_a_section_is_left_out_and_put_back(full: Cast) -> None:
     page = get(full, "?channel=C0PUBLIC&budget=5000")
     assert "# Long-term memory" in shown(page)
@@ -184,6 +185,7 @@ def test_nothing_to_tell_says_of_what_and_how_much(cast: Cast) -> None:
     assert f'href="/w/{new.slug}/c/C0EMPTY/">#empty</a>' in page.split("of #empty yet")[1]
 
 
+@pytest.mark.slow
 def test_looking_changes_nothing(full: Cast) -> None:
     with CaptureQueriesContext(connection) as asked:
         for rest in ("", "download/"):
@@ -209,6 +211,7 @@ def test_each_section_leads_to_its_version(full: Cast) -> None:
     assert f'href="/v/{thread.current_id}/"' in page and f"/t/{ts}/" in page
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_said_with_its_reason(full: Cast) -> None:
     page = get(full, "?channel=C0PRIVATE&budget=20", name="insider")
     assert "Left out" in page and "piece: over the budget" in page

@@ -105,6 +105,7 @@ class TestHealth:
         failed = text.split('id="failed-title"')[1].split("</section>")[0]
         assert "#launch" in failed and "The bot is not in it" in failed and "Since" in failed
 
+    @pytest.mark.slow
     def test_a_hidden_channel_makes_nobody_else_unwell(self, well: Cast) -> None:
         Channel.objects.filter(pk=well.private.pk).update(bot_is_in=False)
         job(well.private, "dead", fault="timeout")
@@ -187,6 +188,7 @@ class TestList:
         text = page(well)
         assert "$2.50" in text and "120 tokens unpriced" in text and "$0" not in text
 
+    @pytest.mark.slow
     def test_older_ones_by_their_address(self, well: Cast) -> None:
         made = [job(well.public, "done") for _ in range(30)]
         text = page(well)
@@ -404,6 +406,7 @@ def test_its_reader_may_stop_the_refreshing(cast: Cast) -> None:
     assert answer["Location"] == cast.path("jobs/?live=off")
 
 
+@pytest.mark.slow
 def test_older_jobs_and_a_page_that_stands_still_stay_so(cast: Cast) -> None:
     made = [job(cast.public, "done") for _ in range(60)]
     still = page(cast, "?live=off")

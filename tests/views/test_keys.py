@@ -35,6 +35,7 @@ def test_who_wants_none_gets_none(cast: Cast, rest: str) -> None:
     assert not SHOWN.search(client.get(cast.path(rest)).content.decode())
 
 
+@pytest.mark.slow
 def test_a_page_names_no_key_twice_but_in_its_items(cast: Cast) -> None:
     """app.js would not know which is meant."""
     for path in (

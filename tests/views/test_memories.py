@@ -566,6 +566,7 @@ def test_all_versions_are_listed_newest_first(cast: Cast) -> None:
     assert "knot-person" in page and "edited by hand" in page
 
 
+@pytest.mark.slow
 def test_versions_come_in_pages(cast: Cast) -> None:
     for i in range(60):
         make_version(memory=cast.memory, text=f"- {i}")

@@ -36,6 +36,7 @@ def test_a_note_is_added_with_what_follows_from_it(cast: Cast) -> None:
     assert content in page and "words" in page
 
 
+@pytest.mark.slow
 def test_a_channels_note_is_for_its_readers(cast: Cast) -> None:
     assert add(cast, "insider", content="We pay Tom well", channel="C0PRIVATE").status_code == 302
     assert "We pay Tom well" in page_of(cast, name="insider")

@@ -31,6 +31,7 @@ def test_what_is_chosen_holds_in_every_browser(cast: Cast) -> None:
     assert '<html lang="en"' in cast.clients["editor"].get(cast.path()).content.decode()
 
 
+@pytest.mark.slow
 def test_times_are_told_in_the_readers_zone(cast: Cast) -> None:
     cast.workspace.change_settings({"time_zone": "America/New_York"})
     cast.users["member"].prefer(time_zone="Asia/Tokyo")

@@ -136,6 +136,7 @@ def test_others_change_nothing(cast: Cast) -> None:
     assert Workspace.objects.get(pk=cast.workspace.pk).settings == {}
 
 
+@pytest.mark.slow
 def test_times_are_told_in_the_workspaces_zone(cast: Cast) -> None:
     cast.workspace.change_settings({"time_zone": "Asia/Tokyo"})
     page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()

@@ -134,6 +134,7 @@ class TestAllOfAChannel:
         assert "remembered from 5 messages on" in rows[1]
         assert "remembered, v1" in rows[2] and "6 waiting" in rows[2]
 
+    @pytest.mark.slow
     def test_page_by_page_and_no_query_more(self, cast: Cast) -> None:
         counts = []
         for many in (2, 50):

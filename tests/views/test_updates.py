@@ -225,6 +225,7 @@ def test_others_ask_for_nothing(talking: Cast, name: str, status: int) -> None:
     assert not Job.objects.unfinished().exists()
 
 
+@pytest.mark.slow
 def test_another_channels_job_is_not_told(talking: Cast) -> None:
     other = Job.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
     path = f"/m/{short(talking).pk}/generate/?job={other.pk}"

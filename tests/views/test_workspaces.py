@@ -133,6 +133,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     assert counts[0] == counts[1]
 
 
+@pytest.mark.slow
 def test_channels_are_paged_and_searched(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspaces, "CHANNELS_AT_ONCE", 3)
     for name in ("alpha", "beta", "gamma", "zeta"):
