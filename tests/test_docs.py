@@ -183,7 +183,7 @@ def long_sentences(text: str) -> list[str]:
     return [each for each in sentences(text) if len(each.split()) > LONGEST_SENTENCE]
 
 
-@pytest.mark.parametrize("path", READ_BY_NEWCOMERS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_sentences_are_short(path: Path) -> None:
     assert long_sentences(prose(path)) == []
 
