@@ -51,3 +51,18 @@ def actions(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParse
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
     return {}
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of Markdown prose. A paragraph, heading, list item or table cell ends one.
+
+    Code in backticks, a link and an image count as the words that a reader sees.
+    """
+    text = re.sub(r"`[^`]+`", "code", text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"^\|[-|: ]+\|$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\|", "\n\n", text)
+    text = re.sub(r"^#+ .*$", r"\g<0>\n", text, flags=re.MULTILINE)
+    text = re.sub(r"^\s*(?:[-*]|\d+\.) ", "\n\n", text, flags=re.MULTILINE)
+    for block in re.split(r"\n\s*\n", text):
+        yield from filter(None, re.split(r"(?<=[.?!])[*_\")]*\s+", " ".join(block.split())))

@@ -20,7 +20,17 @@ from memories.rules.notes_file import Fate
 from memories.rules.outcomes import Result
 from memories.rules.settings import KEYS, MemorySettings
 from memoryhub import urls as all_urls
-from tests.documentation import COMMANDS, ROOT, actions, code, parsers, prose, rows, sections
+from tests.documentation import (
+    COMMANDS,
+    ROOT,
+    actions,
+    code,
+    parsers,
+    prose,
+    rows,
+    sections,
+    sentences,
+)
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 DOCS = sections("commands.md")
@@ -30,6 +40,9 @@ DJANGOS = {
 }
 MAKERS = {"skipped", "quarantined", "Unreadable"}  # calls that name the reason of an outcome
 OF_ALL_ACTIONS = {"--workspace", "--as", "--format"}
+READ_BY_NEWCOMERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "rules.md"]
+LONGEST_SENTENCE = 30  # words
+FOLDERS = ("memories/", "memoryhub/", "templates/", "tests/", "docs/", "bench/", ".ci/")
 
 
 # -- commands and options
@@ -163,6 +176,36 @@ def test_health(client: Client) -> None:
     assert client.get("/livez").content == b"ok"
 
 
+# -- prose
+
+
+def long_sentences(text: str) -> list[str]:
+    return [each for each in sentences(text) if len(each.split()) > LONGEST_SENTENCE]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_sentences_are_short(path: Path) -> None:
+    assert long_sentences(prose(path)) == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{}", "Short. {} Short.", "- {}\n- Short.", "1. **Bold.** {}", "| word | {} |", "# Title\n{}"],
+)
+def test_a_long_sentence_is_reported(form: str) -> None:
+    words = ["a `code span`", "[a link](docs/rules.md)", *["word"] * 26]
+    assert long_sentences(form.format(" ".join(words) + ".")) == []
+    too_long = "\n".join([*words, "word"]) + "."
+    assert len(long_sentences(form.format(too_long))) == 1
+
+
+@pytest.mark.parametrize("path", READ_BY_NEWCOMERS, ids=lambda path: path.name)
+def test_named_files_exist(path: Path) -> None:
+    named = {span for span in code(prose(path)) if re.fullmatch(r"[\w./-]+", span)}
+    inside = {span for span in named if span.startswith(FOLDERS)}
+    assert [span for span in sorted(inside) if not (ROOT / span).exists()] == []
+
+
 # -- links
 
 
@@ -171,3 +214,16 @@ def test_links_lead_to_files(path: Path) -> None:
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", prose(path))]
     near = [link for link in links if link and "://" not in link]
     assert [link for link in near if not (path.parent / link).exists()] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_to_headings(path: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*)#([^)\s]+)\)", prose(path))
+    pages = [(path.parent / page if page else path, anchor) for page, anchor in links]
+    assert [anchor for page, anchor in pages if anchor not in anchors(page)] == []
