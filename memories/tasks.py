@@ -25,7 +25,7 @@ from memories.pipeline import probing, search, uploads
 from memories.pipeline.connecting import client_for, may_be_asked
 from memories.pipeline.locks import Busy
 from memories.pipeline.passes import run_pass
-from memories.pipeline.retention import expire
+from memories.pipeline.retention import delete_expired
 from memories.pipeline.sync import State, sync_workspace
 from memories.rules.summary import SummariserError
 from memoryhub.failpoints import fail_point
@@ -147,11 +147,11 @@ def beat(asker: str) -> None:
 def retention() -> None:
     """What is older than its workspace keeps it, and drafts of yesterday; the rest of very much in
     the next task."""
-    Draft.objects.expire(timezone.now())
+    Draft.objects.delete_old(timezone.now())
     search.erase()
     uploads.tidy(timezone.now())
     for workspace in Workspace.objects.all():
-        if not expire(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
+        if not delete_expired(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
             async_task("memories.tasks.retention")
             return
 
