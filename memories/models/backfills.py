@@ -22,7 +22,7 @@ from memories.rules.segments import Trigger
 from memories.rules.summary import RequestStrategy
 
 if TYPE_CHECKING:
-    from memories.models.turns import JobQuerySet
+    from memories.models.job_queries import JobQuerySet
 
 
 class AnotherBackfill(Exception):
@@ -96,8 +96,8 @@ class BackfillQuerySet(models.QuerySet["Backfill"]):
     def release(self, workspace: Workspace) -> None:
         """What nobody holds any more: of a finished one, what failed or was retried since is
         everyday work; while one is paused, merges are owed anew without what it made."""
+        from memories.models.job_queries import worker_is_gone
         from memories.models.jobs import Job
-        from memories.models.turns import worker_is_gone
 
         finished = self.filter(workspace=workspace).exclude(state__in=Backfill.UNFINISHED)
         fallen_back = Q(state=Job.State.WAITING) | worker_is_gone(timezone.now())

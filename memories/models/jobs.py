@@ -15,9 +15,9 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
 from memories.models.backfills import Backfill
+from memories.models.job_queries import OPEN, UNFINISHED, JobQuerySet, JobState
 from memories.models.memories import Memory
 from memories.models.segments import Segment
-from memories.models.turns import OPEN, UNFINISHED, JobQuerySet, JobState
 from memories.models.users import User
 from memories.models.versions import MemoryVersion
 from memories.rules.memory import MemoryType

@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from memories.models import Backfill, Channel, Job, Member, MemoryVersion
-from memories.models.turns import JobQuerySet
+from memories.models.job_queries import JobQuerySet
 from memories.pipeline import operate
 from memories.pipeline.backfill import progress_of
 from memories.pipeline.coverage import Coverage, coverage_of

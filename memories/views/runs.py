@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import Job, MemoryVersion, QuarantinedLine
-from memories.models.turns import JobQuerySet
+from memories.models.job_queries import JobQuerySet
 from memories.pipeline.costs import Sums, of_jobs
 from memories.pipeline.operate import endpoint_in_use, wait_of
 from memories.rules.faults import MOST_ATTEMPTS

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from memories.models import Line, MemoryVersion, Message, Note
 from memories.models.names import Names
-from memories.pipeline.finding import COUNTED, Found, Group
+from memories.pipeline.finding import COUNTED, Group, SearchResults
 from memories.rules.invisible import clean
 from memories.rules.lines import words_of
 from memories.rules.markup import plain
@@ -55,7 +55,7 @@ class ShownGroup:
 
 
 def shown_groups(
-    results: Found, query: Query, place: WorkspaceContext, parameters: QueryDict
+    results: SearchResults, query: Query, place: WorkspaceContext, parameters: QueryDict
 ) -> list[ShownGroup]:
     """The hits of each kind; one query more for the names that messages mention."""
     texts = [row.text for group in results.groups for row in group.rows if isinstance(row, Message)]

@@ -18,7 +18,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.models import Job, Member, Reader, StaleBase, User
-from memories.models.turns import JobQuerySet
+from memories.models.job_queries import JobQuerySet
 from memories.pipeline import operate, proposals
 from memories.rules.context import NoSuchChannel, find_channel
 
