@@ -42,15 +42,15 @@ def the_worker_can_be_watched(
     app_configs: Sequence[AppConfig] | None, **options: Any
 ) -> list[CheckMessage]:
     """Its pulse needs a pace, and /readyz the patience to wait for more than one beat."""
-    found: list[CheckMessage] = []
+    errors: list[CheckMessage] = []
     if settings.MEMORYHUB_HEARTBEAT <= 0:
-        found.append(Error("MEMORYHUB_HEARTBEAT must be above 0.", id="memories.E003"))
+        errors.append(Error("MEMORYHUB_HEARTBEAT must be above 0.", id="memories.E003"))
     if settings.MEMORYHUB_POLL <= 0:
-        found.append(Error("MEMORYHUB_POLL must be above 0.", id="memories.E005"))
+        errors.append(Error("MEMORYHUB_POLL must be above 0.", id="memories.E005"))
     if settings.MEMORYHUB_WORKERS < 1:
-        found.append(Error("MEMORYHUB_WORKERS must be at least 1.", id="memories.E004"))
+        errors.append(Error("MEMORYHUB_WORKERS must be at least 1.", id="memories.E004"))
     if settings.MEMORYHUB_HEARTBEAT_MAX < 2 * settings.MEMORYHUB_HEARTBEAT:
-        found.append(
+        errors.append(
             Warning(
                 f"MEMORYHUB_HEARTBEAT_MAX ({settings.MEMORYHUB_HEARTBEAT_MAX:g} s) is less than two"
                 f" heartbeats ({settings.MEMORYHUB_HEARTBEAT:g} s each): /readyz will flicker.",
@@ -58,7 +58,7 @@ def the_worker_can_be_watched(
                 id="memories.W002",
             )
         )
-    return found
+    return errors
 
 
 @register

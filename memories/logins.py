@@ -77,7 +77,7 @@ class LoginForm(AccountLoginForm):  # type: ignore[misc]
         return "username" if field_name == "login" else str(super().add_prefix(field_name))
 
 
-TOLD = ("mfa/", "account/messages/password_")
+SHOWN_MESSAGES = ("mfa/", "account/messages/password_")
 
 
 class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
@@ -150,7 +150,7 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
     ) -> None:
         """Who signed in sees that; a change of second factors or of the password is told, and why one
         was not taken."""
-        if (message_template or "").startswith(TOLD) or kwargs.get("message"):
+        if (message_template or "").startswith(SHOWN_MESSAGES) or kwargs.get("message"):
             super().add_message(request, level, message_template, *args, **kwargs)
 
     def send_mail(self, *args: Any, **kwargs: Any) -> None:
@@ -180,11 +180,17 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
         people = _people(sociallogin)
         if not people:
             raise _refused(request, "unknown")
-        mine = request.user if isinstance(request.user, User) else None
-        known = sociallogin.user if sociallogin.is_existing else None
+        signed_in = request.user if isinstance(request.user, User) else None
+        linked_user = sociallogin.user if sociallogin.is_existing else None
         # Slack's word for who somebody is ends an operator's word for it.
-        owners = {p.user for p in people if p.user and (known is None or p.opens_until is None)}
-        accounts = owners | ({known} if known else set()) | ({mine} if mine else set())
+        owners = {
+            p.user for p in people if p.user and (linked_user is None or p.opens_until is None)
+        }
+        accounts = (
+            owners
+            | ({linked_user} if linked_user else set())
+            | ({signed_in} if signed_in else set())
+        )
         if len(accounts) > 1:
             raise _refused(request, "another")
         account = next(iter(accounts), None)
@@ -193,10 +199,10 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
             return
         if not account.is_active:
             raise _refused(request, "another")
-        if not known:
-            if account != mine and (account.is_staff or account.is_superuser):
+        if not linked_user:
+            if account != signed_in and (account.is_staff or account.is_superuser):
                 raise _refused(request, "password")
-            if not _may_join(people, account, is_signed_in=account == mine):
+            if not _may_join(people, account, is_signed_in=account == signed_in):
                 raise _refused(request, "another")
         with transaction.atomic():
             unproven = [p for p in people if p.user == account and p.opens_until]
@@ -204,7 +210,7 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
                 ApiKey.objects.filter(user=account).revoke(by=account, now=timezone.now())
             if account.password_given_at or any(p.linked_by != BY_EMAIL for p in unproven):
                 _end_password(request, account)
-            if not known:
+            if not linked_user:
                 sociallogin.connect(request, account)
             _link(people, account)
 
@@ -225,12 +231,12 @@ def _people(sociallogin: Any) -> list[Person]:
 
 
 def _people_of(extra_data: dict[str, Any]) -> list[Person]:
-    told = linking.claims(extra_data)
-    team, slack_id = told.get(linking.TEAM), told.get(linking.PERSON)
+    claims = linking.claims(extra_data)
+    team, slack_id = claims.get(linking.TEAM), claims.get(linking.PERSON)
     if not (isinstance(team, str) and team and isinstance(slack_id, str) and slack_id):
         return []
-    found = Person.objects.who_may_sign_in().filter(workspace__team_id=team, slack_id=slack_id)
-    return list(found.select_related("workspace", "user"))
+    people = Person.objects.who_may_sign_in().filter(workspace__team_id=team, slack_id=slack_id)
+    return list(people.select_related("workspace", "user"))
 
 
 def _may_join(people: list[Person], account: User, *, is_signed_in: bool) -> bool:

@@ -20,12 +20,12 @@ from django_q.models import Schedule
 from django_q.tasks import async_task
 
 from memories.models import Draft, Heartbeat, Job, Upload, Workspace
-from memories.pipeline import events as told
+from memories.pipeline import events as slack_events
 from memories.pipeline import probing, search, uploads
 from memories.pipeline.connecting import client_for, may_be_asked
 from memories.pipeline.locks import Busy
 from memories.pipeline.passes import run_pass
-from memories.pipeline.retention import expire
+from memories.pipeline.retention import delete_expired
 from memories.pipeline.sync import State, sync_workspace
 from memories.rules.summary import SummariserError
 from memoryhub.failpoints import fail_point
@@ -58,11 +58,11 @@ GONE_AFTER = max(timedelta(hours=1), 10 * HEARTBEAT)  # a worker's row is kept s
 def sync_schedules() -> None:
     """Make django-q2's table say exactly this timetable (names are not unique there)."""
     with transaction.atomic():
-        for name, wanted in TIMETABLE.items():
+        for name, timing in TIMETABLE.items():
             kept = Schedule.objects.filter(name=name).order_by("pk").first()
             Schedule.objects.filter(name=name).exclude(pk=kept.pk if kept else None).delete()
             Schedule.objects.update_or_create(
-                name=name, defaults={**wanted, **PLAIN, "repeats": -1}
+                name=name, defaults={**timing, **PLAIN, "repeats": -1}
             )
         Schedule.objects.filter(func__startswith="memories.").exclude(name__in=TIMETABLE).delete()
 
@@ -96,13 +96,13 @@ def tick() -> None:
     for workspace in Workspace.objects.to_sync(now):
         if may_be_asked(workspace):
             sync_later(workspace.pk)
-    for workspace_id in told.workspaces_with_events(now):
+    for workspace_id in slack_events.workspaces_with_events(now):
         events_later(workspace_id)
     for workspace in Workspace.objects.all():
         remember_later(workspace.pk)
     for upload in Upload.objects.left_alone(now):
         import_later(upload.pk)
-    told.prune(now)
+    slack_events.prune(now)
     if probing.needs_probe():
         async_task("memories.tasks.probe")
 
@@ -147,11 +147,11 @@ def beat(asker: str) -> None:
 def retention() -> None:
     """What is older than its workspace keeps it, and drafts of yesterday; the rest of very much in
     the next task."""
-    Draft.objects.expire(timezone.now())
+    Draft.objects.delete_old(timezone.now())
     search.erase()
     uploads.tidy(timezone.now())
     for workspace in Workspace.objects.all():
-        if not expire(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
+        if not delete_expired(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
             async_task("memories.tasks.retention")
             return
 
@@ -209,7 +209,7 @@ def events_later(workspace_id: int) -> None:
 def events(workspace_id: int) -> None:
     """What Slack told by itself, until nothing of it waits or half the time-out is over."""
     workspace = Workspace.objects.filter(pk=workspace_id).first()
-    if workspace is not None and told.work_on_all(workspace, seconds=WORK_SECONDS):
+    if workspace is not None and slack_events.work_on_all(workspace, seconds=WORK_SECONDS):
         events_later(workspace_id)
     search.catch_up_or_wait(most=SOON)
 

@@ -19,9 +19,9 @@ class _Rows(ORM):  # type: ignore[misc]  # django-q2 has no types
         name = settings.MEMORYHUB_WORKER_NAME  # type: ignore[misc, unused-ignore]
         if not name:
             return []
-        mine = self.get_connection().filter(key=name)
-        task = mine.filter(lock__lt=timezone.now()).first()
-        if task is None or not mine.filter(pk=task.pk).update(lock=self.timeout(task)):
+        tasks = self.get_connection().filter(key=name)
+        task = tasks.filter(lock__lt=timezone.now()).first()
+        if task is None or not tasks.filter(pk=task.pk).update(lock=self.timeout(task)):
             return []
         return [(task.pk, task.payload)]
 

@@ -23,13 +23,13 @@ def fail_point(name: str, job: int | None = None) -> None:
     standing = folder / f"{name}@{job}"
     if job is not None and standing.exists():
         _obey(standing.read_text())
-    for order in sorted(folder.glob(f"{name}.*")):
-        if order.suffix == ".taken":
+    for order_file in sorted(folder.glob(f"{name}.*")):
+        if order_file.suffix == ".taken":
             continue
-        taken = order.with_name(f"{order.name}.{os.getpid()}.taken")
+        claimed_file = order_file.with_name(f"{order_file.name}.{os.getpid()}.taken")
         try:
-            word = order.read_text()
-            order.rename(taken)
+            word = order_file.read_text()
+            order_file.rename(claimed_file)
         except FileNotFoundError:
             continue  # somebody else was faster
         _obey(word)

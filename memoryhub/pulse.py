@@ -85,7 +85,7 @@ class Watch:
         self.heartbeat = heartbeat
         self.look_seconds = min(heartbeat / 4, MOST_SECONDS_BETWEEN_LOOKS)
         self._seen: Seen | None = None
-        self._asked = float("-inf")
+        self._asked_at = float("-inf")
 
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True, name="pulse").start()
@@ -111,12 +111,12 @@ class Watch:
     def look(self) -> None:
         """Ask when it is time to, and read what was answered."""
         try:
-            if time.monotonic() - self._asked >= self.heartbeat:
+            if time.monotonic() - self._asked_at >= self.heartbeat:
                 self._ask()
             row = Heartbeat.objects.get(name=self.name)
             self._seen = Seen(timezone.now(), row.at, row.asked_at)
         except Exception as error:  # no database or no broker: a new cluster has none either
-            self._seen, self._asked = None, float("-inf")
+            self._seen, self._asked_at = None, float("-inf")
             logger.warning("the pulse cannot be felt: %s", type(error).__name__)
 
     def _ask(self) -> None:
@@ -124,4 +124,4 @@ class Watch:
         get_broker(self.name).purge_queue()
         Heartbeat.objects.ask(self.name, timezone.now(), anew=self._seen is None)
         async_task("memories.tasks.beat", self.name, cluster=self.name, save=False)
-        self._asked = time.monotonic()
+        self._asked_at = time.monotonic()

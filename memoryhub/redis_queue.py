@@ -15,8 +15,8 @@ class _Lists(Redis):  # type: ignore[misc]  # django-q2 has no types
         # This module may be typed before the settings are.
         name = settings.MEMORYHUB_WORKER_NAME  # type: ignore[misc, unused-ignore]
         own = f"django_q:{name}:q"  # as the base class names its lists
-        taken = self.connection.blpop([own, self.list_key], WAIT_SECONDS)
-        return [(None, taken[1])] if taken else None
+        item = self.connection.blpop([own, self.list_key], WAIT_SECONDS)
+        return [(None, item[1])] if item else None
 
 
 class RedisQueue(OwnTasks, _Lists):

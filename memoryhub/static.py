@@ -11,11 +11,11 @@ from django.core.management import call_command
 def collect_static_when_changed() -> bool:
     """Bring STATIC_ROOT up to date; False when it already was and nothing had to be done."""
     stamp = settings.STATIC_ROOT / ".collected"
-    wanted = fingerprint()
-    if stamp.is_file() and stamp.read_text() == wanted:
+    current = fingerprint()
+    if stamp.is_file() and stamp.read_text() == current:
         return False
     call_command("collectstatic", interactive=False, verbosity=0, clear=True)
-    stamp.write_text(wanted)
+    stamp.write_text(current)
     return True
 
 
@@ -23,7 +23,7 @@ def fingerprint() -> str:
     """Digest of the name, size and time of every file that the finders find."""
     digest = hashlib.sha256(settings.STORAGES["staticfiles"]["BACKEND"].encode())
     for finder in get_finders():
-        for name, storage in sorted(finder.list([]), key=lambda found: found[0]):
+        for name, storage in sorted(finder.list([]), key=lambda item: item[0]):
             status = os.stat(storage.path(name))
             digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()

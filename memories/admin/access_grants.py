@@ -59,13 +59,13 @@ class AccessGrantAdmin(ReadOnly, AudienceAdmin):
         return rows if reader.is_operator else rows.none()
 
     @admin.display(description=_("channel"))
-    def place(self, opening: AccessGrant) -> str:
-        return called(opening.channel)
+    def place(self, grant: AccessGrant) -> str:
+        return called(grant.channel)
 
     @admin.display(description=_("open"), boolean=True)
-    def is_open(self, opening: AccessGrant) -> bool:
+    def is_open(self, grant: AccessGrant) -> bool:
         now: datetime = timezone.now()
-        return opening.until > now
+        return grant.until > now
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return Reader.of(request.user).is_operator

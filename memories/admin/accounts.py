@@ -225,15 +225,15 @@ class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """The last operator is not deleted, nor a workspace's last admin, nor all of them at once."""
-        found = super().get_deleted_objects(objs, request)
+        result = super().get_deleted_objects(objs, request)
         going = [user.pk for user in objs]
-        refused = found[2]
+        refused = result[2]
         refused.discard(str(Member._meta.verbose_name))  # roles go with whose they are
         if no_operator_but(going) and any(user.is_operator for user in objs):
             refused.add(str(_("last operator")))
         if Workspace.objects.left_without_admin(going).exists():
             refused.add(str(_("last admin")))
-        return found
+        return result
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = list(super().get_fieldsets(request, obj))

@@ -110,11 +110,11 @@ def changed_fields(message: Any) -> list[str]:
     """The names in Django's message about a change; of what was changed beside it, only what kind."""
     if not isinstance(message, list):
         return [str(message)]  # "Changed password."
-    found: list[str] = []
+    names: list[str] = []
     for part in message:
-        for what, told in part.items():
-            found += [told["name"]] if told.get("name") else told.get("fields", [what])
-    return found
+        for what, change in part.items():
+            names += [change["name"]] if change.get("name") else change.get("fields", [what])
+    return names
 
 
 class AudienceAdmin(VisibleChoices, CheckedLookups, admin.ModelAdmin):  # type: ignore[type-arg]
@@ -218,12 +218,12 @@ class VisibleFilter(admin.RelatedFieldListFilter):
         self, field: Any, request: HttpRequest, model_admin: Any
     ) -> list[tuple[str, Any]]:
         rows = visible_rows(field.related_model, request)
-        found = list(rows[: OFFERED + 1])
-        if len(found) > OFFERED:
+        offered = list(rows[: OFFERED + 1])
+        if len(offered) > OFFERED:
             chosen = request.GET.get(f"{self.field_path}__id__exact", "")
             is_key = is_answerable(field.related_model, "pk", chosen)
-            found = list(rows.filter(pk=chosen)) if is_key else []
-        return [(str(row.pk), str(row)) for row in found]
+            offered = list(rows.filter(pk=chosen)) if is_key else []
+        return [(str(row.pk), str(row)) for row in offered]
 
 
 class ReadOnlyInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]

@@ -91,7 +91,7 @@ class ActionFilter(ValueFilter):
 class AuditAdmin(ReadOnly, AudienceAdmin):
     """Nobody adds, changes or deletes anything here, superusers neither: the rows refuse it too."""
 
-    list_display = ("at", "actor", "what", "workspace", "subject", "told")
+    list_display = ("at", "actor", "what", "workspace", "subject", "details_text")
     list_filter = (
         ("action", ActionFilter),
         ("at", admin.DateFieldListFilter),
@@ -105,13 +105,13 @@ class AuditAdmin(ReadOnly, AudienceAdmin):
         return WORDS.get(event.action, event.action)
 
     @admin.display(description=_("details"))
-    def told(self, event: AuditEvent) -> str:
+    def details_text(self, event: AuditEvent) -> str:
         return ", ".join(f"{name}: {_short(value)}" for name, value in event.details.items())
 
 
 def _short(value: Any) -> str:
     if isinstance(value, dict):
-        return " ".join(f"{name} {_short(one)}" for name, one in value.items())
+        return " ".join(f"{name} {_short(item)}" for name, item in value.items())
     if isinstance(value, list):
         return " ".join(map(_short, value))
     return "–" if value is None else str(value)

@@ -82,7 +82,7 @@ class SlackConnectionAdmin(AudienceAdmin):
     ordering = ("workspace__slug",)
     actions = ("test_it", "forget_it")
     hidden_fields = ("sealed_token",)
-    told = (
+    facts = (
         "ends_in",
         "kept_where",
         "state",
@@ -101,10 +101,10 @@ class SlackConnectionAdmin(AudienceAdmin):
         own = ("workspace", "new_token")
         if obj is None:
             return own
-        return (*own, *self.told) if self.has_change_permission(request, obj) else self.told
+        return (*own, *self.facts) if self.has_change_permission(request, obj) else self.facts
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return ("workspace", *self.told) if obj else ()
+        return ("workspace", *self.facts) if obj else ()
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Its token can be forgotten; how it stood is told still."""
@@ -140,11 +140,11 @@ class SlackConnectionAdmin(AudienceAdmin):
     def missing(self, connection: SlackConnection) -> str:
         if connection.checked_at is None or not connection.scopes:
             return spelled(None)
-        wanted = connection.workspace.memory_settings
+        memory_settings = connection.workspace.memory_settings
         grant = scopes.compare(
             connection.scopes,
-            private_channels=wanted.read_private_channels,
-            emails=wanted.read_emails,
+            private_channels=memory_settings.read_private_channels,
+            emails=memory_settings.read_emails,
         )
         return spelled(", ".join(grant.missing))
 
@@ -160,13 +160,16 @@ class SlackConnectionAdmin(AudienceAdmin):
     def test_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for connection in queryset.select_related("workspace"):
             name = connection.workspace.slug
-            found = connecting.examine(connection.workspace, timezone.now(), timeout=PATIENCE)
-            if found.code:
-                self.message_user(request, f"{name}: {found.error}", messages.ERROR)
-            for one in found.missing:
-                text = _now("%(scope)s is missing. %(fix)s") % {"scope": one.scope, "fix": one.fix}
+            findings = connecting.examine(connection.workspace, timezone.now(), timeout=PATIENCE)
+            if findings.code:
+                self.message_user(request, f"{name}: {findings.error}", messages.ERROR)
+            for missing in findings.missing:
+                text = _now("%(scope)s is missing. %(fix)s") % {
+                    "scope": missing.scope,
+                    "fix": missing.fix,
+                }
                 self.message_user(request, f"{name}: {text}", messages.WARNING)
-            if found.is_good:
+            if findings.is_good:
                 text = _now("It works: everything that is needed can be read.")
                 self.message_user(request, f"{name}: {text}", messages.SUCCESS)
 

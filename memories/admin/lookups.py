@@ -27,8 +27,8 @@ class CheckedAutocomplete(AutocompleteSelect):
 
     def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
         model = self.choices.queryset.model
-        known = [key for key in value if is_answerable(model, "pk", str(key))]
-        return super().optgroups(name, known, attr)
+        valid_keys = [key for key in value if is_answerable(model, "pk", str(key))]
+        return super().optgroups(name, valid_keys, attr)
 
 
 class CheckedLookups(_ModelMixin):
@@ -87,7 +87,7 @@ def is_answerable(model: type[models.Model], lookup: str, value: str) -> bool:
     if word in _OF_TEXT:
         return isinstance(field, models.CharField | models.TextField)
     values = value.split(",") if word == "in" else [value]
-    return word in _COMPARISONS | {"in"} and all(_fits(field, one) for one in values)
+    return word in _COMPARISONS | {"in"} and all(_fits(field, item) for item in values)
 
 
 def _fits(field: Any, value: str) -> bool:

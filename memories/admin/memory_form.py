@@ -88,7 +88,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
                     self.is_unchanged = True
         except StaleBase as stale:
             self.is_stale = True
-            self._meet(text, given["based_on"], stale.current, {})
+            self._show_conflict(text, given["based_on"], stale.current, {})
             self.add_error(None, _("Somebody saved another text meanwhile. Your text is kept."))
         except LookupError:
             self.add_error("pinned", _("There is no such line."))
@@ -108,7 +108,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _choose(self) -> None:
         """The same conflict again, with the text that the choices make."""
-        self._meet(*self._met(), self.data)
+        self._show_conflict(*self._met(), self.data)
         self.add_error(None, _("This is what your choices make. Check it, then save it."))
 
     def _meant(self, typed: str) -> str:
@@ -124,16 +124,18 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         return yours, _number(self.data.get("seen")), theirs
 
     def _readable(self) -> MemoryVersionQuerySet:
-        found: MemoryVersionQuerySet = self.instance.versions.visible_to(Reader.of(self.user))
-        return found
+        versions: MemoryVersionQuerySet = self.instance.versions.visible_to(Reader.of(self.user))
+        return versions
 
-    def _meet(self, yours: str, seen: int, theirs: MemoryVersion | None, given: Any) -> None:
+    def _show_conflict(
+        self, yours: str, seen: int, theirs: MemoryVersion | None, given: Any
+    ) -> None:
         """Both texts, paragraph by paragraph; saved again, it follows the text shown now."""
-        found = self._hunks(yours, seen, theirs)
-        choices = compare.choices_in(given, found)
-        self.paragraphs = list(zip(found, choices, strict=True))
+        hunks = self._hunks(yours, seen, theirs)
+        choices = compare.choices_in(given, hunks)
+        self.paragraphs = list(zip(hunks, choices, strict=True))
         self.yours, self.seen = yours, seen
-        self.data = self._shown(theirs) | {"text": compare.put_together(found, choices)}
+        self.data = self._shown(theirs) | {"text": compare.put_together(hunks, choices)}
 
     def _hunks(self, yours: str, seen: int, theirs: MemoryVersion | None) -> list[compare.Hunk]:
         base = self._readable().filter(number=seen).first()

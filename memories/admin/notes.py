@@ -129,8 +129,8 @@ class NoteAdmin(AudienceAdmin):
         """As everywhere: title, content and tags, whatever the case (S4)."""
         if not search_term:
             return queryset, False
-        found = Note.objects.filter(pk__in=queryset).select_related("channel").search(search_term)
-        return queryset.filter(pk__in=[note.pk for note in found]), False
+        matches = Note.objects.filter(pk__in=queryset).select_related("channel").search(search_term)
+        return queryset.filter(pk__in=[note.pk for note in matches]), False
 
     def has_change_permission(self, request: HttpRequest, obj: Note | None = None) -> bool:
         return super().has_change_permission(request, obj) and self._is_open(obj)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from memories.demo.ids import TEAM, channel_id, digest, person_id, slack_id
 from memories.demo.markup import Markup, UnknownName
-from memories.demo.script import Said, Script, ScriptError, with_dates
+from memories.demo.script import Script, ScriptError, ScriptMessage, with_dates
 
 Row = dict[str, Any]
 Cast = Mapping[str, Mapping[str, str]]
@@ -26,19 +26,19 @@ class Talk:
         """Every row of the channel's day files, in the script's order."""
         stamps = self._stamps(script)
         rows: list[Row] = []
-        for said in script.said:
-            ts = stamps[said.where]
-            row = self._row(script, said, ts)
-            if said.root is not None:
-                row["thread_ts"] = stamps[said.root.where]
-                row["parent_user_id"] = self._author(said.root).get("user", "USLACKBOT")
-                if "broadcast" in said.marks:
+        for message in script.messages:
+            ts = stamps[message.where]
+            row = self._row(script, message, ts)
+            if message.root is not None:
+                row["thread_ts"] = stamps[message.root.where]
+                row["parent_user_id"] = self._author(message.root).get("user", "USLACKBOT")
+                if "broadcast" in message.marks:
                     row["subtype"] = "thread_broadcast"
-            elif said.replies:
-                row |= self._thread(said, stamps)
+            elif message.replies:
+                row |= self._thread(message, stamps)
             rows.append(row)
-            if "deleted" in said.marks and not said.replies:
-                gone = _later(ts, said)
+            if "deleted" in message.marks and not message.replies:
+                deleted_ts = _later(ts, message)
                 rows.append(
                     {
                         "type": "message",
@@ -46,35 +46,35 @@ class Talk:
                         "hidden": True,
                         "channel": channel_id(script.name),
                         "deleted_ts": ts,
-                        "ts": gone,
-                        "event_ts": gone,
+                        "ts": deleted_ts,
+                        "event_ts": deleted_ts,
                     }
                 )
         return rows
 
     def _stamps(self, script: Script) -> dict[str, str]:
         """`file:line` → ts. Lines of one minute follow each other by seconds."""
-        taken: dict[int, int] = {}
+        used_seconds: dict[int, int] = {}
         stamps: dict[str, str] = {}
-        for said in script.said:
-            minute = int(said.moment.at(self.now).timestamp())
-            place = taken[minute] = taken.get(minute, -1) + 1
+        for message in script.messages:
+            minute = int(message.moment.at(self.now).timestamp())
+            place = used_seconds[minute] = used_seconds.get(minute, -1) + 1
             if place > 4:
-                raise ScriptError(f"{said.where}: more than five lines in one minute")
-            number = digest(script.name, said.where, said.text)
+                raise ScriptError(f"{message.where}: more than five lines in one minute")
+            number = digest(script.name, message.where, message.text)
             stamp = f"{minute + place * 11 + number % 9}.{number % 1_000_000:06}"
             if exact(stamp) > exact(f"{int(self.now.timestamp())}.0"):
-                raise ScriptError(f"{said.where}: said in the future")
-            if said.root is not None and exact(stamp) <= exact(stamps[said.root.where]):
-                raise ScriptError(f"{said.where}: a reply older than its message")
-            stamps[said.where] = stamp
+                raise ScriptError(f"{message.where}: said in the future")
+            if message.root is not None and exact(stamp) <= exact(stamps[message.root.where]):
+                raise ScriptError(f"{message.where}: a reply older than its message")
+            stamps[message.where] = stamp
         return stamps
 
-    def _author(self, said: Said) -> Row:
+    def _author(self, message: ScriptMessage) -> Row:
         """The fields that say who spoke, in the three ways Slack has them."""
-        key = said.author
+        key = message.author
         if key is None:
-            return {"subtype": "bot_message", "username": said.username}
+            return {"subtype": "bot_message", "username": message.username}
         if key in self.bots:
             name = self.bots[key]["real_name"]
             if key == "watchtower":  # an app of today's kind; the others are old integrations
@@ -91,12 +91,12 @@ class Talk:
                 }
             return {"subtype": "bot_message", "bot_id": slack_id("B", key), "username": name}
         if key not in self.people:
-            raise ScriptError(f"{said.where}: {key} is nobody in people.toml")
+            raise ScriptError(f"{message.where}: {key} is nobody in people.toml")
         return {"user": person_id(key)}
 
-    def _row(self, script: Script, said: Said, ts: str) -> Row:
-        author = self._author(said)
-        if "deleted" in said.marks and said.replies:
+    def _row(self, script: Script, message: ScriptMessage, ts: str) -> Row:
+        author = self._author(message)
+        if "deleted" in message.marks and message.replies:
             return {
                 "type": "message",
                 "subtype": "tombstone",
@@ -106,38 +106,40 @@ class Talk:
                 "ts": ts,
             }
         try:
-            words = with_dates(said.text, self.now)
+            words = with_dates(message.text, self.now)
             text = self.markup.text(words)
         except UnknownName as error:
-            raise ScriptError(f"{said.where}: {error}") from None
-        number = digest(script.name, said.where, "blocks")
+            raise ScriptError(f"{message.where}: {error}") from None
+        number = digest(script.name, message.where, "blocks")
         row: Row = {"type": "message", "text": text, "ts": ts, "team": TEAM, **author}
-        if said.author in self.people:
-            row["client_msg_id"] = str(UUID(int=digest(script.name, said.where) % 2**128))
-            if "join" in said.marks:
+        if message.author in self.people:
+            row["client_msg_id"] = str(UUID(int=digest(script.name, message.where) % 2**128))
+            if "join" in message.marks:
                 row |= {"subtype": "channel_join", "text": f"<@{author['user']}> {text}"}
-            elif "topic" in said.marks:
-                topic = with_dates(said.marks["topic"], self.now)
+            elif "topic" in message.marks:
+                topic = with_dates(message.marks["topic"], self.now)
                 row |= {
                     "subtype": "channel_topic",
                     "topic": topic,
                     "text": f"<@{author['user']}> {text}",
                 }
-            elif "me" in said.marks:
+            elif "me" in message.marks:
                 row["subtype"] = "me_message"
             elif number % 2:
                 row["blocks"] = self.markup.blocks(words, f"b{number % 10**6}")
-        if "edited" in said.marks:
-            row["edited"] = {"user": row.get("user"), "ts": _later(ts, said)}
-        if "attach" in said.marks:
-            row["attachments"] = [self._attachment(said)]
-        if "file" in said.marks:
-            row |= {"files": [self._file(said, ts)], "upload": True}
-        if said.reactions:
-            row["reactions"] = [self._reaction(said, *reaction) for reaction in said.reactions]
+        if "edited" in message.marks:
+            row["edited"] = {"user": row.get("user"), "ts": _later(ts, message)}
+        if "attach" in message.marks:
+            row["attachments"] = [self._attachment(message)]
+        if "file" in message.marks:
+            row |= {"files": [self._file(message, ts)], "upload": True}
+        if message.reactions:
+            row["reactions"] = [
+                self._reaction(message, *reaction) for reaction in message.reactions
+            ]
         return row
 
-    def _thread(self, root: Said, stamps: dict[str, str]) -> Row:
+    def _thread(self, root: ScriptMessage, stamps: dict[str, str]) -> Row:
         replies = [
             {"user": self._author(reply).get("user"), "ts": stamps[reply.where]}
             for reply in sorted(root.replies, key=lambda reply: exact(stamps[reply.where]))
@@ -154,11 +156,11 @@ class Talk:
             "subscribed": False,
         }
 
-    def _attachment(self, said: Said) -> Row:
-        head, _, text = said.marks["attach"].partition(" | ")
+    def _attachment(self, message: ScriptMessage) -> Row:
+        head, _, text = message.marks["attach"].partition(" | ")
         colour, _, title = head.partition(" ")
         if not title or not text:
-            raise ScriptError(f"{said.where}: an attachment is `* attach COLOUR TITLE | TEXT`")
+            raise ScriptError(f"{message.where}: an attachment is `* attach COLOUR TITLE | TEXT`")
         return {
             "id": 1,
             "color": colour,
@@ -167,12 +169,12 @@ class Talk:
             "fallback": f"{title}: {text}",
         }
 
-    def _file(self, said: Said, ts: str) -> Row:
-        parts = said.marks["file"].split(" ", 3)
+    def _file(self, message: ScriptMessage, ts: str) -> Row:
+        parts = message.marks["file"].split(" ", 3)
         if len(parts) != 4 or not parts[2].isdigit():
-            raise ScriptError(f"{said.where}: a file is `* file NAME TYPE BYTES TITLE`")
+            raise ScriptError(f"{message.where}: a file is `* file NAME TYPE BYTES TITLE`")
         name, kind, size, title = parts
-        key = slack_id("F", said.where)
+        key = slack_id("F", message.where)
         return {
             "id": key,
             "created": int(ts.partition(".")[0]),
@@ -181,24 +183,24 @@ class Talk:
             "mimetype": kind,
             "filetype": name.rpartition(".")[2],
             "mode": "hosted",
-            "user": self._author(said).get("user"),
+            "user": self._author(message).get("user"),
             "size": int(size),
             "is_external": False,
             "url_private": f"https://files.slack.com/files-pri/{TEAM}-{key}/{name}",
         }
 
-    def _reaction(self, said: Said, name: str, keys: tuple[str, ...]) -> Row:
+    def _reaction(self, message: ScriptMessage, name: str, keys: tuple[str, ...]) -> Row:
         unknown = set(keys) - set(self.people)
         if unknown:
-            raise ScriptError(f"{said.where}: reaction by unknown {', '.join(sorted(unknown))}")
+            raise ScriptError(f"{message.where}: reaction by unknown {', '.join(sorted(unknown))}")
         return {"name": name, "users": [person_id(key) for key in keys], "count": len(keys)}
 
 
-def _later(ts: str, said: Said) -> str:
+def _later(ts: str, message: ScriptMessage) -> str:
     """The ts of an edit or deletion, its `Nm` minutes after the message."""
-    mark = said.marks.get("edited") or said.marks.get("deleted") or ""
+    mark = message.marks.get("edited") or message.marks.get("deleted") or ""
     if not (mark.endswith("m") and mark[:-1].isdigit()):
-        raise ScriptError(f"{said.where}: edited and deleted say after how long: `3m`")
+        raise ScriptError(f"{message.where}: edited and deleted say after how long: `3m`")
     seconds, _, fraction = ts.partition(".")
     return f"{int(seconds) + 60 * int(mark[:-1])}.{fraction[::-1]}"
 

@@ -29,7 +29,7 @@ EARLIEST_MINUTES = 240
 
 _HEAD = re.compile(r"(channel|kind|topic|purpose|creator|members): (.+)")
 _DAY = re.compile(r"== (?:(-\d+)|sat-(\d+))")
-_SAID = re.compile(
+_MESSAGE = re.compile(
     r"(?P<reply>> )?(?:(?:(?P<day>-\d+)/)?(?P<hour>\d\d):(?P<minute>\d\d)|now-(?P<ago>\d+)) "
     r"(?:\"(?P<username>[^\"]+)\"|(?P<author>[a-z]+)):(?: (?P<text>.*))?"
 )
@@ -66,7 +66,7 @@ class Moment:
 
 
 @dataclass
-class Said:
+class ScriptMessage:
     """One message: `author` is a key of people.toml, or None when there is only a `username`."""
 
     where: str
@@ -74,8 +74,8 @@ class Said:
     author: str | None
     username: str | None
     text: str
-    root: "Said | None" = None
-    replies: "list[Said]" = field(default_factory=list)
+    root: "ScriptMessage | None" = None
+    replies: "list[ScriptMessage]" = field(default_factory=list)
     reactions: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     marks: dict[str, str] = field(default_factory=dict)
 
@@ -86,7 +86,7 @@ class Script:
 
     path: Path
     head: dict[str, str]
-    said: list[Said]
+    messages: list[ScriptMessage]
 
     @property
     def name(self) -> str:
@@ -139,9 +139,9 @@ class _Reader:
         self.path = path
         self.number = 0
         self.head: dict[str, str] = {}
-        self.said: list[Said] = []
+        self.messages: list[ScriptMessage] = []
         self.day: Moment | None = None
-        self.root: Said | None = None
+        self.root: ScriptMessage | None = None
 
     def read(self) -> Script:
         in_head = True
@@ -158,7 +158,7 @@ class _Reader:
             raise self._error(f"the header lacks {', '.join(sorted(missing))}")
         if self.head["kind"] not in ("public", "private"):
             raise self._error(f"kind is public or private, not {self.head['kind']!r}")
-        return Script(self.path, self.head, self.said)
+        return Script(self.path, self.head, self.messages)
 
     def _error(self, why: str) -> ScriptError:
         return ScriptError(f"{self.path.name}:{self.number}: {why}")
@@ -186,20 +186,20 @@ class _Reader:
             self.day = Moment(
                 workday=int(day[1]) if day[1] else None, saturday=int(day[2]) if day[2] else None
             )
-        elif said := _SAID.fullmatch(line):
-            self._said(said)
+        elif match := _MESSAGE.fullmatch(line):
+            self._read_message(match)
         else:
             raise self._error(f"not understood: {line[:60]!r}")
 
-    def _last(self) -> Said:
-        if not self.said:
+    def _last(self) -> ScriptMessage:
+        if not self.messages:
             raise self._error("nothing has been said yet")
-        return self.said[-1]
+        return self.messages[-1]
 
-    def _said(self, match: re.Match[str]) -> None:
+    def _read_message(self, match: re.Match[str]) -> None:
         if match["reply"] and self.root is None:
             raise self._error("a reply before any message")
-        said = Said(
+        message = ScriptMessage(
             where=f"{self.path.name}:{self.number}",
             moment=self._moment(match),
             author=match["author"],
@@ -207,11 +207,11 @@ class _Reader:
             text=match["text"] or "",
             root=self.root if match["reply"] else None,
         )
-        if said.root is None:
-            self.root = said
+        if message.root is None:
+            self.root = message
         else:
-            said.root.replies.append(said)
-        self.said.append(said)
+            message.root.replies.append(message)
+        self.messages.append(message)
 
     def _moment(self, match: re.Match[str]) -> Moment:
         if match["ago"]:

@@ -46,8 +46,8 @@ def build_export(folder: Path, now: datetime) -> None:
 
 def scripts() -> list[Script]:
     """All channels, #general first, then by name."""
-    found = [read_script(path) for path in sorted((HERE / "channels").glob("*.txt"))]
-    return sorted(found, key=lambda script: (script.name != "general", script.name))
+    scripts = [read_script(path) for path in sorted((HERE / "channels").glob("*.txt"))]
+    return sorted(scripts, key=lambda script: (script.name != "general", script.name))
 
 
 class _Workspace:
@@ -63,7 +63,7 @@ class _Workspace:
         )
         self.talk = Talk(now, self.people, self.bots, self.markup)
         self.started = min(
-            said.moment.at(now) for script in self.scripts for said in script.said
+            message.moment.at(now) for script in self.scripts for message in script.messages
         ) - timedelta(days=200)
 
     def users(self) -> list[Row]:

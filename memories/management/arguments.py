@@ -36,16 +36,18 @@ def _workspace(slug: str | None) -> Workspace:
         workspace = Workspace.objects.filter(slug=slug).first()
         if workspace is None:
             raise CommandError(
-                f"There is no workspace {slug!r}. {_known()} A new one is made in the admin."
+                f"There is no workspace {slug!r}. {_known_slugs()} A new one is made in the admin."
             )
         return workspace
-    found = list(Workspace.objects.all()[:2])
-    if len(found) > 1:
-        raise CommandError(f"There are several workspaces; name one with --workspace. {_known()}")
-    return found[0] if found else Workspace.objects.create(slug="default", name="default")
+    workspaces = list(Workspace.objects.all()[:2])
+    if len(workspaces) > 1:
+        raise CommandError(
+            f"There are several workspaces; name one with --workspace. {_known_slugs()}"
+        )
+    return workspaces[0] if workspaces else Workspace.objects.create(slug="default", name="default")
 
 
-def _known() -> str:
+def _known_slugs() -> str:
     slugs = ", ".join(Workspace.objects.values_list("slug", flat=True))
     return f"Known: {slugs}." if slugs else "There is none yet."
 
@@ -85,14 +87,14 @@ def editor_of(workspace: Workspace, reader: Reader) -> User | None:
 def moment(text: str, option: str) -> datetime:
     """What an option says of time: UTC where no zone is said."""
     try:
-        found = parse_datetime(text)
+        parsed = parse_datetime(text)
     except ValueError as error:
         raise CommandError(f"{option}: {error}") from error
-    if found is None:
+    if parsed is None:
         raise CommandError(f"{option} wants ISO 8601, such as 2026-11-20T18:05:00Z, not {text!r}.")
-    if timezone.is_aware(found):
-        return found
-    return timezone.make_aware(found, timezone.get_default_timezone())
+    if timezone.is_aware(parsed):
+        return parsed
+    return timezone.make_aware(parsed, timezone.get_default_timezone())
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:

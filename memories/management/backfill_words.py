@@ -10,7 +10,9 @@ def quote_words(quote: Numbers) -> str:
     rows: list[tuple[str, ...]] = [
         ("", "messages", "segments", "threads", "calls", "tokens", "cost", "minutes")
     ]
-    rows += [(f"#{one['channel_name']}", *_cells(one, quote)) for one in quote["channels"]]
+    rows += [
+        (f"#{channel['channel_name']}", *_cells(channel, quote)) for channel in quote["channels"]
+    ]
     if quote["workspace"]["calls"]["high"]:
         rows.append(("the workspace's memory", *_cells(quote["workspace"], quote)))
     rows.append(("total", *_cells(quote["total"], quote)))
@@ -25,15 +27,15 @@ def quote_words(quote: Numbers) -> str:
     return "\n".join([*lines, _basis(quote)])
 
 
-def _cells(one: Numbers, quote: Numbers) -> tuple[str, ...]:
+def _cells(row: Numbers, quote: Numbers) -> tuple[str, ...]:
     return (
-        f"{one['messages']:,}",
-        f"{one['segments']:,}",
-        f"{one['threads']:,}",
-        span(one["calls"]),
-        span(one["tokens"]),
-        "nothing" if quote["free"] else dollars(one["dollars"]),
-        span(one["minutes"], 1),
+        f"{row['messages']:,}",
+        f"{row['segments']:,}",
+        f"{row['threads']:,}",
+        span(row["calls"]),
+        span(row["tokens"]),
+        "nothing" if quote["free"] else dollars(row["dollars"]),
+        span(row["minutes"], 1),
     )
 
 
@@ -77,17 +79,17 @@ def progress_words(progress: Numbers, quote: Numbers) -> str:
     return ", ".join(words)
 
 
-def state_words(told: Numbers) -> str:
+def state_words(state: Numbers) -> str:
     """The order and how far it is."""
-    why = f" ({told['paused_by'].replace('_', ' ')})" if told["paused_by"] else ""
-    lines = [f"Backfill {told['id']} is {told['state']}{why}."]
-    if told["cap_tokens"] is not None:
-        lines.append(f"  cap: {told['cap_tokens']:,} tokens")
-    if told["cap_dollars"] is not None:
-        lines.append(f"  cap: {money(told['cap_dollars'])}")
-    lines.append(f"  {progress_words(told['progress'], told['quote'])}")
+    why = f" ({state['paused_by'].replace('_', ' ')})" if state["paused_by"] else ""
+    lines = [f"Backfill {state['id']} is {state['state']}{why}."]
+    if state["cap_tokens"] is not None:
+        lines.append(f"  cap: {state['cap_tokens']:,} tokens")
+    if state["cap_dollars"] is not None:
+        lines.append(f"  cap: {money(state['cap_dollars'])}")
+    lines.append(f"  {progress_words(state['progress'], state['quote'])}")
     lines += [
-        f"  #{one['channel_name']}: {one['made']:,} of {one['wanted']:,}"
-        for one in told["progress"]["channels"]
+        f"  #{channel['channel_name']}: {channel['made']:,} of {channel['wanted']:,}"
+        for channel in state["progress"]["channels"]
     ]
     return "\n".join(lines)

@@ -74,25 +74,27 @@ def whole_job(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, An
         "tokens_out": job.completion_tokens,
         "requests": job.calls,
         "seconds": round(job.seconds, 3),
-        "calls": [call(one) for one in job.claims.order_by("fence")],
-        "inputs": [{"version": one.version_id, "revision": one.revision} for one in reads],
+        "calls": [call(model_call) for model_call in job.claims.order_by("fence")],
+        "inputs": [
+            {"version": job_input.version_id, "revision": job_input.revision} for job_input in reads
+        ],
         "reply": reply.text if reply and is_readable else None,
     }
 
 
-def call(one: ModelCall) -> dict[str, Any]:
+def call(model_call: ModelCall) -> dict[str, Any]:
     """Until it has ended, tokens and dollars are the upper bound that is kept for it."""
     return {
-        "claim": one.fence,
-        "model": one.model,
-        "began_at": iso(one.began_at),
-        "ended_at": iso(one.ended_at),
-        "tokens": one.tokens,
-        "dollars": dollars(one.micros),
-        "tokens_in": one.prompt_tokens,
-        "tokens_out": one.completion_tokens,
-        "requests": one.requests,
-        "fault": one.fault,
+        "claim": model_call.fence,
+        "model": model_call.model,
+        "began_at": iso(model_call.began_at),
+        "ended_at": iso(model_call.ended_at),
+        "tokens": model_call.tokens,
+        "dollars": dollars(model_call.micros),
+        "tokens_in": model_call.prompt_tokens,
+        "tokens_out": model_call.completion_tokens,
+        "requests": model_call.requests,
+        "fault": model_call.fault,
     }
 
 
@@ -137,17 +139,21 @@ def dollars(micros: int | None) -> str | None:
 
 def health_line(health: Health, now: datetime) -> str:
     """One line: worker, endpoint, caps, jobs."""
-    told = health_as_json(health)
+    health_json = health_as_json(health)
     seen = health.worker_at
     worker = f"last sign {ago(now - seen)} ago" if seen else "no sign yet"
-    endpoint = told["endpoint"] or "none called yet"
+    endpoint = health_json["endpoint"] or "none called yet"
     if health.refusal:
-        why = f"{told['refuses']}: {told['fault']}".replace("_", " ").rstrip(": ")
-        until = f"until {told['until']}" if told["until"] else "until `jobs resume` or `jobs retry`"
+        why = f"{health_json['refuses']}: {health_json['fault']}".replace("_", " ").rstrip(": ")
+        until = (
+            f"until {health_json['until']}"
+            if health_json["until"]
+            else "until `jobs resume` or `jobs retry`"
+        )
         endpoint += f" takes no calls ({why}) {until}"
     parts = [f"worker: {worker}", f"model: {endpoint}"]
-    if told["caps_reached"]:
-        caps = (f"{c['workspace'] or 'all'} {c['period']}" for c in told["caps_reached"])
+    if health_json["caps_reached"]:
+        caps = (f"{c['workspace'] or 'all'} {c['period']}" for c in health_json["caps_reached"])
         parts.append(f"caps reached: {', '.join(caps)}")
     counts = ", ".join(f"{n} {state}" for state, n in sorted(health.counts.items()))
     return "; ".join([*parts, f"jobs: {counts or 'none open'}"])
@@ -194,12 +200,12 @@ def whole_lines(row: dict[str, Any]) -> Iterator[str]:
     for key, value in row.items():
         if key not in hidden and value not in (None, "", {}):
             yield f"  {key}: {marked(str(value))}"
-    for one in row["calls"]:
-        amount = f"{one['tokens']} tokens, {'$' + one['dollars'] if one['dollars'] else 'unpriced'}"
-        ended = one["ended_at"] or "not back: this is the most it may use"
-        yield f"  call {one['claim']}: {one['began_at']} – {ended}; {amount}; {one['fault'] or 'ok'}"
-    for one in row["inputs"]:
-        yield f"  reads version {one['version']} (revision {one['revision']})"
+    for model_call in row["calls"]:
+        amount = f"{model_call['tokens']} tokens, {'$' + model_call['dollars'] if model_call['dollars'] else 'unpriced'}"
+        ended = model_call["ended_at"] or "not back: this is the most it may use"
+        yield f"  call {model_call['claim']}: {model_call['began_at']} – {ended}; {amount}; {model_call['fault'] or 'ok'}"
+    for job_input in row["inputs"]:
+        yield f"  reads version {job_input['version']} (revision {job_input['revision']})"
     if row["reply"] is not None:
         yield "  reply:"
         yield from (f"    {marked(line)}" for line in row["reply"].splitlines())

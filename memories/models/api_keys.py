@@ -63,8 +63,8 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
 
     def manageable_by(self, user: User, *, is_admin: bool) -> "ApiKeyQuerySet":
         """Keys that an account may see and revoke: its own, and all of them for an admin."""
-        mine = Q(user=user) | Q(created_by=user)
-        return self.all() if is_admin else self.filter(mine)
+        own_keys = Q(user=user) | Q(created_by=user)
+        return self.all() if is_admin else self.filter(own_keys)
 
     def usable(self, now: datetime) -> "ApiKeyQuerySet":
         """Keys that are neither revoked nor expired, of accounts that may sign in."""
@@ -81,14 +81,14 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
 
     def find(self, token: str, now: datetime) -> "ApiKey | None":
         """Return the usable key of a token, or None."""
-        prefix, _, rest = token.partition("_")
-        lookup, _, secret = rest.partition("_")
+        prefix, _, body = token.partition("_")
+        lookup, _, secret = body.partition("_")
         if not (lookup.isascii() and lookup.isalnum() and len(lookup) == 8 and secret):
             return None
         key = self.usable(now).select_related("user", "workspace").filter(lookup=lookup).first()
         if key is None or key.prefix != prefix:
             return None
-        matches = [constant_time_compare(key.digest, one) for one in _digests(secret)]
+        matches = [constant_time_compare(key.digest, digest) for digest in _digests(secret)]
         return key if any(matches) else None
 
 

@@ -22,7 +22,7 @@ from memories.rules.segments import Trigger
 from memories.rules.summary import RequestStrategy
 
 if TYPE_CHECKING:
-    from memories.models.turns import JobQuerySet
+    from memories.models.job_queries import JobQuerySet
 
 
 class AnotherBackfill(Exception):
@@ -65,7 +65,7 @@ class BackfillQuerySet(models.QuerySet["Backfill"]):
         locked = Channel.objects.select_for_update(of=("self",)).filter(
             workspace=workspace, pk__in=[channel.pk for channel in channels]
         )
-        found = list(locked.order_by("pk"))
+        locked_channels = list(locked.order_by("pk"))
         try:
             with transaction.atomic():
                 backfill = self.create(
@@ -81,12 +81,12 @@ class BackfillQuerySet(models.QuerySet["Backfill"]):
             raise AnotherBackfill from error
         BackfillChannel.objects.bulk_create(
             BackfillChannel(backfill=backfill, channel=channel, start_us_before=channel.start_us)
-            for channel in found
+            for channel in locked_channels
         )
-        for channel in found:
+        for channel in locked_channels:
             backfill.reach_back(channel)
         backfill.want_again()
-        backfill.record("start", by, channels=[c.pk for c in found], since_us=since_us)
+        backfill.record("start", by, channels=[c.pk for c in locked_channels], since_us=since_us)
         return backfill
 
     def finish(self, workspace: Workspace, now: datetime) -> None:
@@ -96,8 +96,8 @@ class BackfillQuerySet(models.QuerySet["Backfill"]):
     def release(self, workspace: Workspace) -> None:
         """What nobody holds any more: of a finished one, what failed or was retried since is
         everyday work; while one is paused, merges are owed anew without what it made."""
+        from memories.models.job_queries import worker_is_gone
         from memories.models.jobs import Job
-        from memories.models.turns import worker_is_gone
 
         finished = self.filter(workspace=workspace).exclude(state__in=Backfill.UNFINISHED)
         fallen_back = Q(state=Job.State.WAITING) | worker_is_gone(timezone.now())
@@ -175,8 +175,8 @@ class Backfill(models.Model):
 
     def reach_back(self, channel: Channel) -> None:
         """Move its start mark to where this backfill begins, if there is anything from there on."""
-        found = channel.messages.rememberable().filter(micros__gte=self.since_us)
-        first = found.in_order().values_list("micros", flat=True).first()
+        messages = channel.messages.rememberable().filter(micros__gte=self.since_us)
+        first = messages.in_order().values_list("micros", flat=True).first()
         if first is not None:
             channel.remember_from(self.since_us or first)
 
@@ -205,7 +205,7 @@ class Backfill(models.Model):
         return self._stop("", by)
 
     @transaction.atomic
-    def hold(self, reason: str) -> bool:
+    def pause_for(self, reason: str) -> bool:
         """Paused by itself, such as ``over_cap``. False: it does not run."""
         return self._stop(reason, None)
 
@@ -261,8 +261,8 @@ class Backfill(models.Model):
         """Its quote, with channels as they are called now: an earlier name may have been private."""
         names = Channel.objects.filter(backfills=self).names()
         channels = [
-            one | {"channel_name": names.get(one["channel_id"], "")}
-            for one in self.quote.get("channels", [])
+            channel | {"channel_name": names.get(channel["channel_id"], "")}
+            for channel in self.quote.get("channels", [])
         ]
         quote: dict[str, Any] = self.quote
         return quote | {"channels": channels} if channels else quote

@@ -41,9 +41,11 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
             Q(workspace__connected_at__isnull=True)
             | Q(members_known_at__gte=reader.memberships_since)
         )
-        mine = ChannelMember.objects.filter(person__in=reader.people_who_open()).values("channel")
+        own_channels = ChannelMember.objects.filter(person__in=reader.people_who_open()).values(
+            "channel"
+        )
         opened = reader.openings().values("channel")
-        readable = Channel.objects.filter((fresh & Q(pk__in=mine)) | Q(pk__in=opened))
+        readable = Channel.objects.filter((fresh & Q(pk__in=own_channels)) | Q(pk__in=opened))
         return readable.within_key(reader)
 
     def within_key(self, reader: Reader) -> "ChannelQuerySet":
@@ -68,7 +70,7 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         """Those that flow by somebody's word: the workspace's memory says so wherever it is read."""
         return self.filter(in_workspace_memory=True)
 
-    def known(self) -> "ChannelQuerySet":
+    def past_first_walk(self) -> "ChannelQuerySet":
         """Not in the middle of a first walk, which brings the newest messages first: until it has
         come to the oldest, where one talk ends and the next begins is anybody's guess."""
         return self.exclude(~Q(walk_top_ts=""), synced_ts="")
@@ -83,8 +85,8 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
     def failing(self, everyday: Collection[str], late: Q | None = None) -> "ChannelQuerySet":
         """Followed ones that are not read: the bot is not in them, or the last sync met what is not
         ``everyday`` (codes of a sync); or those that are ``late``, where that counts."""
-        found = Q(bot_is_in=False) | ~Q(sync_code__in=everyday)
-        return self.filter(found if late is None else found | late, is_followed=True)
+        unread = Q(bot_is_in=False) | ~Q(sync_code__in=everyday)
+        return self.filter(unread if late is None else unread | late, is_followed=True)
 
     def bot_is_in_these(self, slack_ids: Collection[str]) -> None:
         """As Slack lists it: the bot is in these, and in no others."""
@@ -293,16 +295,16 @@ class Channel(models.Model):
 
     def record_sync_result(self, code: str, text: str, not_before: datetime | None) -> None:
         """Why the sync did not get through ("" when it did), and when it may go on."""
-        told = (code[:60], text, not_before)
-        if told != (self.sync_code, self.sync_text, self.sync_not_before):
-            self.sync_code, self.sync_text, self.sync_not_before = told
+        result = (code[:60], text, not_before)
+        if result != (self.sync_code, self.sync_text, self.sync_not_before):
+            self.sync_code, self.sync_text, self.sync_not_before = result
             self.save(update_fields=["sync_code", "sync_text", "sync_not_before"])
 
     @property
     def members_have_changed(self) -> bool:
         """Whether somebody came or went after the list of members was read."""
-        changed, known = self.members_changed_at, self.members_known_at
-        return changed is not None and known is not None and changed >= known
+        changed_at, known_at = self.members_changed_at, self.members_known_at
+        return changed_at is not None and known_at is not None and changed_at >= known_at
 
     def read_members_again(self, at: datetime) -> None:
         """Nobody reads more by it: the next sync asks Slack for the whole list."""

@@ -121,8 +121,8 @@ class SlackConnection(models.Model):
         """Seal what is kept with the first key; False: it is, or another token came meanwhile.
         Raises `rules.sealed.Unsealable`."""
         again = encryption.reseal(self.sealed_token, settings.MEMORYHUB_KEYS)
-        mine = SlackConnection.objects.filter(pk=self.pk, sealed_token=self.sealed_token)
-        return again != self.sealed_token and bool(mine.update(sealed_token=again))
+        unchanged = SlackConnection.objects.filter(pk=self.pk, sealed_token=self.sealed_token)
+        return again != self.sealed_token and bool(unchanged.update(sealed_token=again))
 
     def was_checked(
         self, *, scopes: Sequence[str], bot_id: str, app_id: str, now: datetime

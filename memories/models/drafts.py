@@ -17,11 +17,11 @@ class DraftQuerySet(models.QuerySet["Draft"]):
     def of(self, reader: Reader, memory: Memory, now: datetime) -> "Draft | None":
         """Their text; None also when they may not read any more what they typed it over."""
         fresh = self.filter(user=reader.user_id, memory=memory, at__gt=now - KEPT_FOR)
-        found = fresh.first()
-        if found is None or not found.based_on:
-            return found
-        base = memory.versions.visible_to(reader).filter(number=found.based_on)
-        return found if base.exists() else None
+        draft = fresh.first()
+        if draft is None or not draft.based_on:
+            return draft
+        base = memory.versions.visible_to(reader).filter(number=draft.based_on)
+        return draft if base.exists() else None
 
     @transaction.atomic
     def keep(
@@ -50,13 +50,13 @@ class DraftQuerySet(models.QuerySet["Draft"]):
         """It was saved, or is not wanted any more."""
         self.filter(user=reader.user_id, memory=memory).delete()
 
-    def drop_quoting(self, known: QuoteMatcher) -> None:
+    def drop_quoting(self, matcher: QuoteMatcher) -> None:
         """Words were forgotten: what holds them goes as a whole."""
         texts = self.values_list("pk", "text").iterator(200)
-        quoting = [pk for pk, text in texts if known.in_text(text)]
+        quoting = [pk for pk, text in texts if matcher.in_text(text)]
         self.filter(pk__in=quoting).delete()
 
-    def expire(self, now: datetime) -> None:
+    def delete_old(self, now: datetime) -> None:
         self.filter(at__lte=now - KEPT_FOR).delete()
 
 

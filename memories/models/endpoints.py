@@ -29,9 +29,9 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def known_as(self, fingerprint: str, name: str) -> "Endpoint":
         """The one with this fingerprint. A new one of the same name (another key) is the same model,
         so what was learnt of it holds."""
-        found = self.filter(fingerprint=fingerprint).first()
-        if found is not None:
-            return found
+        existing = self.filter(fingerprint=fingerprint).first()
+        if existing is not None:
+            return existing
         alike = self.filter(name=name[:200]).order_by("-worst_ratio").values(*LEARNT).first()
         endpoint, _made = self.get_or_create(
             fingerprint=fingerprint, defaults={"name": name[:200], **(alike or {})}
@@ -111,7 +111,7 @@ class Endpoint(models.Model):
         Job.objects.refused().ask_again()
         return True
 
-    def found(self, findings: Findings, now: datetime) -> None:
+    def record_findings(self, findings: Findings, now: datetime) -> None:
         """Keep what a probe found out."""
         values = findings.as_json() | {"probed_at": now, "copied_jobs": 0}
         Endpoint.objects.filter(pk=self.pk).update(**values)
@@ -122,11 +122,11 @@ class Endpoint(models.Model):
         endpoint = Endpoint.objects.filter(pk=self.pk)
         endpoint.update(copied_jobs=F("copied_jobs") + 1 if copied else 0)
 
-    def give_room(self, known: int) -> None:
+    def give_room(self, thinking_tokens: int) -> None:
         """More room for thoughts: the call had ``known`` tokens of it, and that was not enough. Calls
         that ended so side by side raise it once."""
-        more = min(max(2 * known, LEAST_THINKING), MOST_THINKING)
-        Endpoint.objects.filter(pk=self.pk, thinking_tokens=known).update(
+        more = min(max(2 * thinking_tokens, LEAST_THINKING), MOST_THINKING)
+        Endpoint.objects.filter(pk=self.pk, thinking_tokens=thinking_tokens).update(
             thinking_tokens=more, reasons=True
         )
 

@@ -36,9 +36,9 @@ class SlackEventQuerySet(models.QuerySet["SlackEvent"]):
         """What a task is at, or was queued for: it goes on until nothing more waits."""
         return self.waiting().filter(reason="")
 
-    def keep(self, told: EventEnvelope, team_id: str, *, body: str, skipped: str = "") -> None:
+    def keep(self, envelope: EventEnvelope, team_id: str, *, body: str, skipped: str = "") -> None:
         """Store it, unless its id is known."""
-        row = SlackEvent(event_id=told.event_id, team_id=team_id, kind=told.kind, body=body)
+        row = SlackEvent(event_id=envelope.event_id, team_id=team_id, kind=envelope.kind, body=body)
         if skipped:
             row.state, row.reason = SlackEvent.State.SKIPPED, skipped
         self.bulk_create([row], ignore_conflicts=True)
@@ -51,8 +51,8 @@ class SlackEventQuerySet(models.QuerySet["SlackEvent"]):
     def release(self, text: str) -> int:
         """Forget what was not worked on and holds this text (a ts, say); how many those were. A
         sync brings back what may stay."""
-        held = self.with_body().filter(body__contains=text)
-        return held.update(state=SlackEvent.State.SKIPPED, reason="forgotten", body="")
+        events = self.with_body().filter(body__contains=text)
+        return events.update(state=SlackEvent.State.SKIPPED, reason="forgotten", body="")
 
     def prune(self, before: datetime) -> int:
         """Remove what came in earlier, the oldest first, and at most 10,000 at once."""
@@ -102,21 +102,21 @@ class SlackEvent(models.Model):
     def claim(self, now: datetime, until: datetime) -> bool:
         """Take it up; an attempt counts even if its worker dies. False: somebody else has it, it is
         over, or it was taken up too often."""
-        mine = SlackEvent.objects.due(now).filter(pk=self.pk, attempts=self.attempts)
+        own_row = SlackEvent.objects.due(now).filter(pk=self.pk, attempts=self.attempts)
         if self.attempts >= MOST_ATTEMPTS:
-            mine.update(state=self.State.FAILED, reason="lost its worker", not_before=None)
+            own_row.update(state=self.State.FAILED, reason="lost its worker", not_before=None)
             return False
-        claimed = mine.update(attempts=self.attempts + 1, not_before=until, reason="")
+        claimed = own_row.update(attempts=self.attempts + 1, not_before=until, reason="")
         self.attempts += claimed
         return bool(claimed)
 
     def ends(self, skipped: str = "") -> bool:
         """It was worked on, or there was nothing to do. False: another worker has it by now."""
         # Its body may have been let go meanwhile: a deletion forgets all that tells of a message.
-        mine = SlackEvent.objects.filter(pk=self.pk, attempts=self.attempts)
+        own_row = SlackEvent.objects.filter(pk=self.pk, attempts=self.attempts)
         state = self.State.SKIPPED if skipped else self.State.DONE
         values = {"state": state, "reason": skipped[:100], "body": "", "not_before": None}
-        return bool(mine.update(**values))
+        return bool(own_row.update(**values))
 
     def fails(self, reason: str, again_at: datetime) -> bool:
         """Try it again then; after five attempts a person has to say so."""
@@ -134,5 +134,5 @@ class SlackEvent(models.Model):
         return True
 
     def _becomes(self, **values: object) -> bool:
-        mine = SlackEvent.objects.waiting().filter(pk=self.pk, attempts=self.attempts)
-        return bool(mine.update(**values))
+        own_row = SlackEvent.objects.waiting().filter(pk=self.pk, attempts=self.attempts)
+        return bool(own_row.update(**values))

@@ -30,11 +30,11 @@ class HeartbeatQuerySet(models.QuerySet["Heartbeat"]):
 
     def forget(self, before: datetime) -> list[str]:
         """Delete the workers whose supervisor gave no sign since then; returns their names."""
-        gone = self.filter(
+        silent_workers = self.filter(
             Q(seen_at__lt=before) | Q(seen_at=None) & (Q(at=None) | Q(at__lt=before))
         )
-        names = list(gone.values_list("name", flat=True))
-        gone.delete()
+        names = list(silent_workers.values_list("name", flat=True))
+        silent_workers.delete()
         return names
 
     def last_beat(self) -> datetime | None:

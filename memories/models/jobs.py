@@ -15,9 +15,9 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.audit import AuditEvent
 from memories.models.backfills import Backfill
+from memories.models.job_queries import OPEN, UNFINISHED, JobQuerySet, JobState
 from memories.models.memories import Memory
 from memories.models.segments import Segment
-from memories.models.turns import OPEN, UNFINISHED, JobQuerySet, JobState
 from memories.models.users import User
 from memories.models.versions import MemoryVersion
 from memories.rules.memory import MemoryType
@@ -137,17 +137,17 @@ class Job(models.Model):
             self.lease_until, self.not_before = now + lease, None
         return bool(won)
 
-    def _mine(self, *states: JobState) -> JobQuerySet:
+    def _own_row(self, *states: JobState) -> JobQuerySet:
         return Job.objects.filter(pk=self.pk, fence=self.fence, state__in=states)
 
     def renew(self, now: datetime, lease: timedelta) -> bool:
         """Keep it for longer: its worker still waits for an answer. False when it was lost."""
-        return bool(self._mine(self.State.CLAIMED).update(lease_until=now + lease))
+        return bool(self._own_row(self.State.CLAIMED).update(lease_until=now + lease))
 
     def save_reply(self, reply: Reply, cites: Sequence[Sequence[int]]) -> bool:
         """Keep what was paid for before anything is made of it. False when the lease was lost."""
         return bool(
-            self._mine(self.State.CLAIMED).update(
+            self._own_row(self.State.CLAIMED).update(
                 state=self.State.REPLIED,
                 reply=reply.as_json(),
                 cites=[list(keys) for keys in cites],
@@ -203,12 +203,12 @@ class Job(models.Model):
     def stand_in(self, reply: Reply) -> None:
         """The offline highlights, in place of a model's answer that was no good. What that cost
         stays counted."""
-        told = {"model": reply.model, "prompt_version": reply.prompt_version}
-        self._mine(self.State.REPLIED).update(reply=reply.as_json(), **told)
+        model_fields = {"model": reply.model, "prompt_version": reply.prompt_version}
+        self._own_row(self.State.REPLIED).update(reply=reply.as_json(), **model_fields)
         self.refresh_from_db()
 
     def _wait(self, why: str, text: str, until: datetime | None, **values: Any) -> None:
-        self._mine(self.State.CLAIMED, self.State.REPLIED).update(
+        self._own_row(self.State.CLAIMED, self.State.REPLIED).update(
             state=self.State.WAITING,
             not_before=until,
             fault=why,
@@ -220,7 +220,7 @@ class Job(models.Model):
 
     def keep_reply(self, error: SummariserError, until: datetime) -> None:
         """An error of ours while closing: what was paid for stays, and is tried again later."""
-        self._mine(self.State.REPLIED).update(
+        self._own_row(self.State.REPLIED).update(
             fault=error.code, fault_text=str(error), not_before=until
         )
         self.refresh_from_db()
@@ -253,7 +253,7 @@ class Job(models.Model):
     def close(self, state: JobState, now: datetime) -> bool:
         """Done, superseded or proposed, by whoever holds the fence. Call it inside the closing
         transaction."""
-        closed = self._mine(self.State.CLAIMED, self.State.REPLIED, self.State.PROPOSED).update(
+        closed = self._own_row(self.State.CLAIMED, self.State.REPLIED, self.State.PROPOSED).update(
             state=state, lease_until=None, not_before=None, lost=0, finished_at=now
         )
         if closed and state == self.State.DONE and self.memory.memory_type == MemoryType.LONG_TERM:
@@ -298,7 +298,7 @@ class Job(models.Model):
 
     def reject(self, by: User | None) -> bool:
         """The proposed text is not wanted; what it would have taken in stays owed to the next."""
-        done = self._mine(self.State.PROPOSED).update(
+        done = self._own_row(self.State.PROPOSED).update(
             state=self.State.REJECTED, finished_at=timezone.now()
         )
         if done:

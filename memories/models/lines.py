@@ -40,7 +40,7 @@ class LineQuerySet(models.QuerySet["Line"]):
         """The archives of memories: lines that had no room, for all readers of their memory."""
         return self.filter(fate=Fate.ARCHIVED, masked=False, version__audience=Audience.SCOPE)
 
-    def held(self) -> "LineQuerySet":
+    def pinned_or_by_person(self) -> "LineQuerySet":
         """What a person wrote or pinned."""
         return self.filter(Q(pinned=True) | Q(origin=Origin.PERSON))
 

@@ -429,7 +429,7 @@ class Memory(models.Model):
         return bool(changed)
 
     @transaction.atomic
-    def hold(
+    def pin_texts(
         self,
         texts: Collection[str],
         *,
@@ -442,11 +442,11 @@ class Memory(models.Model):
         current = self.as_seen(based_on, revision)
         words = {line_rules.words_of(text) for text in texts}
         lines = Line.objects.filter(version=current, masked=False, pinned=False)
-        found = [line for line in lines if line_rules.words_of(line.text) in words]
-        Line.objects.filter(pk__in=[line.pk for line in found]).update(pinned=True)
-        for line in found:
+        matches = [line for line in lines if line_rules.words_of(line.text) in words]
+        Line.objects.filter(pk__in=[line.pk for line in matches]).update(pinned=True)
+        for line in matches:
             self.record("line_pin", by, version=based_on, line=line.position)
-        return len(found)
+        return len(matches)
 
     def record(self, action: str, by: User | None, **details: Any) -> None:
         AuditEvent.objects.record(

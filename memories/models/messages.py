@@ -54,9 +54,9 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
 
     def visible_to(self, reader: Reader) -> "MessageQuerySet":
         """A channel's messages to its readers; what was said while it was private, to its members."""
-        mine = reader.keys(Channel.objects.of_members)
+        member_channels = reader.keys(Channel.objects.of_members)
         return self.filter(
-            Q(channel__in=mine)
+            Q(channel__in=member_channels)
             | Q(
                 channel__in=reader.keys(Channel.objects.visible_to),
                 was_private=False,
@@ -87,13 +87,13 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
 
     def gone_of(self, places: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of these (channel's Slack id, ts) were deleted or forgotten."""
-        wanted = set(places)
+        keys = set(places)
         rows = self.filter(
             state=Message.State.DELETED,
-            channel__slack_id__in={channel for channel, _ in wanted},
-            ts__in={ts for _, ts in wanted},
+            channel__slack_id__in={channel for channel, _ in keys},
+            ts__in={ts for _, ts in keys},
         )
-        return wanted.intersection(rows.values_list("channel__slack_id", "ts"))
+        return keys.intersection(rows.values_list("channel__slack_id", "ts"))
 
     def said_from_outside(self) -> "MessageQuerySet":
         """By guests, people who are not of the team, and in a connected workspace by nobody known."""
@@ -197,7 +197,7 @@ class Message(models.Model):
         EXPIRED = "expired", _("older than messages are kept")  # as deleted; memories stay
         MISSING = "missing", _("root not seen")  # replies are here, their root is not (yet)
 
-    GONE = (State.DELETED, State.EXPIRED)
+    REMOVED = (State.DELETED, State.EXPIRED)
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="messages")
     ts = models.CharField(_("ts"), max_length=20)
@@ -321,7 +321,7 @@ class Message(models.Model):
     @property
     def is_gone(self) -> bool:
         """A tombstone: no import and no event brings its text back."""
-        return self.state in self.GONE
+        return self.state in self.REMOVED
 
     def purge(self, state: "Message.State | None" = None) -> None:
         """Forget what was said, how, and, unless it is only too old, by whom; its place in the

@@ -317,9 +317,9 @@ class Note(models.Model):
     def mask(self, content: str, title: str, tags: list[str]) -> None:
         """Words of it were forgotten: what is left, and a sentence that says so. Also where notes
         are switched off, and in the trash. Whoever has the words from before on screen is refused."""
-        said = gettext("[…] stands for words of a message that was deleted.")
-        if said not in content:
-            content = f"{content}\n\n{said}"
+        explanation = gettext("[…] stands for words of a message that was deleted.")
+        if explanation not in content:
+            content = f"{content}\n\n{explanation}"
         Note.objects.filter(pk=self.pk).update(
             content=content,
             title=title,

@@ -111,8 +111,8 @@ class CapQuerySet(models.QuerySet["Cap"]):
         """Set ``tokens`` or ``money`` (dollars) or both; None: no limit of that unit, and what is
         not given stays. Without any limit there is no cap: None. What waits for the cap may ask
         again. ValidationError when it cannot be that."""
-        found = self.select_for_update(of=("self",)).filter(workspace=workspace, period=period)
-        cap = found.first() or Cap(workspace=workspace, period=period)
+        rows = self.select_for_update(of=("self",)).filter(workspace=workspace, period=period)
+        cap = rows.first() or Cap(workspace=workspace, period=period)
         before = cap.limits
         for name, limit in limits.items():
             setattr(cap, name, limit)

@@ -95,8 +95,8 @@ class Reader:
                 now=NEVER,
             )
             sql, values = _written_once(word, like)
-            mine = dict(zip(like._moving(), self._moving(), strict=True))
-            values = tuple(mine.get(value, value) for value in values)
+            own_values = dict(zip(like._moving(), self._moving(), strict=True))
+            values = tuple(own_values.get(value, value) for value in values)
         return RawSQL(sql, values) if sql else ()  # noqa: S611  as Django wrote it
 
     def _moving(self) -> tuple[Any, ...]:

@@ -119,8 +119,8 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         tables = [document]
         where = [f"{document}.{self.searched_as} = {self.model._meta.db_table}.id"]
         is_sqlite = connections[self.db].vendor == "sqlite"
-        included = [one for one in terms if not one.excluded]
-        tokens = _tokens(included, telling=not is_sqlite)[: max(1, MOST_LOOKUPS // len(keys))]
+        included = [term for term in terms if not term.excluded]
+        tokens = _tokens(included, selective=not is_sqlite)[: max(1, MOST_LOOKUPS // len(keys))]
         if is_sqlite:
             tables.append(WORDS)
             found_at = f"{WORDS}.rowid"
@@ -132,22 +132,22 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
             index_query = _tsquery(keys, tokens)
             found_in = "strpos({}, %s)"
         params: list[Any] = [index_query]
-        for one in terms:
-            is_known = one.is_one_token and _tokens([one], telling=False)[0] in tokens
-            if is_known and not one.excluded:
+        for term in terms:
+            is_known = term.is_one_token and _tokens([term], selective=False)[0] in tokens
+            if is_known and not term.excluded:
                 continue
             has = found_in.format(f"{document}.tokens")
-            where.append(f"{has} = 0" if one.excluded else f"{has} > 0")
-            params.append(one.needle)
+            where.append(f"{has} = 0" if term.excluded else f"{has} > 0")
+            params.append(term.needle)
         edges = [(">=", since_us, SLOTS), ("<", before_us, SLOTS), ("<", below, 1)]
         for compare, value, times in edges:
             if value is not None:
                 where.append(f"{found_at} {compare} %s")
                 params.append(value * times)
-        found = self.order_by().extra(
+        matches = self.order_by().extra(
             select={"found_at": found_at}, tables=tables, where=where, params=params
         )
-        return found.extra(order_by=["-found_at"])
+        return matches.extra(order_by=["-found_at"])
 
     def matching_any(self, words: Iterable[str], keys: Iterable[str]) -> Any:
         """Those that hold any of these tokens, newest first; rows and keys are as in `matching`."""
@@ -162,14 +162,14 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
             tables.append(WORDS)
             found_at = f"{WORDS}.rowid"
             where += [f"{found_at} = {document}.id", f"{WORDS} MATCH %s"]
-            asked = " OR ".join(f'"{key}{word}"' for key in keys for word in words)
+            index_query = " OR ".join(f'"{key}{word}"' for key in keys for word in words)
         else:
             where.append(f"{document}.words @@ %s::tsquery")
-            asked = " | ".join(f"'{key}{word}'" for key in keys for word in words)
-        found = self.order_by().extra(
-            select={"found_at": found_at}, tables=tables, where=where, params=[asked]
+            index_query = " | ".join(f"'{key}{word}'" for key in keys for word in words)
+        matches = self.order_by().extra(
+            select={"found_at": found_at}, tables=tables, where=where, params=[index_query]
         )
-        return found.extra(order_by=["-found_at"])
+        return matches.extra(order_by=["-found_at"])
 
     def counted(self, most: int) -> int:
         """Of what is `matching`: how many, up to so many. In the order of its index SQLite begins with
@@ -189,10 +189,12 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         )
 
 
-def _tokens(terms: Iterable[Term], *, telling: bool) -> list[tuple[str, bool]]:
+def _tokens(terms: Iterable[Term], *, selective: bool) -> list[tuple[str, bool]]:
     """The tokens by which an index finds these, and whether a text's token may be longer."""
-    tokens = [(word, False) for one in terms for word in (one.telling if telling else one.words)]
-    tokens += [(word, True) for one in terms for word in one.beginnings]
+    tokens = [
+        (word, False) for term in terms for word in (term.telling if selective else term.words)
+    ]
+    tokens += [(word, True) for term in terms for word in term.beginnings]
     return list(dict.fromkeys(tokens))
 
 
@@ -210,5 +212,5 @@ def _all_of(
 ) -> str:
     """All these tokens behind a key; the key alone, which stands in each text of its audience, where
     there are none. Nothing in a token ends a quotation: it has letters and digits alone."""
-    asked = [written[begins].format(key, token) for token, begins in tokens]
-    return f"({also.join(asked or [written[0].format(key, '')])})"
+    conditions = [written[begins].format(key, token) for token, begins in tokens]
+    return f"({also.join(conditions or [written[0].format(key, '')])})"

@@ -57,15 +57,15 @@ def install(connection: BaseDatabaseWrapper) -> bool:
     if PENDING not in connection.introspection.table_names():
         return False
     is_sqlite = connection.vendor == "sqlite"
-    wanted = _sqlite_triggers(connection) if is_sqlite else _postgres_triggers()
-    if wanted.keys() <= _triggers(connection):
+    triggers = _sqlite_triggers(connection) if is_sqlite else _postgres_triggers()
+    if triggers.keys() <= _triggers(connection):
         return False
     remove(connection)
     with connection.cursor() as cursor:
         cursor.execute(f"DELETE FROM {DOCUMENT}")  # nobody kept it while triggers were missing
         for statement in _sqlite_index(connection) if is_sqlite else _postgres_index():
             cursor.execute(statement)
-        for name, trigger in wanted.items():
+        for name, trigger in triggers.items():
             cursor.execute(f"CREATE TRIGGER {name} {trigger}")
         for kind, text in TEXTS.items():
             cursor.execute(_note_rows(kind, text))
@@ -121,14 +121,14 @@ def _keyed(row: str = "") -> str:
 
 
 def _triggers(connection: BaseDatabaseWrapper) -> set[str]:
-    asked = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+    query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
     if connection.vendor != "sqlite":
-        asked = (
+        query = (
             "SELECT tgname FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid"
             " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema()"
         )
     with connection.cursor() as cursor:
-        cursor.execute(asked)
+        cursor.execute(query)
         return {name for (name,) in cursor.fetchall()}
 
 
@@ -148,33 +148,33 @@ def _sqlite_index(connection: BaseDatabaseWrapper) -> list[str]:
 
 
 def _sqlite_triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
-    gone = (
+    on_delete = (
         f"INSERT INTO {WORDS} ({WORDS}, rowid, tokens) VALUES ('delete', old.id, {_keyed('old.')});"
     )
     if not erases_at_once(connection):
-        gone += _note(ERASED, "0")
-    wanted = {
+        on_delete += _note(ERASED, "0")
+    triggers = {
         f"{DOCUMENT}_added": f"AFTER INSERT ON {DOCUMENT} BEGIN"
         f" INSERT INTO {WORDS} (rowid, tokens) VALUES (new.id, {_keyed('new.')}); END",
-        f"{DOCUMENT}_gone": f"AFTER DELETE ON {DOCUMENT} BEGIN {gone} END",
+        f"{DOCUMENT}_gone": f"AFTER DELETE ON {DOCUMENT} BEGIN {on_delete} END",
         f"{CHANNEL}_search_changed": f"AFTER UPDATE OF kind ON {CHANNEL}"
         f" WHEN old.kind IS NOT new.kind BEGIN {_note_channel()} END",
     }
     for kind, text in TEXTS.items():
         table = text.table
-        gone = f"DELETE FROM {DOCUMENT} WHERE {kind} = old.id;"
+        on_delete = f"DELETE FROM {DOCUMENT} WHERE {kind} = old.id;"
         changed = " OR ".join(f"old.{column} IS NOT new.{column}" for column in text.words)
-        wanted |= {
+        triggers |= {
             f"{table}_search_added": f"AFTER INSERT ON {table}"
             f" WHEN {text.searched.format('new.')} BEGIN {_note(kind, 'new.id')} END",
             f"{table}_search_changed": f"AFTER UPDATE OF {', '.join(text.words)} ON {table}"
-            f" WHEN {changed} BEGIN {gone} {_note(kind, 'new.id')} END",
+            f" WHEN {changed} BEGIN {on_delete} {_note(kind, 'new.id')} END",
             f"{table}_search_readers": f"AFTER UPDATE OF {text.readers} ON {table}"
             f" WHEN old.{text.readers} IS NOT new.{text.readers}"
             f" BEGIN {_note(kind, 'new.id')} END",
-            f"{table}_search_gone": f"AFTER DELETE ON {table} BEGIN {gone} END",
+            f"{table}_search_gone": f"AFTER DELETE ON {table} BEGIN {on_delete} END",
         }
-    return wanted
+    return triggers
 
 
 def _postgres_index() -> list[str]:
@@ -202,14 +202,14 @@ def _postgres_index() -> list[str]:
 def _postgres_triggers() -> dict[str, str]:
     differ = "old.{0} IS DISTINCT FROM new.{0}"
     run = "EXECUTE FUNCTION {}_search('{}')"  # what changed
-    wanted = {
+    triggers = {
         f"{CHANNEL}_search_changed": f"AFTER UPDATE OF kind ON {CHANNEL} FOR EACH ROW"
         f" WHEN ({differ.format('kind')}) {run.format(CHANNEL, 'kind')}"
     }
     for text in TEXTS.values():
         table = text.table
         changed = " OR ".join(differ.format(column) for column in text.words)
-        wanted |= {
+        triggers |= {
             f"{table}_search_added": f"AFTER INSERT ON {table} FOR EACH ROW"
             f" WHEN ({text.searched.format('new.')}) {run.format(table, 'words')}",
             f"{table}_search_changed": f"AFTER UPDATE OF {', '.join(text.words)} ON {table}"
@@ -218,4 +218,4 @@ def _postgres_triggers() -> dict[str, str]:
             f" WHEN ({differ.format(text.readers)}) {run.format(table, 'readers')}",
             f"{table}_search_gone": f"AFTER DELETE ON {table} FOR EACH ROW {run.format(table, 'words')}",
         }
-    return wanted
+    return triggers

@@ -12,13 +12,13 @@ from memories.rules.segments import Trigger
 class SegmentQuerySet(models.QuerySet["Segment"]):
     def visible_to(self, reader: Reader) -> "SegmentQuerySet":
         """A channel's segments to its readers; what holds words said in private, to its members."""
-        mine = reader.keys(Channel.objects.of_members)
+        member_channels = reader.keys(Channel.objects.of_members)
         same = Segment.objects.filter(pk=models.OuterRef("pk"))
         private = models.Exists(same.filter(messages__was_private=True)) | models.Exists(
             same.filter(thread_messages__was_private=True)
         )
         readable = Q(channel__in=reader.keys(Channel.objects.visible_to))
-        return self.filter(Q(channel__in=mine) | readable & ~private)
+        return self.filter(Q(channel__in=member_channels) | readable & ~private)
 
     def of_channel(self) -> "SegmentQuerySet":
         return self.filter(thread_ts="")

@@ -146,8 +146,8 @@ class Upload(models.Model):
         """Whoever worked on it gives no sign any more."""
         return self.is_at_work and self.alive_at is not None and self.alive_at < now - SILENCE
 
-    def was_looked_into(self, found: dict[str, Any], now: datetime) -> bool:
-        return self._move((self.State.LOOKING,), self.State.READY, now, found=found)
+    def was_looked_into(self, findings: dict[str, Any], now: datetime) -> bool:
+        return self._move((self.State.LOOKING,), self.State.READY, now, found=findings)
 
     def was_stored(self, report: dict[str, Any], now: datetime) -> bool:
         return self._move((self.State.STORING,), self.State.DONE, now, report=report)

@@ -37,12 +37,12 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         read (`Audience`)."""
         from memories.models.memories import Memory
 
-        mine = reader.keys(Channel.objects.of_members)
+        member_channels = reader.keys(Channel.objects.of_members)
         # No list of all memories: of many versions a page reads few, in an order that an index gives.
         readable = Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))
         return self.filter(
             Q(models.Exists(readable), audience=Audience.SCOPE)
-            | Q(audience=Audience.MEMBERS, memory__channel__in=mine)
+            | Q(audience=Audience.MEMBERS, memory__channel__in=member_channels)
         )
 
     def current_in(
@@ -225,8 +225,8 @@ class MemoryVersion(models.Model):
         """The lines of the version before that a merge took away, with the ``successor_text`` of those
         that were superseded."""
         standing = self.lines.values("text")
-        gone = Line.objects.filter(version=self.base_id).exclude(fate="")
-        left = list(gone.exclude(text__in=standing))
+        removed_lines = Line.objects.filter(version=self.base_id).exclude(fate="")
+        left = list(removed_lines.exclude(text__in=standing))
         places = [line.successor for line in left if line.successor is not None]
         texts = dict(self.lines.filter(position__in=places).values_list("position", "text"))
         for line in left:
@@ -258,7 +258,7 @@ class MemoryVersion(models.Model):
 
     def write_lines(self, lines: Iterable[line_rules.Line]) -> None:
         values = list(lines)
-        said = self._times_of({key for line in values if not line.at_us for key in line.sources})
+        times = self._times_of({key for line in values if not line.at_us for key in line.sources})
         written_us = to_micros(self.created_at)
         period_us = self.until_us or written_us
         rows = Line.objects.bulk_create(
@@ -272,7 +272,7 @@ class MemoryVersion(models.Model):
                 kind=line.kind,
                 at_us=line.at_us
                 or max(
-                    (said[key] for key in line.sources if key in said),
+                    (times[key] for key in line.sources if key in times),
                     default=written_us if line.origin is Origin.PERSON else period_us,
                 ),
                 unverified=line.unverified,
@@ -288,12 +288,12 @@ class MemoryVersion(models.Model):
 
     @staticmethod
     def _times_of(messages: Collection[int]) -> dict[int, int]:
-        found = Message.objects.filter(pk__in=messages) if messages else Message.objects.none()
-        return dict(found.values_list("pk", "micros"))
+        rows = Message.objects.filter(pk__in=messages) if messages else Message.objects.none()
+        return dict(rows.values_list("pk", "micros"))
 
     def mask(
         self,
-        known: QuoteMatcher,
+        matcher: QuoteMatcher,
         whole: Collection[int] = (),
         short: Mapping[int, QuoteMatcher] | None = None,
     ) -> int:
@@ -307,28 +307,32 @@ class MemoryVersion(models.Model):
         texts = [
             line_rules.emptied(line.text)
             if line.pk in whole
-            else (short or {}).get(line.pk, known).masked(line.text)
+            else (short or {}).get(line.pk, matcher).masked(line.text)
             for line in lines
         ]
-        together = known.masked("\n".join(texts)).split("\n")  # a quotation may fill several lines
+        together = matcher.masked("\n".join(texts)).split(
+            "\n"
+        )  # a quotation may fill several lines
         if len(together) == len(texts):
             texts = together
-        told = {line.text: text for line, text in zip(lines, texts, strict=True)}
+        masked_texts = {line.text: text for line, text in zip(lines, texts, strict=True)}
         changed = [line for line, text in zip(lines, texts, strict=True) if text != line.text]
-        content = "\n".join(told.get(part.rstrip(), part) for part in self.content.split("\n"))
-        content = known.masked(content)
+        content = "\n".join(
+            masked_texts.get(part.rstrip(), part) for part in self.content.split("\n")
+        )
+        content = matcher.masked(content)
         says_something = bool(_HAS_WORDS.search(content.replace(MARK, "")))
         values = {
-            "name": known.masked(self.name)[:LONGEST_NAME] if says_something else "",
+            "name": matcher.masked(self.name)[:LONGEST_NAME] if says_something else "",
             "content": content if says_something else MARK,
-            "put_back": [known.masked(told.get(text, text)) for text in self.put_back],
-            "kept": [known.masked(told.get(text, text)) for text in self.kept],
-            "dropped": [known.masked(text) for text in self.dropped],
+            "put_back": [matcher.masked(masked_texts.get(text, text)) for text in self.put_back],
+            "kept": [matcher.masked(masked_texts.get(text, text)) for text in self.kept],
+            "dropped": [matcher.masked(text) for text in self.dropped],
         }
         if not changed and all(getattr(self, name) == value for name, value in values.items()):
             return 0
         for line in changed:
-            line.text, line.masked = told[line.text], True
+            line.text, line.masked = masked_texts[line.text], True
         Line.objects.bulk_update(changed, ["text", "masked"], batch_size=200)
         MemoryVersion.objects.filter(pk=self.pk).update(
             revision=F("revision") + 1, updated_at=timezone.now(), **values
@@ -339,8 +343,10 @@ class MemoryVersion(models.Model):
 
     def withdraw(self) -> int:
         """Nothing that it was made from is left: only what people hold stays."""
-        held = {Origin.PERSON}
-        lines = [line.pk for line in self.lines.all() if not (line.pinned or line.origin in held)]
+        kept_origins = {Origin.PERSON}
+        lines = [
+            line.pk for line in self.lines.all() if not (line.pinned or line.origin in kept_origins)
+        ]
         return self.mask(QuoteMatcher(frozenset()), lines)
 
     def rewrite(self, draft: NewVersion) -> bool:

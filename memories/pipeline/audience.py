@@ -22,7 +22,7 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.models.turns import JobQuerySet
+from memories.models.job_queries import JobQuerySet
 from memories.models.versions import MemoryVersionQuerySet
 from memories.rules.lines import Origin
 from memories.rules.memory import MemoryScope, MemoryType
@@ -58,13 +58,13 @@ def became_public(channel: Channel) -> None:
     _withdraw_proposals(Job.objects.of_channel(channel))
     _take_turns(channel.memories.all())
     since = channel.private_since
-    said = written = worded = Q()
+    posted = written = worded = Q()
     if since is not None:
         us = to_micros(since)
-        said = Q(micros__gte=us) | Q(edited_ts__gte=ts_from_micros(us))
+        posted = Q(micros__gte=us) | Q(edited_ts__gte=ts_from_micros(us))
         written = Q(updated_at__gte=since)
         worded = Q(written_at__gte=since)
-    channel.messages.filter(said, was_private=False).update(was_private=True)
+    channel.messages.filter(posted, was_private=False).update(was_private=True)
     channel.notes.filter(written, was_private=False).update(was_private=True)
     channel.note_versions.filter(worded, was_private=False).update(was_private=True)
     learned = MemoryVersion.objects.filter(memory__channel=channel)
@@ -106,8 +106,8 @@ def opt_in(channel: Channel, *, by: User | None, on: bool) -> bool:
     nothing to decide: a public channel flows by itself, a direct message never does."""
     narrow = Q(kind=Channel.Kind.PRIVATE) | Q(kind=Channel.Kind.PUBLIC, is_shared=True)
     locked = Channel.objects.select_for_update(no_key=True).filter(narrow, pk=channel.pk)
-    found = locked.filter(in_workspace_memory=not on).first()
-    if found is None:
+    changed = locked.filter(in_workspace_memory=not on).first()
+    if changed is None:
         return False
     _note_opt_in(channel, by=by, on=on)
     if on:
@@ -190,8 +190,8 @@ def _resting_on_private(channel: Channel, since: datetime) -> set[int]:
 
 
 def _versions_of(channel: Channel) -> MemoryVersionQuerySet:
-    found = MemoryVersion.objects.filter(memory__channel=channel)
-    return found.select_related("memory").defer("content").order_by("pk")
+    versions = MemoryVersion.objects.filter(memory__channel=channel)
+    return versions.select_related("memory").defer("content").order_by("pk")
 
 
 def _restrict(versions: Iterable[MemoryVersion], audience: str) -> None:

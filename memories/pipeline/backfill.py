@@ -33,7 +33,7 @@ class Share:
     channel: Channel
     made: int
     given_up: int
-    wanted: int
+    total: int
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Progress:
     shares: Sequence[Share]
     made: int
     given_up: int
-    wanted: int
+    total: int
     merges: int  # made so far
     tokens: int
     micros: int | None
@@ -64,7 +64,7 @@ class Progress:
             "cut": self.is_cut,
             "made": self.made,
             "given_up": self.given_up,
-            "wanted": self.wanted,
+            "wanted": self.total,
             "merges": self.merges,
             "tokens": self.tokens,
             "dollars": None if self.micros is None else self.micros / MICROS,
@@ -76,7 +76,7 @@ class Progress:
                     "channel_name": share.channel.name,
                     "made": share.made,
                     "given_up": share.given_up,
-                    "wanted": share.wanted,
+                    "wanted": share.total,
                 }
                 for share in self.shares
             ],
@@ -103,10 +103,13 @@ def carry_out(backfill: Backfill, alive: Callable[[], None]) -> str:
             idle = 0
             continue
         waits_for_long = any(
-            held["until"] is None or held["why"] == Refusal.NEEDS_PERSON for held in report.held
+            held_back["until"] is None or held_back["why"] == Refusal.NEEDS_PERSON
+            for held_back in report.held
         )
         if waits_for_long or idle >= PATIENCE:
-            return ", ".join(dict.fromkeys(held["why"] for held in report.held)) or "waiting"
+            return (
+                ", ".join(dict.fromkeys(held_back["why"] for held_back in report.held)) or "waiting"
+            )
         time.sleep(1)
         idle += 1
         alive()
@@ -120,7 +123,7 @@ def _as_of(backfill: Backfill) -> datetime:
 
 def progress_of(backfill: Backfill, now: datetime) -> Progress:
     """Read from the rows, so it is the same for every page and every process."""
-    quoted = {one["channel_id"]: one for one in backfill.quote.get("channels", [])}
+    quoted = {channel["channel_id"]: channel for channel in backfill.quote.get("channels", [])}
     uncut = _uncut(backfill)
     firsts = backfill.jobs.exclude(segment=None)
     states: dict[int | None, Counter[str]] = {}
@@ -129,12 +132,12 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
     shares = []
     for channel in backfill.channels.order_by("name"):
         counts = states.get(channel.pk, Counter())
-        wanted = counts.total()
+        total = counts.total()
         if channel.pk in uncut and channel.slack_id in quoted:
             quote = quoted[channel.slack_id]
-            wanted = max(wanted, quote["segments"] + quote["threads"])
+            total = max(total, quote["segments"] + quote["threads"])
         made, dead = counts[Job.State.DONE], counts[Job.State.DEAD]
-        shares.append(Share(channel, made, dead, wanted))
+        shares.append(Share(channel, made, dead, total))
     spent = backfill.calls.exclude(ended_at=None).aggregate(
         unpriced=Count("pk", filter=Q(micros=None)),
         all_tokens=Sum("tokens"),
@@ -146,7 +149,7 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
         shares=shares,
         made=sum(share.made for share in shares),
         given_up=sum(share.given_up for share in shares),
-        wanted=sum(share.wanted for share in shares),
+        total=sum(share.total for share in shares),
         merges=backfill.jobs.filter(segment=None, state=Job.State.DONE).count(),
         tokens=tokens,
         micros=None if spent["unpriced"] or not _is_priced(backfill) else spent["all_micros"] or 0,

@@ -83,24 +83,28 @@ class ChannelFetcher:
             yield page, newest
 
     def missing(
-        self, stretch: CoveredRange | None, met: frozenset[str], held: MessageQuerySet, newest: int
+        self,
+        covered: CoveredRange | None,
+        met: frozenset[str],
+        stored: MessageQuerySet,
+        newest: int,
     ) -> list[str]:
         """The ts of those rows of ``held`` that the page should hold and does not."""
-        if stretch is None:
+        if covered is None:
             return []
-        rows = held.still_there().filter(micros__gt=stretch.after_us, pk__lte=newest)
-        if stretch.before_us is not None:
-            rows = rows.filter(micros__lt=stretch.before_us)
+        rows = stored.still_there().filter(micros__gt=covered.after_us, pk__lte=newest)
+        if covered.before_us is not None:
+            rows = rows.filter(micros__lt=covered.before_us)
         return sorted(set(rows.values_list("ts", flat=True)) - met)
 
     def store(self, raws: Iterable[Any]) -> None:
         self.walked.tally.add(store_messages(self.channel, raws, self.now, live=True))
 
-    def delete(self, gone: Sequence[str]) -> None:
+    def delete(self, deleted: Sequence[str]) -> None:
         """Told to the storing code in Slack's own words for it."""
-        if gone:
-            self.walked.deleted += len(gone)
-            self.store({"subtype": "message_deleted", "deleted_ts": ts} for ts in gone)
+        if deleted:
+            self.walked.deleted += len(deleted)
+            self.store({"subtype": "message_deleted", "deleted_ts": ts} for ts in deleted)
 
 
 def lowest(moments: Sequence[int], otherwise: str) -> str:

@@ -98,11 +98,11 @@ def client_for(workspace: Workspace, *, even_stopped: bool = False, **options: A
     if connection and not connection.is_live and not even_stopped:
         code = _STOPPED[State(connection.state)]
         raise SlackError(code, str(SENTENCES[code]), permanent=True)
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "limiter": Budget(token),
         "slow_plan": connection is not None and connection.slow_plan,
     }
-    return SlackClient(token, settings.SLACK_BASE_URL, **known | options)
+    return SlackClient(token, settings.SLACK_BASE_URL, **defaults | options)
 
 
 def disconnect_if_rejected(
@@ -187,20 +187,20 @@ class Findings:
         return not self.code and not self.missing
 
     def as_json(self) -> dict[str, Any]:
-        told = self.identity
+        identity = self.identity
         return {
             "workspace": self.workspace,
             "ok": self.is_good,
             "token": {"source": self.source.value, "end": self.token_end},
             "code": self.code,
             "error": str(self.error),
-            "team_id": told.team_id if told else "",
-            "team_name": told.team_name if told else "",
-            "bot_id": told.bot_id if told else "",
+            "team_id": identity.team_id if identity else "",
+            "team_name": identity.team_name if identity else "",
+            "bot_id": identity.bot_id if identity else "",
             "scopes": None if self.scopes is None else list(self.scopes),
             "missing": [
-                {"scope": one.scope, "off": str(one.off), "fix": str(one.fix)}
-                for one in self.missing
+                {"scope": missing.scope, "off": str(missing.off), "fix": str(missing.fix)}
+                for missing in self.missing
             ],
             "surplus": list(self.surplus),
             "slow_plan": self.slow_plan,
@@ -225,26 +225,26 @@ def check(workspace: Workspace, client: SlackClient, now: datetime) -> Findings:
     connection = SlackConnection.objects.of(workspace)
     source = source_of(workspace)
 
-    def found(**values: Any) -> Findings:
+    def findings(**values: Any) -> Findings:
         return Findings(workspace.slug, source, token_end=connection.token_end, **values)
 
     try:
         identity = client.identity()
     except SlackError as error:
         disconnect_if_rejected(workspace, client, error, now)
-        return found(code=error.code, error=_sentence(error))
+        return findings(code=error.code, error=_sentence(error))
     refused = _refused(workspace, identity)
     if refused:
         code, sentence = refused
         connection.has_trouble(str(sentence), now)
-        return found(code=code, error=sentence, identity=identity)
+        return findings(code=code, error=sentence, identity=identity)
     if client.scopes is None:
         sentence = _("Slack did not say what the token may do: test again.")
-        return found(code="no_scopes", error=sentence, identity=identity)
+        return findings(code="no_scopes", error=sentence, identity=identity)
     connection.was_checked(
         scopes=client.scopes, bot_id=identity.bot_id, app_id=identity.app_id, now=now
     )
-    return found(identity=identity, **_measured(connection, workspace))
+    return findings(identity=identity, **_measured(connection, workspace))
 
 
 def last_check(workspace: Workspace) -> Findings:
@@ -255,24 +255,26 @@ def last_check(workspace: Workspace) -> Findings:
     if source is Source.NONE or connection is None or end not in (None, connection.token_end):
         code = "no_token" if source is Source.NONE else "untested"
         return Findings(workspace.slug, source, end or "", code=code, error=SENTENCES[code])
-    told: dict[str, Any]
+    values: dict[str, Any]
     if not connection.is_live:
         code = _STOPPED[State(connection.state)]
-        told = {"code": code, "error": SENTENCES[code]}
+        values = {"code": code, "error": SENTENCES[code]}
     elif connection.trouble:
-        told = {"code": "refused", "error": connection.trouble}
+        values = {"code": "refused", "error": connection.trouble}
     elif connection.checked_at is None:
-        told = {"code": "untested", "error": SENTENCES["untested"]}
+        values = {"code": "untested", "error": SENTENCES["untested"]}
     else:
-        told = _measured(connection, workspace)
-    return Findings(workspace.slug, source, token_end=connection.token_end, **told)
+        values = _measured(connection, workspace)
+    return Findings(workspace.slug, source, token_end=connection.token_end, **values)
 
 
 def _measured(connection: SlackConnection, workspace: Workspace) -> dict[str, Any]:
     """The scopes that Slack told, beside those that the settings ask for."""
-    wanted = workspace.memory_settings
+    memory_settings = workspace.memory_settings
     grant = scopes.compare(
-        connection.scopes, private_channels=wanted.read_private_channels, emails=wanted.read_emails
+        connection.scopes,
+        private_channels=memory_settings.read_private_channels,
+        emails=memory_settings.read_emails,
     )
     return {
         "scopes": tuple(connection.scopes),
@@ -305,29 +307,29 @@ def _refused(workspace: Workspace, identity: Identity) -> tuple[str, _Words] | N
 
 
 def _notes(surplus: Collection[str], *, slow_plan: bool) -> list[_Words]:
-    found: list[_Words] = []
+    notes: list[_Words] = []
     if surplus:
-        found.append(
+        notes.append(
             _("The app may do more than is asked of it; these scopes can go: %(scopes)s.")
             % {"scopes": ", ".join(surplus)}
         )
     if slow_plan:
-        found.append(
+        notes.append(
             _(
                 "Slack lets this app read 15 messages a minute. An app of your own, made from the"
                 " manifest for your workspace alone, is not limited so."
             )
         )
-    return found
+    return notes
 
 
 def begin(workspace: Workspace, findings: Findings, now: datetime) -> bool:
     """Take the team over after a good test, so that the worker reads who and what is there. False:
     the test was not good."""
-    told = findings.identity
-    if not findings.is_good or told is None:
+    identity = findings.identity
+    if not findings.is_good or identity is None:
         return False
-    workspace.connect(told.team_id, name=told.team_name, domain=told.domain, now=now)
+    workspace.connect(identity.team_id, name=identity.team_name, domain=identity.domain, now=now)
     return True
 
 

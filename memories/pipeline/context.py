@@ -151,7 +151,9 @@ class _Rows:
         if self.is_whole:
             return list(found)
         newest = self._remembered.order_by("-current").values("channel")
-        held = newest.filter(Exists(Line.objects.held().filter(version=OuterRef("current"))))
+        held = newest.filter(
+            Exists(Line.objects.pinned_or_by_person().filter(version=OuterRef("current")))
+        )
         of_those = Q(pk__in=newest[:NEWEST]) | Q(pk__in=held[:HELD])
         return list(found.filter(of_those | Q(slack_id=self.own)))
 

@@ -120,10 +120,10 @@ def costs_of(
     calls = calls.filter(day__gte=first, day__lte=last)
     if by is By.CHANNEL:
         return _by_channel(calls, reader, most)
-    found: Any = calls.values(key=F(_COLUMNS[by])).order_by("key").annotate(**_sums())
-    sums = [(group["key"], _sums_of(group)) for group in found]
+    groups: Any = calls.values(key=F(_COLUMNS[by])).order_by("key").annotate(**_sums())
+    sums = [(group["key"], _sums_of(group)) for group in groups]
     if by is By.DAY:
-        return [Row(day.isoformat(), day.isoformat(), one) for day, one in sums]
+        return [Row(day.isoformat(), day.isoformat(), daily) for day, daily in sums]
     return sorted((Row(k, k, s) for k, s in sums), key=lambda row: -row.sums.tokens)
 
 
@@ -131,7 +131,7 @@ def by_day_and_model(
     calls: ModelCallQuerySet, first: date, last: date
 ) -> dict[tuple[date, str], Sums]:
     groups: Any = calls.filter(day__gte=first, day__lte=last).order_by().values("day", "model")
-    return {(one["day"], one["model"]): _sums_of(one) for one in groups.annotate(**_sums())}
+    return {(group["day"], group["model"]): _sums_of(group) for group in groups.annotate(**_sums())}
 
 
 @dataclass(frozen=True)
@@ -156,22 +156,24 @@ def by_cause(calls: ModelCallQuerySet, first: date, last: date) -> dict[Cause, S
         .annotate(**_sums())
     )
     return {
-        Cause(one["scope"] or "", one["memory_type"] or "", one["reason"] or ""): _sums_of(one)
-        for one in groups
+        Cause(group["scope"] or "", group["memory_type"] or "", group["reason"] or ""): _sums_of(
+            group
+        )
+        for group in groups
     }
 
 
 def of_jobs(keys: Collection[int]) -> dict[int, Sums]:
     """What each of these cost; those that went to no model are not among them."""
     groups: Any = ModelCall.objects.filter(job__in=keys).order_by().values("job")
-    return {one["job"]: _sums_of(one) for one in groups.annotate(**_sums())}
+    return {group["job"]: _sums_of(group) for group in groups.annotate(**_sums())}
 
 
 def this_month(calls: ModelCallQuerySet, now: datetime) -> Sums:
     """What these calls took, of days as they are counted everywhere: UTC's."""
     first = now.astimezone(UTC).date().replace(day=1)
-    found: Any = calls.filter(day__gte=first).aggregate(**_sums())
-    return _sums_of(found)
+    totals: Any = calls.filter(day__gte=first).aggregate(**_sums())
+    return _sums_of(totals)
 
 
 def total(sums: Iterable[Sums]) -> Sums:
@@ -236,8 +238,8 @@ def _by_channel(calls: ModelCallQuerySet, reader: Reader, most: int | None) -> l
     groups: Any = calls.order_by().annotate(channel=channel).values(key=key).annotate(**_sums())
     tokens = Coalesce(F("sum_tokens_in"), 0) + Coalesce(F("sum_tokens_out"), 0)
     ranked = groups.order_by(tokens.desc(), "key")[:most]
-    sums = {one["key"]: _sums_of(one) for one in ranked}
+    sums = {group["key"]: _sums_of(group) for group in ranked}
     channels = Channel.objects.in_bulk(sums.keys() - {_WHOLE, _HIDDEN})
     names = {pk: (channel.slack_id, f"#{channel.name}") for pk, channel in channels.items()}
     names |= {_WHOLE: ("", "whole workspace"), _HIDDEN: (PRIVATE, PRIVATE)}
-    return [Row(*names[pk], one) for pk, one in sums.items()]
+    return [Row(*names[pk], row_sums) for pk, row_sums in sums.items()]

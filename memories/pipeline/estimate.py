@@ -63,7 +63,7 @@ def quote_update(memory: Memory, now: datetime) -> Quote:
         since_us -= workspace.memory_settings.window_us
     background = _workspace_memory(workspace)
     load = load_of(
-        channel, workspace.memory_settings, since_us, as_of_us, background, asked=thread_ts
+        channel, workspace.memory_settings, since_us, as_of_us, background, close_now=thread_ts
     )
     load = replace(load, segments=(), messages=0) if thread_ts else replace(load, threads=())
     return _quote([load], workspace.memory_settings, background)
@@ -127,7 +127,7 @@ def load_of(
     now_us: int,
     background: int,
     *,
-    asked: str | None = None,
+    close_now: str | None = None,
 ) -> Load:
     """What is to be remembered of a channel. ``asked`` as for `plan_channel`."""
     waiting, is_japanese = _waiting(channel, settings, since_us, now_us)
@@ -143,16 +143,16 @@ def load_of(
         due = should_update_short_term_memory(
             latest_us, len(times), now_us, settings, has_memory=True
         )
-        is_asked = asked == thread_ts
+        is_closed_now = close_now == thread_ts
         from_us = channel.cut_from_us
-        cuts = windows(times, from_us, frontier, due, now_us, settings, asked=is_asked)
+        cuts = windows(times, from_us, frontier, due, now_us, settings, asked=is_closed_now)
         if thread_ts and cuts:  # one version of all that a thread has
             cuts = [replace(cuts[-1], begin=cuts[0].begin)]
-        for one in cuts:
-            if length := sum(tokens[one.begin : one.end]):
+        for cut in cuts:
+            if length := sum(tokens[cut.begin : cut.end]):
                 (threads if thread_ts else segments).append(length)
-                messages += 0 if thread_ts else one.end - one.begin
-    known = _lengths(Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL))
+                messages += 0 if thread_ts else cut.end - cut.begin
+    lengths = _lengths(Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL))
     return Load(
         channel.slack_id,
         channel.name,
@@ -160,8 +160,8 @@ def load_of(
         segments,
         threads,
         background=0 if channel.has_guests() else background,
-        short_term=known.get(MemoryType.SHORT_TERM, 0),
-        long_term=known.get(MemoryType.LONG_TERM, 0),
+        short_term=lengths.get(MemoryType.SHORT_TERM, 0),
+        long_term=lengths.get(MemoryType.LONG_TERM, 0),
         is_public=channel.is_public,
         is_recent=max(waiting[""][0], default=0) >= now_us - settings.window_us,
         is_japanese=is_japanese,

@@ -65,7 +65,7 @@ def is_from_slack(body: bytes, headers: Mapping[str, str], now: datetime) -> boo
 
 
 @dataclass(frozen=True)
-class Taken:
+class ReceivedEvent:
     """``call``: the workspaces (row ids) for which a task has to be queued; ``challenge``: what
     Slack wants back, "" in every event."""
 
@@ -73,7 +73,7 @@ class Taken:
     challenge: str = ""
 
 
-def receive_event(body: bytes) -> Taken | None:
+def receive_event(body: bytes) -> ReceivedEvent | None:
     """A signed body, stored; None when it is nothing that Slack sends."""
     try:
         raw = json.loads(body.decode())
@@ -82,38 +82,38 @@ def receive_event(body: bytes) -> Taken | None:
     return take(raw)
 
 
-def take(raw: object) -> Taken | None:
+def take(raw: object) -> ReceivedEvent | None:
     """Store what Slack tells, once. No call of Slack or of a model, and nothing is decided here but
     what need not be kept: of a team that is not ours, and of direct messages."""
-    found = envelope(raw)
-    if found is None or isinstance(found, Challenge):
-        return None if found is None else Taken(challenge=found.text)
-    ours = _workspaces(found.teams)
+    parsed = envelope(raw)
+    if parsed is None or isinstance(parsed, Challenge):
+        return None if parsed is None else ReceivedEvent(challenge=parsed.text)
+    ours = _workspaces(parsed.teams)
     if not ours:
         logger.info("an event of a team that is not ours")
-        return Taken()
+        return ReceivedEvent()
     team_id = ours[0].team_id
-    if isinstance(found, RateLimited):
+    if isinstance(parsed, RateLimited):
         logger.warning("Slack leaves out the events of a minute: too many in team %s", team_id)
-        told = EventEnvelope(
-            f"rate.{team_id}.{found.minute}", found.teams, "app_rate_limited", {}, ""
+        limited = EventEnvelope(
+            f"rate.{team_id}.{parsed.minute}", parsed.teams, "app_rate_limited", {}, ""
         )
-        SlackEvent.objects.keep(told, team_id, body="", skipped="left out by Slack")
-        return Taken()
-    wanted = action_for(found.event, [])
-    if isinstance(wanted, Skip):
-        SlackEvent.objects.keep(found, team_id, body="", skipped=wanted.reason)
-        return Taken()
-    SlackEvent.objects.keep(found, team_id, body=found.body)
-    first = SlackEvent.objects.of_team(team_id).is_first_in_hand(found.event_id)
-    return Taken(call=(ours[0].pk,) if first else ())
+        SlackEvent.objects.keep(limited, team_id, body="", skipped="left out by Slack")
+        return ReceivedEvent()
+    action = action_for(parsed.event, [])
+    if isinstance(action, Skip):
+        SlackEvent.objects.keep(parsed, team_id, body="", skipped=action.reason)
+        return ReceivedEvent()
+    SlackEvent.objects.keep(parsed, team_id, body=parsed.body)
+    first = SlackEvent.objects.of_team(team_id).is_first_in_hand(parsed.event_id)
+    return ReceivedEvent(call=(ours[0].pk,) if first else ())
 
 
 def _workspaces(teams: Iterable[str]) -> list[Workspace]:
     """Those of the first of these teams that we have."""
     for team_id in teams:
-        if found := list(Workspace.objects.filter(team_id=team_id).order_by("pk")):
-            return found
+        if workspaces := list(Workspace.objects.filter(team_id=team_id).order_by("pk")):
+            return workspaces
     return []
 
 
@@ -170,21 +170,21 @@ def prune(now: datetime) -> int:
 def _work(event: SlackEvent, now: datetime) -> str:
     """Why there was nothing to do, "" when there was."""
     raw, bots, seconds = read_body(event.body)
-    wanted = action_for(raw, bots)
-    if isinstance(wanted, Skip):
-        return wanted.reason
+    action = action_for(raw, bots)
+    if isinstance(action, Skip):
+        return action.reason
     at = from_micros(seconds * 1_000_000) if seconds else event.received_at
     reasons = [
-        _do(workspace, wanted, event, at=at, now=now)
+        _do(workspace, action, event, at=at, now=now)
         for workspace in Workspace.objects.filter(team_id=event.team_id)
     ]
     return "" if "" in reasons else next(iter(reasons), "a team that is not ours")
 
 
 def _do(
-    workspace: Workspace, wanted: Deed, event: SlackEvent, *, at: datetime, now: datetime
+    workspace: Workspace, action: Deed, event: SlackEvent, *, at: datetime, now: datetime
 ) -> str:
-    match wanted:
+    match action:
         case UpdatePerson(raw):
             return _left_out(store_people(workspace, [raw]))
         case Stop(state, why):
@@ -195,12 +195,12 @@ def _do(
             return _left_out(store_channels(workspace, [(raw, kind)], known_at=now))
         case Skip(reason):
             return reason
-    channel = workspace.channels.filter(slack_id=wanted.channel).first()
+    channel = workspace.channels.filter(slack_id=action.channel).first()
     if channel is None:
         return "channel is not known"
-    match wanted:
+    match action:
         case Store():
-            return _store(channel, wanted, event, now)
+            return _store(channel, action, event, now)
         case Join(is_bot=True):
             channel.describe({"bot_is_in": True})
         case Join():
@@ -218,20 +218,20 @@ def _do(
     return ""
 
 
-def _store(channel: Channel, wanted: Store, event: SlackEvent, now: datetime) -> str:
-    if wanted.private and channel.is_public:
+def _store(channel: Channel, action: Store, event: SlackEvent, now: datetime) -> str:
+    if action.private and channel.is_public:
         _narrow(channel, Narrowing.PRIVATE, now)
-    gone = wanted.deleted_ts
+    deleted_ts = action.deleted_ts
     # What is deleted in Slack goes, wherever we have it from.
     if not Channel.objects.followed().filter(pk=channel.pk).exists() and not (
-        gone and channel.messages.filter(ts=gone).exists()
+        deleted_ts and channel.messages.filter(ts=deleted_ts).exists()
     ):
         return "channel is not followed"
-    if not (channel.may_be_read or gone):
+    if not (channel.may_be_read or deleted_ts):
         return "private channels are switched off"
-    if gone:
-        SlackEvent.objects.of_team(event.team_id).given_up().release(gone)
-    return _left_out(store_messages(channel, [wanted.raw], now))
+    if deleted_ts:
+        SlackEvent.objects.of_team(event.team_id).given_up().release(deleted_ts)
+    return _left_out(store_messages(channel, [action.raw], now))
 
 
 def _left_out(tally: Tally) -> str:

@@ -34,7 +34,7 @@ from memories.rules.search_query import Has, Kind, Query, Sort
 
 COUNTED = 1_000  # beyond it the number is "1,000+"
 RANKED = 10_000  # the newest hits, of which the best are chosen
-ASKED = 3_000  # the newest hits of a question, of which BEST_ASKED go into a context
+QUESTION_HITS = 3_000  # the newest hits of a question, of which BEST_ASKED go into a context
 BEST_ASKED = 200
 IN_EACH = 5  # hits of a kind, where all kinds are shown
 OF_MESSAGES = 20
@@ -59,7 +59,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResults:
     groups: list[Group] = field(default_factory=list)
     unknown: str = ""  # the channel that was named, and which the reader cannot mean
 
@@ -81,17 +81,17 @@ def find(
     *,
     zone: tzinfo = UTC,
     below: int | None = None,
-) -> Found:
+) -> SearchResults:
     """What matches, newest first or best first; ``channels`` are all that the reader may read
     and that the query may name; a day is one of ``zone``."""
     if query.is_empty:
-        return Found()
+        return SearchResults()
     reader = reader.settled()
     channel = None
     if query.channel:
         channel = _channel(query.channel, channels)
         if channel is None:
-            return Found(unknown=query.channel)
+            return SearchResults(unknown=query.channel)
     since, before = query.bounds(zone)
     who = _Who.named(query.person, workspace, reader) if query.person else None
     keys = keys_of(workspace, reader, channel)
@@ -104,30 +104,30 @@ def find(
         of_archive = kind is Kind.ARCHIVE
         matching = rows.matching(
             # What a line must not say, another line of its version may.
-            [one for one in query.terms if not (of_archive and one.excluded)],
+            [term for term in query.terms if not (of_archive and term.excluded)],
             keys,
             since_us=since,
             before_us=before,
             below=below if query.kind else None,
         )
         groups.append(_archived(matching, query) if of_archive else _group(kind, matching, query))
-    return Found([group for group in groups if group.rows])
+    return SearchResults([group for group in groups if group.rows])
 
 
 def keys_of(workspace: Workspace, reader: Reader, channel: Channel | None) -> list[str]:
     """The keys of the audiences that the reader is in, of the whole workspace or of one channel."""
     of_members = reader.keys(Channel.objects.of_members)
-    mine = workspace.channels.filter(pk__in=of_members).order_by("pk")
+    own_channels = workspace.channels.filter(pk__in=of_members).order_by("pk")
     if channel is not None:
-        mine = mine.filter(pk=channel.pk)
-    channels = list(mine.values_list("pk", flat=True))
-    known = Workspace.objects.filter(pk__in=reader.keys(Workspace.objects.known_to))
+        own_channels = own_channels.filter(pk=channel.pk)
+    channels = list(own_channels.values_list("pk", flat=True))
+    known_workspaces = Workspace.objects.filter(pk__in=reader.keys(Workspace.objects.known_to))
     if channel is not None:
         open_to = [(Audience.CHANNEL, channel.pk)]
     elif reader.is_narrowed:
         named = Channel.objects.visible_to(reader).filter(workspace=workspace).order_by("pk")
         open_to = [(Audience.CHANNEL, pk) for pk in named.values_list("pk", flat=True)]
-    elif known.filter(pk=workspace.pk).exists():
+    elif known_workspaces.filter(pk=workspace.pk).exists():
         open_to = [(Audience.WORKSPACE, workspace.pk)]
     else:
         open_to = [(Audience.CHANNEL, pk) for pk in channels]
@@ -143,7 +143,7 @@ def best_for(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> l
     question_words = salience.words_in(question)
     if not question_words:
         return []
-    hits = list(messages.matching_any(sorted(question_words), keys).tokens_found()[:ASKED])
+    hits = list(messages.matching_any(sorted(question_words), keys).tokens_found()[:QUESTION_HITS])
     texts = [frozenset(tokens.split()) for _, _, tokens in hits]
     scores = salience.relevance(question_words, texts, salience.rarity(texts))
     ranked = sorted(zip(scores, hits, strict=True), key=lambda hit: (-hit[0], -hit[1][1]))
@@ -248,8 +248,8 @@ def _best(kind: Kind, matching: Any, query: Query, most: int) -> Group:
 
 def _channel(name: str, channels: Sequence[Channel]) -> Channel | None:
     """By its id, or by its name: of several, the one in use."""
-    wanted = name.casefold()
-    named = [c for c in channels if c.slack_id == name or c.name.casefold() == wanted]
+    folded_name = name.casefold()
+    named = [c for c in channels if c.slack_id == name or c.name.casefold() == folded_name]
     return named[0] if named else None
 
 
@@ -264,22 +264,22 @@ class _Who:
     @classmethod
     def named(cls, name: str, workspace: Workspace, reader: Reader) -> "_Who":
         if name.casefold() == "me" and reader.user_id is not None:
-            mine = reader.people().filter(workspace=workspace).values_list("pk", flat=True)
-            return cls("", tuple(mine), (reader.user_id,))
-        wanted = search.term(name)
-        if wanted is None:
+            own_people = reader.people().filter(workspace=workspace).values_list("pk", flat=True)
+            return cls("", tuple(own_people), (reader.user_id,))
+        term = search.term(name)
+        if term is None:
             return cls(name, (), ())
         people: list[int] = []
         users: list[int | None] = []
         of_people = workspace.people.values_list("pk", "user", "name", "real_name", "slack_id")
         for pk, user, *names in of_people:
-            if any(search.holds(search.stored(one), [wanted]) for one in names):
+            if any(search.holds(search.stored(text), [term]) for text in names):
                 people.append(pk)
                 users.append(user)
         members = Member.objects.filter(workspace=workspace).values("user")
         for account in User.objects.filter(pk__in=members):
             names = [account.username, account.get_full_name()]
-            if any(search.holds(search.stored(one), [wanted]) for one in names):
+            if any(search.holds(search.stored(text), [term]) for text in names):
                 users.append(account.pk)
         return cls(name, tuple(people), tuple(user for user in users if user is not None))
 

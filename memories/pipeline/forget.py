@@ -131,19 +131,19 @@ def _batches(rows: MessageQuerySet) -> Iterator[MessageQuerySet]:
 def _purge(workspace: Workspace, rows: MessageQuerySet, names: Names | None) -> RedactionResult:
     keys = list(rows.values_list("pk", flat=True))
     locked = Message.objects.filter(pk__in=keys).select_for_update().defer("raw")
-    gone = [RemovedMessage.of(row) for row in locked]
+    removed = [RemovedMessage.of(row) for row in locked]
     Message.objects.filter(pk__in=keys).purge(Message.State.DELETED)
-    return forgetting.mask(workspace, gone, names)
+    return forgetting.mask(workspace, removed, names)
 
 
 def _clean_others(person: Person) -> int:
     """Messages of others that carry their name along: mentions with a label, shared messages."""
     others = Message.objects.filter(channel__workspace=person.workspace_id)
-    told = others.filter(
+    mentions = others.filter(
         Q(raw__contains=person.slack_id) | Q(text__contains=f"<@{person.slack_id}|")
     )
     cleaned = 0
-    for row in told.only("text", "raw").iterator(200):
+    for row in mentions.only("text", "raw").iterator(200):
         text = without_labels(row.text, person.slack_id)
         raw = without_names(row.raw, person.slack_id)
         if (text, raw) != (row.text, row.raw):
@@ -168,11 +168,11 @@ def _drop_memories(channel: Channel) -> int:
 
 
 def _record(workspace: Workspace, report: Forgotten, by: User | None) -> None:
-    told = report.as_json()
+    counts = report.as_json()
     AuditEvent.objects.record(
-        f"{told.pop('forgotten')}_forget",
+        f"{counts.pop('forgotten')}_forget",
         by=by,
         workspace=workspace,
-        subject=f"{report.what} {told.pop('id')}",
-        **told,
+        subject=f"{report.what} {counts.pop('id')}",
+        **counts,
     )

@@ -92,8 +92,8 @@ class HistoryReader:
 
     def _pages(self, at_ts: str, end_ts: str) -> Iterator["_Page"]:
         """Every page between the two places, to be kept one after the other."""
-        asked = self.reading.client.history(self.channel.slack_id, end_ts or "0", at_ts)
-        for answer, newest in self.reading.each(asked):
+        answers = self.reading.client.history(self.channel.slack_id, end_ts or "0", at_ts)
+        for answer, newest in self.reading.each(answers):
             page = _Page(self.reading, answer, newest, at_ts, end_ts)
             self._doubt(page)
             yield page
@@ -102,21 +102,21 @@ class HistoryReader:
     def _doubt(self, page: "_Page") -> None:
         """Raises `SlackError` where a page lacks what is there: it is asked for again by the next sync,
         and until then nothing is concluded from it."""
-        gone = page.gone
-        if not takes_much(len(gone), len(page.seen.moments)):
+        missing = page.missing
+        if not takes_much(len(missing), len(page.seen.moments)):
             return
         # People take back what is new, and Slack's retention what is old: at either end a message may
         # be gone although the page is wrong.
-        ts = gone[len(gone) // 2]
+        ts = missing[len(missing) // 2]
         if self._is_there(ts):
             what = f"conversations.history: a page lacks {ts} and more that is still there."
             raise SlackError("malformed", what, permanent=False)
 
     def _is_there(self, ts: str) -> bool:
         """Asked of the method for threads: of a message without replies it gives the message."""
-        asked = self.reading.client.replies(self.channel.slack_id, ts)
+        answers = self.reading.client.replies(self.channel.slack_id, ts)
         try:
-            page, _ = next(self.reading.each(asked))
+            page, _ = next(self.reading.each(answers))
         except SlackError as error:
             if error.code != "thread_not_found":
                 raise
@@ -136,15 +136,15 @@ class _Page:
         self.is_last = answer.is_last
         self.seen: Seen = see(answer.messages, reading.now_us)
         self._at_ts = at_ts
-        stretch = going_down(
+        covered = going_down(
             self.seen,
             before_us=us_or_none(at_ts),
             end_us=micros_or_0(end_ts),
             is_last=answer.is_last,
             is_limited=answer.is_limited,
         )
-        held = reading.channel.messages.filter(_IN_CHANNEL)
-        self.gone = reading.missing(stretch, self.seen.ts, held, newest)
+        stored = reading.channel.messages.filter(_IN_CHANNEL)
+        self.missing = reading.missing(covered, self.seen.ts, stored, newest)
 
     def keep(self) -> str:
         """Store it, delete what it lacks, and note which threads have to be read; in a transaction of
@@ -153,8 +153,8 @@ class _Page:
         rows = reading.channel.messages
         before = self._told_before()
         reading.store(reversed(self.messages))
-        reading.delete(self.gone)
-        if moved := self._moved(before) | self._alive_below(self.gone):
+        reading.delete(self.missing)
+        if moved := self._moved(before) | self._alive_below(self.missing):
             rows.filter(ts__in=moved).thread_has_moved()
         return lowest(self.seen.moments, self._at_ts)
 
@@ -173,30 +173,30 @@ class _Page:
         nor where it says what made us owe the thread already.
         """
         now_us = self.reading.now_us
-        told: dict[str, _Replies] = {}
+        slack_counts: dict[str, _Replies] = {}
         for raw in self.messages:
             if ts := key_of(raw, now_us):
                 count, latest = replies(as_dict(raw))
-                told[ts] = (count, micros_or_0(latest))
-        there = self.reading.channel.messages.still_there().filter(thread_ts__in=told)
+                slack_counts[ts] = (count, micros_or_0(latest))
+        there = self.reading.channel.messages.still_there().filter(thread_ts__in=slack_counts)
         counted = (
             there.exclude(ts=F("thread_ts"))
             .values_list("thread_ts")
             .annotate(Count("pk"), Max("micros"))
         )
-        held = {ts: (count, latest_us) for ts, count, latest_us in counted}
+        stored_counts = {ts: (count, latest_us) for ts, count, latest_us in counted}
         moved = set()
-        for ts, now in told.items():
-            here = held.get(ts, (0, 0))
+        for ts, now in slack_counts.items():
+            here = stored_counts.get(ts, (0, 0))
             owed, before = told_before.get(ts, (False, None))
             is_old_news = now == before and (owed or here[0] >= now[0])
             if here != now and not is_old_news:
                 moved.add(ts)
         return moved
 
-    def _alive_below(self, gone: Sequence[str]) -> set[str]:
+    def _alive_below(self, deleted: Sequence[str]) -> set[str]:
         """Of roots that are gone, those whose replies we still hold."""
-        if not gone:
+        if not deleted:
             return set()
-        there = self.reading.channel.messages.still_there().filter(thread_ts__in=gone)
+        there = self.reading.channel.messages.still_there().filter(thread_ts__in=deleted)
         return set(there.exclude(ts=F("thread_ts")).values_list("thread_ts", flat=True).distinct())

@@ -71,12 +71,12 @@ class ImportReport:
             "unlisted_folders": [{"folder": name, "objects": n} for name, n in self.unlisted],
             "before_start": [
                 {
-                    "channel_id": one.channel.slack_id,
-                    "channel_name": one.name,
-                    "start_ts": one.start_ts,
-                    "messages": one.count,
+                    "channel_id": channel_start.channel.slack_id,
+                    "channel_name": channel_start.name,
+                    "start_ts": channel_start.start_ts,
+                    "messages": channel_start.count,
                 }
-                for one in self.earlier
+                for channel_start in self.earlier
             ],
         }
 
@@ -88,7 +88,7 @@ def import_export(
     *,
     backfill: Backfill = None,
     direct_messages: bool = False,
-    wanted: Callable[[ExportFolder], bool] = lambda folder: True,
+    is_chosen: Callable[[ExportFolder], bool] = lambda folder: True,
     since_us: int = 0,
     domain: str = "",
     admits: bool = True,
@@ -129,7 +129,7 @@ def import_export(
                 _leave_out(folder, raws, report, skipped("direct messages"))
             elif channel is None:
                 _leave_out(folder, raws, report, UNLISTED)
-            elif not wanted(folder):
+            elif not is_chosen(folder):
                 _leave_out(folder, raws, report, NOT_CHOSEN)
             else:
                 if since_us:

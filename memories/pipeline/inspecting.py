@@ -23,7 +23,7 @@ class Inside:
 
 
 @dataclass
-class Found:
+class ExportSummary:
     """``objects`` is all that will be read; ``linked`` messages point to files that no export
     holds; ``first`` and ``last`` are days, "" where no file is named after one."""
 
@@ -44,43 +44,43 @@ class Found:
     @property
     def public_names(self) -> set[str]:
         """Folders that anybody may know of."""
-        return {one["folder"] for one in self.public}
+        return {channel["folder"] for channel in self.public}
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def inspect(export: Export, tell: Callable[[int], None]) -> Found:
+def inspect(export: Export, tell: Callable[[int], None]) -> ExportSummary:
     """Read all of it once; ``tell`` hears how much is read and may raise to stop."""
-    found = Found()
+    summary = ExportSummary()
     for raw in export.people():
-        found.people += 1
-        found.with_email += bool(as_dict(as_dict(raw).get("profile")).get("email"))
+        summary.people += 1
+        summary.with_email += bool(as_dict(as_dict(raw).get("profile")).get("email"))
     for _ in export.channels():
-        found.listed += 1
-    found.objects = found.people + found.listed
+        summary.listed += 1
+    summary.objects = summary.people + summary.listed
     days: set[str] = set()
     for folder in export.folders():
         messages = 0
         for raw in export.messages(folder):
             messages += 1
-            found.linked += bool(as_dict(raw).get("files"))
-            tell(found.objects + messages)
-        found.objects += messages
+            summary.linked += bool(as_dict(raw).get("files"))
+            tell(summary.objects + messages)
+        summary.objects += messages
         days.update(day.parts[-1][:10] for day in folder.days)
         if folder.is_public:
-            found.public.append(
+            summary.public.append(
                 {"id": folder.slack_id, "folder": folder.name, "messages": messages}
             )
             continue
-        kind = found.direct if folder.is_direct else found.unlisted
-        inside = found.private if folder.kind == "private" else kind
+        kind = summary.direct if folder.is_direct else summary.unlisted
+        inside = summary.private if folder.kind == "private" else kind
         inside.conversations += 1
         inside.messages += messages
-    found.first, found.last = min(days, default=""), max(days, default="")
-    found.broken = broken_files(export, found.public_names)
-    found.broken_count = len(set(export.broken))
-    return found
+    summary.first, summary.last = min(days, default=""), max(days, default="")
+    summary.broken = broken_files(export, summary.public_names)
+    summary.broken_count = len(set(export.broken))
+    return summary
 
 
 def broken_files(export: Export, public: set[str]) -> list[tuple[str, str, int]]:

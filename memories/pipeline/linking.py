@@ -32,9 +32,9 @@ def link_people(workspace: Workspace) -> None:
     _link(workspace.people.all(), accounts)
 
 
-def claims(told: dict[str, Any]) -> dict[str, Any]:
+def claims(extra_data: dict[str, Any]) -> dict[str, Any]:
     """What Slack vouched for at a login with it, out of what is kept of that."""
-    return {**(told.get("id_token") or {}), **(told.get("userinfo") or {})}
+    return {**(extra_data.get("id_token") or {}), **(extra_data.get("userinfo") or {})}
 
 
 @transaction.atomic
@@ -47,18 +47,18 @@ def forget(person: Person) -> None:
     users = {person.user_id} if person.user_id is not None else set()
     addresses = {person.email.lower()}
     for login in SocialAccount.objects.all():
-        told = claims(login.extra_data)
+        login_claims = claims(login.extra_data)
         team = person.workspace.team_id
-        if (told.get(TEAM, team), told.get(PERSON)) == (team, person.slack_id):
+        if (login_claims.get(TEAM, team), login_claims.get(PERSON)) == (team, person.slack_id):
             users.add(login.user_id)
-            addresses.add(str(told.get("email", "")).lower())
+            addresses.add(str(login_claims.get("email", "")).lower())
             login.delete()
             User.objects.filter(pk=login.user_id).update(first_name="", last_name="")
-    mine = User.objects.filter(pk__in=users)
-    for user in mine:
+    linked_users = User.objects.filter(pk__in=users)
+    for user in linked_users:
         if user.email.lower() in addresses:
             User.objects.filter(pk=user.pk).update(email="")
-    for address in EmailAddress.objects.filter(user__in=mine):
+    for address in EmailAddress.objects.filter(user__in=linked_users):
         if address.email.lower() in addresses:
             address.delete()
 
@@ -68,21 +68,23 @@ def _verified(user: User | None = None) -> dict[str, User]:
     from allauth.account.models import EmailAddress
 
     rows = EmailAddress.objects.filter(verified=True, user__is_active=True)
-    found: dict[str, set[int]] = {}
+    owners: dict[str, set[int]] = {}
     if user is not None:
-        mine = rows.filter(user=user).annotate(small=Lower("email")).values_list("small", flat=True)
-        rows = rows.annotate(small=Lower("email")).filter(small__in=list(mine))
+        addresses = (
+            rows.filter(user=user).annotate(small=Lower("email")).values_list("small", flat=True)
+        )
+        rows = rows.annotate(small=Lower("email")).filter(small__in=list(addresses))
     for email, key in rows.values_list("email", "user_id"):
-        found.setdefault(email.lower(), set()).add(key)
-    keys = {key for keys in found.values() for key in keys}
+        owners.setdefault(email.lower(), set()).add(key)
+    keys = {key for keys in owners.values() for key in keys}
     users = User.objects.in_bulk(list(keys))
-    return {email: users[next(iter(keys))] for email, keys in found.items() if len(keys) == 1}
+    return {email: users[next(iter(keys))] for email, keys in owners.items() if len(keys) == 1}
 
 
 def _link(people: "QuerySet[Person]", accounts: dict[str, User]) -> None:
     unlinked = Person.objects.who_may_sign_in().filter(pk__in=people, user=None).exclude(email="")
-    wanted = unlinked.annotate(small=Lower("email")).filter(small__in=list(accounts))
-    for person in wanted.select_related("workspace"):
+    matches = unlinked.annotate(small=Lower("email")).filter(small__in=list(accounts))
+    for person in matches.select_related("workspace"):
         person.link(accounts[person.email.lower()], BY_EMAIL)
 
 

@@ -62,8 +62,8 @@ def _on_server(number: int) -> Iterator[None]:
     key = [_FAMILY, number]
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", key)
-        (held,) = cursor.fetchone()
-    if not held:
+        (is_locked,) = cursor.fetchone()
+    if not is_locked:
         raise Busy
     try:
         yield

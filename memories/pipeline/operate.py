@@ -47,8 +47,8 @@ def trouble_of(workspace: Workspace, now: datetime) -> Trouble | None:
     made, so no cap is reached either."""
     waiting = Job.objects.over_cap().filter(memory__workspace=workspace)
     waiting = waiting.filter(not_before__gt=now).order_by("not_before")
-    found = endpoint_in_use().annotate(capped_until=Subquery(waiting.values("not_before")[:1]))
-    for endpoint in found:
+    endpoints = endpoint_in_use().annotate(capped_until=Subquery(waiting.values("not_before")[:1]))
+    for endpoint in endpoints:
         return trouble(endpoint.breaker, endpoint.capped_until, now)
     return None
 
@@ -67,7 +67,7 @@ def wait_of(job: Job, now: datetime, *, endpoint_closed: bool) -> Wait | None:
 
 def resume(by: User | None, now: datetime) -> int:
     """Let calls go again wherever an endpoint takes none; returns how many those were."""
-    closed = [one for one in Endpoint.objects.all() if one.breaker.refusal(now)]
+    closed = [endpoint for endpoint in Endpoint.objects.all() if endpoint.breaker.refusal(now)]
     return sum(endpoint.resume(by) for endpoint in closed)
 
 

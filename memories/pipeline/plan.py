@@ -60,11 +60,11 @@ class Planned:
 def channels_to_plan(workspace: Workspace, now_us: int) -> list[Channel]:
     """Channels in which the rules can have something to say; quiet ones cost no more than this."""
     waiting = Message.objects.waiting().until(now_us).filter(channel=OuterRef("pk"))
-    wanted = Q(start_us__isnull=True) | Q(Exists(waiting))
+    is_due = Q(start_us__isnull=True) | Q(Exists(waiting))
     if workspace.memory_settings.thread_memories:
-        wanted |= Q(pk__in={channel for channel, _ in _threads_to_plan(workspace, now_us)})
+        is_due |= Q(pk__in={channel for channel, _ in _threads_to_plan(workspace, now_us)})
     stale = Segment.objects.filter(channel=OuterRef("pk"), stale=True)
-    return list(workspace.channels.known().filter(wanted | Exists(stale)).order_by("pk"))
+    return list(workspace.channels.past_first_walk().filter(is_due | Exists(stale)).order_by("pk"))
 
 
 def _threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set[tuple[int, str]]:
@@ -78,16 +78,16 @@ def _threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set
         .filter(waiting__gte=workspace.memory_settings.thread_min_messages)
     )
     replies = waiting.filter(channel=OuterRef("channel"), thread_ts=OuterRef("thread_ts"))
-    known = Segment.objects.filter(Exists(replies), channel__workspace=workspace, **place)
-    threads = known.exclude(thread_ts="").values_list("channel", "thread_ts")
+    segments = Segment.objects.filter(Exists(replies), channel__workspace=workspace, **place)
+    threads = segments.exclude(thread_ts="").values_list("channel", "thread_ts")
     return {*threads, *((channel, thread_ts) for channel, thread_ts, _ in long_enough)}
 
 
 @transaction.atomic
-def plan_channel(channel_id: int, now: datetime, *, asked: str | None = None) -> Planned | None:
+def plan_channel(channel_id: int, now: datetime, *, close_now: str | None = None) -> Planned | None:
     """Fix the start mark, close what is due as of ``now``, and owe its jobs.
 
-    ``asked``: a person wants this thread, or "" for the channel itself, to be closed as it is now.
+    ``close_now``: a person wants this thread, or "" for the channel itself, to be closed as it is now.
     None when the channel is gone. The row lock makes two passes take turns.
     """
     channel = (
@@ -105,12 +105,14 @@ def plan_channel(channel_id: int, now: datetime, *, asked: str | None = None) ->
     waiting = _read(Message.objects.waiting().filter(channel=channel).until(now_us))
     frontier = channel.segments.of_channel().aggregate(last=Max("last_us"))["last"]
     due = _due(waiting, frontier, memory, now_us, settings)
-    closed = _windows(waiting, channel, frontier, due, now_us, settings, asked=asked == "")
+    closed = _windows(waiting, channel, frontier, due, now_us, settings, close_now=close_now == "")
     segments = _make_segments(channel, "", closed)
     if closed:  # from here on the answer is about what stays open
-        taken = {m.pk for window in closed for m in window.messages}
+        in_windows = {m.pk for window in closed for m in window.messages}
         frontier = max(frontier or 0, *(window.messages[-1].micros for window in closed))
-        due = _due([m for m in waiting if m.pk not in taken], frontier, memory, now_us, settings)
+        due = _due(
+            [m for m in waiting if m.pk not in in_windows], frontier, memory, now_us, settings
+        )
     _owe_again_for_edits(channel, memory, now_us)
     backfill = Backfill.objects.of_channel(channel) if closed else None
     for segment, window in zip(segments, closed, strict=True):
@@ -119,7 +121,7 @@ def plan_channel(channel_id: int, now: datetime, *, asked: str | None = None) ->
     if not segments and due.reason is Trigger.FIRST and memory.head == 0:
         _owe_provisional(memory, waiting, due, now_us)
     if settings.thread_memories:
-        _plan_threads(channel, now_us, settings, asked)
+        _plan_threads(channel, now_us, settings, close_now)
     if channel.cut_from_us != channel.start_us:
         channel.cut_reaches_start()
     return Planned(channel, segments, due)
@@ -156,22 +158,24 @@ def _windows(
     now_us: int,
     settings: MemorySettings,
     *,
-    asked: bool,
+    close_now: bool,
 ) -> list[Window]:
     times = [m.micros for m in waiting]
-    cuts = windows(times, channel.cut_from_us, frontier, due, now_us, settings, asked=asked)
+    cuts = windows(times, channel.cut_from_us, frontier, due, now_us, settings, asked=close_now)
     return [Window(waiting[c.begin : c.end], c.reason, c.closed_us) for c in cuts]
 
 
 def _make_segments(channel: Channel, thread_ts: str, closed: Sequence[Window]) -> list[Segment]:
     if not closed:
         return []
-    taken = channel.segments.filter(thread_ts=thread_ts).aggregate(n=Max("number"))["n"] or 0
+    newest_number = (
+        channel.segments.filter(thread_ts=thread_ts).aggregate(n=Max("number"))["n"] or 0
+    )
     segments = Segment.objects.bulk_create(
         Segment(
             channel=channel,
             thread_ts=thread_ts,
-            number=taken + i,
+            number=newest_number + i,
             first_us=window.messages[0].micros,
             last_us=window.messages[-1].micros,
             closed_us=window.closed_us,
@@ -268,15 +272,15 @@ def _nothing_is_left(memory: Memory, versions: Iterable[MemoryVersion]) -> None:
 
 def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:
     """A thread has one text: an edit anywhere makes it anew, from all of its segments."""
-    asked = (Job.State.CLAIMED, Job.State.REPLIED)
-    if memory.jobs.filter(state__in=asked).exists():
+    with_model = (Job.State.CLAIMED, Job.State.REPLIED)
+    if memory.jobs.filter(state__in=with_model).exists():
         return  # perhaps before the edit: once that is written, a pass comes here again
     segments = channel.segments.filter(thread_ts=memory.thread_ts)
-    said = channel.messages.filter(thread_segment__in=segments)
-    if said.filter(state=Message.State.EXPIRED).exists():
+    messages = channel.messages.filter(thread_segment__in=segments)
+    if messages.filter(state=Message.State.EXPIRED).exists():
         segments.update(stale=False)
         return  # as with a channel's segments
-    if not any(m.has_text for m in _read(said.rememberable())):
+    if not any(m.has_text for m in _read(messages.rememberable())):
         segments.update(stale=False, outcome=Segment.Outcome.SKIPPED)
         _nothing_is_left(memory, memory.versions.all())
         return
@@ -288,7 +292,7 @@ def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:
 
 
 def _plan_threads(
-    channel: Channel, now_us: int, settings: MemorySettings, asked: str | None
+    channel: Channel, now_us: int, settings: MemorySettings, close_now: str | None
 ) -> None:
     """The same rule over each thread's own messages, from ``thread_min_messages`` on (rule 7)."""
     waiting: dict[str, list[Waiting]] = defaultdict(list)
@@ -315,7 +319,7 @@ def _plan_threads(
             has_memory=True,
         )
         closed = _windows(
-            replies, channel, frontier, due, now_us, settings, asked=asked == thread_ts
+            replies, channel, frontier, due, now_us, settings, close_now=close_now == thread_ts
         )
         if _make_segments(channel, thread_ts, closed):
             followups.thread(Memory.objects.of_thread(channel, thread_ts), now_us)

@@ -110,7 +110,7 @@ def probe_model(summariser: ModelSummariser) -> Findings:
     SummariserError."""
     prober = Prober(summariser)
     findings = prober.findings()
-    prober.endpoint.found(findings, timezone.now())
+    prober.endpoint.record_findings(findings, timezone.now())
     return findings
 
 

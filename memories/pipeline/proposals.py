@@ -17,8 +17,8 @@ from memories.rules.tokens import estimate
 def of(memory: Memory) -> Job | None:
     """The proposal that waits for this memory, the newest if there are several. One that read what
     the memory's readers may not read any more is none."""
-    found = memory.jobs.proposed().with_memory().order_by("-pk").first()
-    return found if found is not None and followups.may_flow(found) else None
+    job = memory.jobs.proposed().with_memory().order_by("-pk").first()
+    return job if job is not None and followups.may_flow(job) else None
 
 
 def base_of(job: Job) -> MemoryVersion | None:

@@ -49,8 +49,8 @@ class RedactionResult:
     events: int = 0
     memories: set[int] = field(default_factory=set)
 
-    def add(self, other: "RedactionResult") -> None:
-        for name, value in vars(other).items():
+    def add(self, result: "RedactionResult") -> None:
+        for name, value in vars(result).items():
             if isinstance(value, set):
                 self.memories |= value
             else:

@@ -22,7 +22,7 @@ class Expired:
     is_done: bool = True
 
 
-def expire(workspace: Workspace, now: datetime, *, seconds: float | None = None) -> Expired:
+def delete_expired(workspace: Workspace, now: datetime, *, seconds: float | None = None) -> Expired:
     """Remove what is too old by now, a bounded batch a transaction. ``seconds``: then begin no
     other batch; the next call goes on."""
     days = workspace.memory_settings.retention_days
@@ -35,8 +35,8 @@ def expire(workspace: Workspace, now: datetime, *, seconds: float | None = None)
             if seconds is not None and time.monotonic() - began >= seconds:
                 return Expired(done, is_done=False)
             last = rows[-1][1]
-            gone = Message.objects.filter(pk__in=[pk for pk, _ in rows])
-            done += gone.purge(Message.State.EXPIRED)
+            messages = Message.objects.filter(pk__in=[pk for pk, _ in rows])
+            done += messages.purge(Message.State.EXPIRED)
     if done:
         logger.info("workspace %s: %s messages are older than kept", workspace.pk, done)
     return Expired(done)

@@ -28,7 +28,7 @@ from memories.pipeline.removed import RedactionResult, RemovedMessage
 @transaction.atomic
 def revoke_message(message: Message, *, by: User | None) -> RedactionResult | None:
     """None: it was revoked already."""
-    channel = _hold(Channel.objects.filter(pk=message.channel_id))[0]
+    channel = _lock(Channel.objects.filter(pk=message.channel_id))[0]
     touched = _revoke(channel.workspace, Message.objects.filter(pk=message.pk), by)
     if touched is not None:
         _record("source_revoke", by, channel.workspace, f"message {message.pk}", touched)
@@ -38,7 +38,7 @@ def revoke_message(message: Message, *, by: User | None) -> RedactionResult | No
 @transaction.atomic
 def restore_message(message: Message, *, by: User | None) -> bool:
     """It is a source again. False: it was one, or its author is none."""
-    channel = _hold(Channel.objects.filter(pk=message.channel_id))[0]
+    channel = _lock(Channel.objects.filter(pk=message.channel_id))[0]
     rows = Message.objects.filter(pk=message.pk).exclude(author__is_revoked=True)
     if not _restore(rows):
         return False
@@ -49,7 +49,7 @@ def restore_message(message: Message, *, by: User | None) -> bool:
 @transaction.atomic
 def revoke_person(person: Person, *, by: User | None) -> RedactionResult | None:
     """All that they said, and will say. None: they were revoked already."""
-    _hold(Channel.objects.filter(workspace=person.workspace_id))  # nothing is stored meanwhile
+    _lock(Channel.objects.filter(workspace=person.workspace_id))  # nothing is stored meanwhile
     if not Person.objects.filter(pk=person.pk, is_revoked=False).update(is_revoked=True):
         return None
     touched = (
@@ -63,7 +63,7 @@ def revoke_person(person: Person, *, by: User | None) -> RedactionResult | None:
 def restore_person(person: Person, *, by: User | None) -> bool:
     """Also their messages that were revoked one by one: which, nobody remembers. False: they were
     a source."""
-    _hold(Channel.objects.filter(workspace=person.workspace_id))
+    _lock(Channel.objects.filter(workspace=person.workspace_id))
     if not Person.objects.filter(pk=person.pk, is_revoked=True).update(is_revoked=False):
         return False
     _restore(Message.objects.filter(author=person))
@@ -71,7 +71,7 @@ def restore_person(person: Person, *, by: User | None) -> bool:
     return True
 
 
-def _hold(channels: Iterable[Channel]) -> list[Channel]:
+def _lock(channels: Iterable[Channel]) -> list[Channel]:
     """In turn with who stores in these channels, cuts them, or writes what came of them."""
     rows = Channel.objects.select_for_update(of=("self",), no_key=True).select_related("workspace")
     keys = [channel.pk for channel in channels]

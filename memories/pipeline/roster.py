@@ -43,15 +43,15 @@ def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = F
     tally = Tally()
     for batch in _batches(raws, PEOPLE_IN_A_BATCH):
         tally.see(Thing.PERSON, len(batch))
-        found: list[PersonIn] = []
+        profiles: list[PersonIn] = []
         for raw in batch:
             read = person(raw, workspace.team_id)
             if isinstance(read, Outcome):
                 tally.end(Thing.PERSON, read)
             else:
-                found.append(read if with_emails else replace(read, email=""))
+                profiles.append(read if with_emails else replace(read, email=""))
         with transaction.atomic():
-            for outcome in _keep_people(workspace, found, live=live):
+            for outcome in _keep_people(workspace, profiles, live=live):
                 tally.end(Thing.PERSON, outcome)
     link_people(workspace)
     return tally
@@ -62,24 +62,26 @@ def _only_narrows(workspace: Workspace, *, live: bool) -> bool:
     return not live and workspace.connected_at is not None
 
 
-def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool) -> list[Outcome]:
+def _keep_people(
+    workspace: Workspace, profiles: Sequence[PersonIn], *, live: bool
+) -> list[Outcome]:
     only_narrows = _only_narrows(workspace, live=live)
-    ids = [one.slack_id for one in found]
+    ids = [profile.slack_id for profile in profiles]
     rows = {row.slack_id: row for row in workspace.people.filter(slack_id__in=ids)}
     new: list[Person] = []
     changed: dict[str, Person] = {}
     outcomes = []
-    for one in found:
-        row = rows.get(one.slack_id)
-        values = {name: getattr(one, name) for name in _PERSON_FIELDS}
-        if one.is_guest is None:  # who was a guest stays one until Slack says otherwise
+    for profile in profiles:
+        row = rows.get(profile.slack_id)
+        values = {name: getattr(profile, name) for name in _PERSON_FIELDS}
+        if profile.is_guest is None:  # who was a guest stays one until Slack says otherwise
             values["is_guest"] = row is not None and row.is_guest
-        if only_narrows and (row is None or row.email != one.email):
+        if only_narrows and (row is None or row.email != profile.email):
             values["email"] = ""  # an address links an account
         if row is None:
-            row = Person(workspace=workspace, slack_id=one.slack_id, **values)
+            row = Person(workspace=workspace, slack_id=profile.slack_id, **values)
             row.is_placeholder = only_narrows
-            rows[one.slack_id] = row
+            rows[profile.slack_id] = row
             new.append(row)
             outcomes.append(STORED)
             continue
@@ -89,8 +91,8 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool)
         before = {name: getattr(row, name) for name in _PERSON_FIELDS}
         if only_narrows:
             values |= {name: values[name] or before[name] for name in _NARROWING}
-        values["updated"] = one.updated or row.updated
-        older = 0 < one.updated < row.updated
+        values["updated"] = profile.updated or row.updated
+        older = 0 < profile.updated < row.updated
         completes = row.is_placeholder and not only_narrows
         if older or (before == values and not completes):
             outcomes.append(DUPLICATE)
@@ -100,7 +102,7 @@ def _keep_people(workspace: Workspace, found: Sequence[PersonIn], *, live: bool)
         for name, value in values.items():
             setattr(row, name, value)
         if row.pk:
-            changed[one.slack_id] = row
+            changed[profile.slack_id] = row
     Person.objects.bulk_create(new)
     Person.objects.bulk_update(
         changed.values(), [*_PERSON_FIELDS, "is_placeholder"], batch_size=100
@@ -119,34 +121,34 @@ def demote_unlisted_people(workspace: Workspace, named: Collection[str]) -> int:
 
 
 def people_by_id(
-    workspace: Workspace, wanted: Mapping[str, tuple[str, str]], known: dict[str, int]
+    workspace: Workspace, authors: Mapping[str, tuple[str, str]], row_ids: dict[str, int]
 ) -> None:
     """Complete ``known`` (Slack id → row id) for ``wanted``: Slack id → (name or "", team or "").
 
     Who is in no list of people gets a placeholder; the list that has them completes it.
     """
-    missing = [slack_id for slack_id in wanted if slack_id not in known]
+    missing = [slack_id for slack_id in authors if slack_id not in row_ids]
     if not missing:
         return
     rows = workspace.people.filter(slack_id__in=missing).values_list("slack_id", "pk")
-    known.update(rows)
+    row_ids.update(rows)
     new = [
         Person(
             workspace=workspace,
             slack_id=slack_id,
-            name="Slackbot" if slack_id == SLACKBOT else wanted[slack_id][0] or slack_id,
+            name="Slackbot" if slack_id == SLACKBOT else authors[slack_id][0] or slack_id,
             is_bot=slack_id == SLACKBOT or slack_id.startswith("B"),
-            is_external=_is_elsewhere(workspace, wanted[slack_id][1]),
+            is_external=_is_elsewhere(workspace, authors[slack_id][1]),
             is_placeholder=True,
         )
         for slack_id in missing
-        if slack_id not in known
+        if slack_id not in row_ids
     ]
     if new:
         Person.objects.bulk_create(new, ignore_conflicts=True)
         made = [row.slack_id for row in new]
         rows = workspace.people.filter(slack_id__in=made).values_list("slack_id", "pk")
-        known.update(rows)
+        row_ids.update(rows)
 
 
 def _is_elsewhere(workspace: Workspace, team: str) -> bool:
@@ -183,19 +185,19 @@ def store_channels(
 
 
 def _keep_channel(
-    workspace: Workspace, found: ChannelIn, known_at: datetime, *, live: bool, admits: bool
+    workspace: Workspace, incoming: ChannelIn, known_at: datetime, *, live: bool, admits: bool
 ) -> Outcome:
     only_narrows = _only_narrows(workspace, live=live)
-    values: dict[str, Any] = {name: getattr(found, name) for name in _CHANNEL_FIELDS}
-    if found.kind == Channel.Kind.IM:
-        values["name"] = _names_of(workspace, found)
-    row = workspace.channels.filter(slack_id=found.slack_id).first()
+    values: dict[str, Any] = {name: getattr(incoming, name) for name in _CHANNEL_FIELDS}
+    if incoming.kind == Channel.Kind.IM:
+        values["name"] = _names_of(workspace, incoming)
+    row = workspace.channels.filter(slack_id=incoming.slack_id).first()
     if row is None:
-        values["kind"] = found.kind
-        if only_narrows and found.kind == Channel.Kind.PUBLIC:
+        values["kind"] = incoming.kind
+        if only_narrows and incoming.kind == Channel.Kind.PUBLIC:
             # Public once: until Slack itself lists it as such it may have been closed since.
             values |= {"kind": Channel.Kind.PRIVATE, "private_since": known_at}
-        row = workspace.channels.create(slack_id=found.slack_id, **values)
+        row = workspace.channels.create(slack_id=incoming.slack_id, **values)
         outcome, admits = STORED, True
     elif row.members_known_at and known_at < row.members_known_at:
         return DUPLICATE
@@ -203,15 +205,15 @@ def _keep_channel(
         # Slack was asked before an event told of fewer readers: the event is the later word.
         is_older = row.narrowed_at is not None and known_at <= row.narrowed_at
         if (live and not is_older) or row.is_public:
-            values["kind"] = found.kind
+            values["kind"] = incoming.kind
         if is_older or only_narrows:
-            values["is_shared"] = found.is_shared or row.is_shared
+            values["is_shared"] = incoming.is_shared or row.is_shared
         values |= _words_that_stay(row, live=live, only_narrows=only_narrows)
         was, was_shared = row.kind, row.is_shared
         outcome = UPDATED if row.describe(values) else DUPLICATE
         audience.follow(row, was, was_shared=was_shared)
-    if found.members is not None and set_members(
-        row, found.members, known_at, live=live, admits=admits or row.is_public
+    if incoming.members is not None and set_members(
+        row, incoming.members, known_at, live=live, admits=admits or row.is_public
     ):
         outcome = outcome if outcome is STORED else UPDATED
     return outcome
@@ -224,16 +226,16 @@ def _words_that_stay(row: Channel, *, live: bool, only_narrows: bool) -> dict[st
         return dict.fromkeys(_WORDS, "")
     if live:
         return {}
-    held = {name: getattr(row, name) for name in _WORDS}
+    words = {name: getattr(row, name) for name in _WORDS}
     if only_narrows:
-        return held
-    return {name: text for name, text in held.items() if MARK in text}
+        return words
+    return {name: text for name, text in words.items() if MARK in text}
 
 
-def _names_of(workspace: Workspace, found: ChannelIn) -> str:
+def _names_of(workspace: Workspace, incoming: ChannelIn) -> str:
     """What a conversation of two is called: Slack gives it no name."""
-    names = workspace.people.filter(slack_id__in=found.members or ()).names()
-    return ", ".join(sorted(names.values()))[:200] or found.name
+    names = workspace.people.filter(slack_id__in=incoming.members or ()).names()
+    return ", ".join(sorted(names.values()))[:200] or incoming.name
 
 
 def set_members(
@@ -251,24 +253,24 @@ def set_members(
     nobody in at all, and its members are as unknown as before. Nor does one that does not ``admit``.
     """
     only_narrows = _only_narrows(channel.workspace, live=live)
-    known: dict[str, int] = {}
+    row_ids: dict[str, int] = {}
     with transaction.atomic():
-        people_by_id(channel.workspace, dict.fromkeys(slack_ids, ("", "")), known)
-        wanted = set(known.values())
+        people_by_id(channel.workspace, dict.fromkeys(slack_ids, ("", "")), row_ids)
+        member_ids = set(row_ids.values())
         locked = Channel.objects.select_for_update()
         channel.refresh_from_db(fields=["members_changed_at"], from_queryset=locked)
-        held = set(channel.memberships.values_list("person_id", flat=True))
+        stored_ids = set(channel.memberships.values_list("person_id", flat=True))
         changed_at = channel.members_changed_at
         is_older = live and changed_at is not None and changed_at >= known_at
         if is_older or only_narrows or not admits:
-            wanted &= held
-        channel.memberships.filter(person__in=held - wanted).delete()
+            member_ids &= stored_ids
+        channel.memberships.filter(person__in=stored_ids - member_ids).delete()
         ChannelMember.objects.bulk_create(
-            ChannelMember(channel=channel, person_id=pk) for pk in sorted(wanted - held)
+            ChannelMember(channel=channel, person_id=pk) for pk in sorted(member_ids - stored_ids)
         )
         if not only_narrows:
             channel.members_were_known(known_at)
-    return wanted != held
+    return member_ids != stored_ids
 
 
 def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:

@@ -52,10 +52,10 @@ def catch_up(*, seconds: float | None = None, most: int | None = None) -> int:
     until = None if seconds is None else time.monotonic() + seconds
     done, below = 0, None
     while (most is None or done < most) and (until is None or time.monotonic() < until):
-        taken, below = _some(below, AT_ONCE if most is None else min(AT_ONCE, most - done))
+        indexed, below = _some(below, AT_ONCE if most is None else min(AT_ONCE, most - done))
         if below is None:
             break
-        done += taken
+        done += indexed
     if SearchPending.objects.filter(kind=ERASED).exists():
         erase(whole=False)
     return done
@@ -211,21 +211,21 @@ def _notes(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
 def _hand_out_keys(documents: list[SearchDocument]) -> None:
     """A key of its own for each, in the order of their moments; so far ``id`` is the moment. In
     ascending order, or FTS5 would write a piece of its index for each."""
-    documents.sort(key=lambda one: one.pk)
-    firsts = [min(max(one.pk, 0), MOST_US) * SLOTS for one in documents]
-    taken = set(SearchDocument.objects.filter(pk__in=firsts).values_list("pk", flat=True))
-    for first in list(taken):
+    documents.sort(key=lambda document: document.pk)
+    firsts = [min(max(document.pk, 0), MOST_US) * SLOTS for document in documents]
+    used_keys = set(SearchDocument.objects.filter(pk__in=firsts).values_list("pk", flat=True))
+    for first in list(used_keys):
         beside = SearchDocument.objects.filter(pk__gte=first, pk__lt=first + SLOTS)
-        taken.update(beside.values_list("pk", flat=True))
-    for one, first in zip(documents, firsts, strict=True):
+        used_keys.update(beside.values_list("pk", flat=True))
+    for document, first in zip(documents, firsts, strict=True):
         key = first
-        while key in taken or (
+        while key in used_keys or (
             key >= first + SLOTS and SearchDocument.objects.filter(pk=key).exists()
         ):
             key += 1
-        taken.add(key)
-        one.pk = key
-    documents.sort(key=lambda one: one.pk)
+        used_keys.add(key)
+        document.pk = key
+    documents.sort(key=lambda document: document.pk)
 
 
 _NO_NAMES = _NoNames()

@@ -123,12 +123,12 @@ class CallBudget:
             return refused
         price = Price.objects.of_model(self.summariser.name)
         tokens_in = math.ceil(bound.prompt_tokens * max(SAFETY, endpoint.worst_ratio))
-        asked = Asked(
+        request = Asked(
             tokens_in + bound.completion_tokens,
             price.micros(tokens_in, bound.completion_tokens) if price else None,
         )
         for why, limit in self._limits(job, now):
-            if text := refusal(asked, limit):
+            if text := refusal(request, limit):
                 return Refused(why, text, limit.until)
         if job is not None and not job.renew(now, self.lease):
             return Refused("lost", "Another worker has it.")
@@ -143,8 +143,8 @@ class CallBudget:
             model=self.summariser.name,
             day=_day(now),
             began_at=now,
-            tokens=asked.tokens,
-            micros=asked.micros,
+            tokens=request.tokens,
+            micros=request.micros,
         )
 
     def _limits(self, job: Job | None, now: datetime) -> Iterator[tuple[str, Limit]]:
@@ -208,8 +208,11 @@ class CallBudget:
 
     def _heard(self, ratio: float, now: datetime) -> None:
         """The endpoint answered: it is well, and told how it counts tokens."""
-        known = Endpoint.objects.get(pk=self._pk)
-        if known.breaker == known.breaker.answered() and min(ratio, WORST) <= known.worst_ratio:
+        current = Endpoint.objects.get(pk=self._pk)
+        if (
+            current.breaker == current.breaker.answered()
+            and min(ratio, WORST) <= current.worst_ratio
+        ):
             return  # as always: nothing to write, nobody to wait for
         endpoint = self._locked()
         worst = min(max(ratio, endpoint.worst_ratio), WORST)

@@ -87,7 +87,7 @@ def store_messages(
 
 def _store_batch(
     channel: Channel,
-    found: Sequence[MessageIn],
+    batch: Sequence[MessageIn],
     people: dict[str, int],
     tally: Tally,
     now_us: int,
@@ -95,14 +95,14 @@ def _store_batch(
     live: bool,
 ) -> None:
     with transaction.atomic():
-        outcomes = _write(channel, found, people, now_us, live=live)
+        outcomes = _write(channel, batch, people, now_us, live=live)
     for outcome in outcomes:
         tally.end(Thing.MESSAGE, outcome)
 
 
 def _write(
     channel: Channel,
-    found: Sequence[MessageIn],
+    batch: Sequence[MessageIn],
     people: dict[str, int],
     now_us: int,
     *,
@@ -112,39 +112,44 @@ def _write(
     # pass that cuts it, so that no edit misses its segment; and with who forgets it.
     locked = Channel.objects.select_for_update().get(pk=channel.pk)
     authors: dict[str, tuple[str, str]] = {}
-    for one in found:
-        if one.author and not authors.get(one.author, ("", ""))[0]:
-            authors[one.author] = (one.author_name or one.username, one.author_team)
+    for incoming in batch:
+        if incoming.author and not authors.get(incoming.author, ("", ""))[0]:
+            authors[incoming.author] = (
+                incoming.author_name or incoming.username,
+                incoming.author_team,
+            )
     people_by_id(channel.workspace, authors, people)
-    found = _without_the_gone(channel, found)
+    batch = _without_the_gone(channel, batch)
     unwanted = _Unwanted.of(channel, locked.forgotten_at, now_us)
-    keys = {one.ts for one in found} | {one.thread_ts for one in found if one.thread_ts}
+    keys = {incoming.ts for incoming in batch} | {
+        incoming.thread_ts for incoming in batch if incoming.thread_ts
+    }
     # The span of time spares a database without statistics from reading the whole channel.
     times = [micros(key) for key in keys]
-    held = channel.messages.filter(ts__in=keys, micros__range=(min(times), max(times)))
-    rows = {row.ts: row for row in held.defer("raw")}
+    stored = channel.messages.filter(ts__in=keys, micros__range=(min(times), max(times)))
+    rows = {row.ts: row for row in stored.defer("raw")}
     change = _Change()
     outcomes = []
-    for one in found:
-        author_id = people[one.author] if one.author else None
-        row = rows.get(one.ts)
-        if why := unwanted.why(one):
+    for incoming in batch:
+        author_id = people[incoming.author] if incoming.author else None
+        row = rows.get(incoming.ts)
+        if why := unwanted.why(incoming):
             outcomes.append(why)
             if row is None:
-                row = rows[one.ts] = _tombstone(channel, one, why)
+                row = rows[incoming.ts] = _tombstone(channel, incoming, why)
                 change.new.append(row)
             else:
-                change.tombstone(row, one, why, live=live)
+                change.tombstone(row, incoming, why, live=live)
         elif row is None:
-            row = rows[one.ts] = _new(channel, unwanted.cleaned(one), author_id)
+            row = rows[incoming.ts] = _new(channel, unwanted.cleaned(incoming), author_id)
             change.new.append(row)
-            outcomes.append(STORED_NOTICE if one.is_notice else STORED)
+            outcomes.append(STORED_NOTICE if incoming.is_notice else STORED)
         else:
-            outcomes.append(change.merge(row, unwanted.cleaned(one), author_id, live=live))
-        if one.thread_ts and one.thread_ts != one.ts:
-            root = rows.get(one.thread_ts)
+            outcomes.append(change.merge(row, unwanted.cleaned(incoming), author_id, live=live))
+        if incoming.thread_ts and incoming.thread_ts != incoming.ts:
+            root = rows.get(incoming.thread_ts)
             if root is None:
-                root = rows[one.thread_ts] = _placeholder(channel, one.thread_ts)
+                root = rows[incoming.thread_ts] = _placeholder(channel, incoming.thread_ts)
                 change.new.append(root)
             elif not root.thread_ts:
                 root.thread_ts = root.ts
@@ -156,22 +161,28 @@ def _write(
     return outcomes
 
 
-def _without_the_gone(channel: Channel, found: Sequence[MessageIn]) -> Sequence[MessageIn]:
+def _without_the_gone(channel: Channel, batch: Sequence[MessageIn]) -> Sequence[MessageIn]:
     """Without what they carry along of messages that are gone here: an export from before, or a page
     that Slack has kept, would bring their words back."""
-    told = [
-        slackrefs.read_told(one.raw) if '"attachments"' in one.raw or '"root"' in one.raw else {}
-        for one in found
+    bodies = [
+        slackrefs.read_told(incoming.raw)
+        if '"attachments"' in incoming.raw or '"root"' in incoming.raw
+        else {}
+        for incoming in batch
     ]
-    links = {link for one in told for link in slackrefs.carried(one, channel.slack_id)}
+    links = {link for body in bodies for link in slackrefs.carried(body, channel.slack_id)}
     if not links:
-        return found
-    held = Message.objects.filter(channel__workspace=channel.workspace_id)
-    gone = {slackrefs.link(*place) for place in held.gone_of(map(slackrefs.place_of, links))}
-    left = [slackrefs.without_carried(one, channel.slack_id, gone) for one in told]
+        return batch
+    stored = Message.objects.filter(channel__workspace=channel.workspace_id)
+    removed_links = {
+        slackrefs.link(*place) for place in stored.gone_of(map(slackrefs.place_of, links))
+    }
+    left = [slackrefs.without_carried(body, channel.slack_id, removed_links) for body in bodies]
     return [
-        one if now == was else replace(one, raw=json.dumps(now), text=fit(message_text(now)))
-        for one, was, now in zip(found, told, left, strict=True)
+        incoming
+        if now == was
+        else replace(incoming, raw=json.dumps(now), text=fit(message_text(now)))
+        for incoming, was, now in zip(batch, bodies, left, strict=True)
     ]
 
 
@@ -198,58 +209,61 @@ class _Unwanted:
             },
         )
 
-    def why(self, one: MessageIn) -> Outcome | None:
-        if one.is_deleted:
+    def why(self, incoming: MessageIn) -> Outcome | None:
+        if incoming.is_deleted:
             return None
-        if one.micros <= max(self.channel_us, self.people.get(one.author, 0)):
+        if incoming.micros <= max(self.channel_us, self.people.get(incoming.author, 0)):
             return FORGOTTEN
-        return TOO_OLD if one.micros < self.horizon_us else None
+        return TOO_OLD if incoming.micros < self.horizon_us else None
 
-    def cleaned(self, one: MessageIn) -> MessageIn:
+    def cleaned(self, incoming: MessageIn) -> MessageIn:
         """What a forgotten person says later is kept, but not under their name; nor does a message
         of somebody else tell it."""
         for slack_id in self.people:
-            if slack_id in one.raw:
-                text, raw = without_labels(one.text, slack_id), without_names(one.raw, slack_id)
-                one = replace(one, text=text, raw=raw)
-        return replace(one, username="") if one.author in self.people else one
+            if slack_id in incoming.raw:
+                text, raw = (
+                    without_labels(incoming.text, slack_id),
+                    without_names(incoming.raw, slack_id),
+                )
+                incoming = replace(incoming, text=text, raw=raw)
+        return replace(incoming, username="") if incoming.author in self.people else incoming
 
 
-def _new(channel: Channel, one: MessageIn, author_id: int | None) -> Message:
+def _new(channel: Channel, incoming: MessageIn, author_id: int | None) -> Message:
     return Message(
         channel_id=channel.pk,
-        ts=one.ts,
-        micros=one.micros,
-        thread_ts=one.thread_ts,
+        ts=incoming.ts,
+        micros=incoming.micros,
+        thread_ts=incoming.thread_ts,
         author_id=author_id,
-        username=one.username,
-        subtype=one.subtype,
-        is_notice=one.is_notice,
-        is_bot=one.is_bot,
-        broadcast=one.broadcast,
-        state=Message.State.DELETED if one.is_deleted else Message.State.LIVE,
-        text=one.text,
-        raw=one.raw,
-        edited_ts=one.edited_ts,
-        reply_count=one.reply_count,
-        latest_reply=one.latest_reply,
+        username=incoming.username,
+        subtype=incoming.subtype,
+        is_notice=incoming.is_notice,
+        is_bot=incoming.is_bot,
+        broadcast=incoming.broadcast,
+        state=Message.State.DELETED if incoming.is_deleted else Message.State.LIVE,
+        text=incoming.text,
+        raw=incoming.raw,
+        edited_ts=incoming.edited_ts,
+        reply_count=incoming.reply_count,
+        latest_reply=incoming.latest_reply,
     )
 
 
-def _tombstone(channel: Channel, one: MessageIn, why: Outcome) -> Message:
-    row = _new(channel, _gone(one), None)
+def _tombstone(channel: Channel, incoming: MessageIn, why: Outcome) -> Message:
+    row = _new(channel, _as_deleted(incoming), None)
     row.state = Message.State.EXPIRED if why is TOO_OLD else Message.State.DELETED
     return row
 
 
-def _gone(one: MessageIn) -> MessageIn:
+def _as_deleted(incoming: MessageIn) -> MessageIn:
     """Of a message its place in the conversation, as a deletion tells it."""
     return MessageIn(
-        ts=one.ts,
-        micros=one.micros,
-        thread_ts=one.thread_ts,
-        reply_count=one.reply_count,
-        latest_reply=one.latest_reply,
+        ts=incoming.ts,
+        micros=incoming.micros,
+        thread_ts=incoming.thread_ts,
+        reply_count=incoming.reply_count,
+        latest_reply=incoming.latest_reply,
         is_deleted=True,
     )
 
@@ -268,22 +282,24 @@ class _Change:
         self.content: dict[int, Message] = {}
         self.place: dict[int, Message] = {}
         self.stale: set[int] = set()
-        self.gone: dict[int, RemovedMessage] = {}
+        self.removed: dict[int, RemovedMessage] = {}
 
-    def merge(self, row: Message, one: MessageIn, author_id: int | None, *, live: bool) -> Outcome:
+    def merge(
+        self, row: Message, incoming: MessageIn, author_id: int | None, *, live: bool
+    ) -> Outcome:
         """Put what a further sight of a message tells into its row."""
         was = row.state
-        placed = _place(row, one, live=live)
-        if was == Message.State.DELETED or (row.is_gone and not one.is_deleted):
+        placed = _place(row, incoming, live=live)
+        if was == Message.State.DELETED or (row.is_gone and not incoming.is_deleted):
             changed = False
-        elif one.is_deleted:
+        elif incoming.is_deleted:
             self._forget(row, RemovedMessage.of(row))
             row.purge()
             changed = True
-        elif was == Message.State.MISSING or _stays(one, row, live=live):
+        elif was == Message.State.MISSING or _stays(incoming, row, live=live):
             changed = True
             before = row.text
-            self._fill(row, one, author_id)
+            self._fill(row, incoming, author_id)
             if was == Message.State.LIVE and before != row.text:
                 self._forget(row, RemovedMessage.edited(row, before))
         else:
@@ -296,35 +312,35 @@ class _Change:
         elif placed:
             self.moved(row)
         if was == Message.State.MISSING:
-            return STORED_NOTICE if one.is_notice else STORED
+            return STORED_NOTICE if incoming.is_notice else STORED
         return UPDATED if changed or placed else DUPLICATE
 
-    def _fill(self, row: Message, one: MessageIn, author_id: int | None) -> None:
+    def _fill(self, row: Message, incoming: MessageIn, author_id: int | None) -> None:
         row.state = Message.State.LIVE
         row.author_id = author_id or row.author_id
-        row.username = one.username
-        row.subtype = one.subtype
-        row.is_notice = one.is_notice
-        row.is_bot = one.is_bot
-        row.broadcast = one.broadcast or row.broadcast
-        row.text = one.text
-        row.raw = one.raw
-        row.edited_ts = one.edited_ts
+        row.username = incoming.username
+        row.subtype = incoming.subtype
+        row.is_notice = incoming.is_notice
+        row.is_bot = incoming.is_bot
+        row.broadcast = incoming.broadcast or row.broadcast
+        row.text = incoming.text
+        row.raw = incoming.raw
+        row.edited_ts = incoming.edited_ts
 
-    def tombstone(self, row: Message, one: MessageIn, why: Outcome, *, live: bool) -> None:
+    def tombstone(self, row: Message, incoming: MessageIn, why: Outcome, *, live: bool) -> None:
         """What is not wanted leaves a tombstone; of what grew too old while it was kept, retention
         takes care."""
         was = row.state
         if why is FORGOTTEN or was == Message.State.MISSING:
-            self.merge(row, _gone(one), None, live=live)
+            self.merge(row, _as_deleted(incoming), None, live=live)
         if why is TOO_OLD and was == Message.State.MISSING:
             row.state = Message.State.EXPIRED
 
-    def _forget(self, row: Message, gone: RemovedMessage) -> None:
+    def _forget(self, row: Message, removed: RemovedMessage) -> None:
         """Of a message that changes twice in a batch, what it said at first: nothing else was read."""
         if row.pk:
-            first = self.gone.get(row.pk)
-            self.gone[row.pk] = replace(gone, text=first.text) if first else gone
+            first = self.removed.get(row.pk)
+            self.removed[row.pk] = replace(removed, text=first.text) if first else removed
 
     def _touch(self, row: Message) -> None:
         self.stale.update(pk for pk in (row.segment_id, row.thread_segment_id) if pk)
@@ -342,29 +358,29 @@ class _Change:
         Message.objects.rewrite(moved, _PLACE)
         if self.stale:
             Segment.objects.filter(pk__in=self.stale).update(stale=True)
-        forgetting.mask(channel.workspace, list(self.gone.values()))
+        forgetting.mask(channel.workspace, list(self.removed.values()))
 
 
-def _stays(one: MessageIn, row: Message, *, live: bool) -> bool:
+def _stays(incoming: MessageIn, row: Message, *, live: bool) -> bool:
     """Whether this version stays, and not the row's: the later edit. Equal edits differ by what
     came to hang on them, or went again: Slack's word of now counts, else the longer one."""
-    told, held = micros_or_0(one.edited_ts), micros_or_0(row.edited_ts)
-    if told != held:
-        return told > held
+    new_edit, row_edit = micros_or_0(incoming.edited_ts), micros_or_0(row.edited_ts)
+    if new_edit != row_edit:
+        return new_edit > row_edit
     if live:
-        return one.text != row.text
-    return (len(one.text), one.text) > (len(row.text), row.text)
+        return incoming.text != row.text
+    return (len(incoming.text), incoming.text) > (len(row.text), row.text)
 
 
-def _place(row: Message, one: MessageIn, *, live: bool) -> bool:
+def _place(row: Message, incoming: MessageIn, *, live: bool) -> bool:
     """Where a message stands in its thread; True when that is news."""
     before = (row.thread_ts, row.broadcast, row.reply_count, row.latest_reply)
-    row.thread_ts = row.thread_ts or one.thread_ts
-    if not one.is_deleted and not row.is_gone:
-        row.broadcast = row.broadcast or one.broadcast
-    told = (micros_or_0(one.latest_reply), one.reply_count)
-    held = (micros_or_0(row.latest_reply), row.reply_count)
-    is_root_now = live and not one.is_deleted and one.thread_ts in ("", one.ts)
-    if told > held or (is_root_now and told != held):
-        row.latest_reply, row.reply_count = one.latest_reply, one.reply_count
+    row.thread_ts = row.thread_ts or incoming.thread_ts
+    if not incoming.is_deleted and not row.is_gone:
+        row.broadcast = row.broadcast or incoming.broadcast
+    reported = (micros_or_0(incoming.latest_reply), incoming.reply_count)
+    stored = (micros_or_0(row.latest_reply), row.reply_count)
+    is_root_now = live and not incoming.is_deleted and incoming.thread_ts in ("", incoming.ts)
+    if reported > stored or (is_root_now and reported != stored):
+        row.latest_reply, row.reply_count = incoming.latest_reply, incoming.reply_count
     return before != (row.thread_ts, row.broadcast, row.reply_count, row.latest_reply)

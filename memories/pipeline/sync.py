@@ -185,11 +185,11 @@ class _Sync:
         passed = self._stopwatch() - self._began
         return self.now + timedelta(seconds=passed + error.retry_after)
 
-    def run(self, wanted: Sequence[str] | None, *, full: bool, goes_on: bool) -> None:
+    def run(self, requested: Sequence[str] | None, *, full: bool, goes_on: bool) -> None:
         if not (goes_on and resync_schedule.is_fresh(self.workspace.listed_at, self.now)):
-            self._roster(private=wanted is not None)
+            self._roster(private=requested is not None)
         turns = [
-            _Turn(self, channel) for channel in self._followed(wanted) if self._may_read(channel)
+            _Turn(self, channel) for channel in self._followed(requested) if self._may_read(channel)
         ]
         back = resync_schedule.looks_back_first(self.now)
         try:
@@ -202,7 +202,7 @@ class _Sync:
         finally:
             for turn in turns:
                 turn.end()
-        self._is_known(whole=wanted is None)
+        self._is_known(whole=requested is None)
 
     def stop(self, error: SlackError) -> None:
         report = self.report
@@ -226,24 +226,28 @@ class _Sync:
             return report.not_before or self.now + timedelta(minutes=1)
         if report.of(State.UNFINISHED):
             return self.now
-        limits = [one.not_before for one in report.of(State.LIMITED) if one.not_before]
+        limits = [
+            channel_report.not_before
+            for channel_report in report.of(State.LIMITED)
+            if channel_report.not_before
+        ]
         return min([*limits, self.now + resync_schedule.SYNC_EVERY])
 
     def _is_known(self, *, whole: bool) -> None:
         """Conversations are known as far as those channels are that could be read at all; one in its
         first walk holds up nobody, for nothing of it is remembered yet."""
-        rows = self.workspace.channels.known()
+        rows = self.workspace.channels.past_first_walk()
         if whole:
-            ids = [one.channel_id for one in self.report.of(*_READABLE)]
+            ids = [channel_report.channel_id for channel_report in self.report.of(*_READABLE)]
             rows = rows.filter(slack_id__in=ids)
         else:  # of the others, as far as the syncs before have come
             rows = rows.followed().filter(bot_is_in=True)
             if not self.workspace.memory_settings.read_private_channels:
                 rows = rows.public()
         as_of = list(rows.values_list("walked_at", flat=True))
-        known = [moment for moment in as_of if moment is not None]
-        if len(known) == len(as_of):
-            self.workspace.has_been_synced(min(known, default=self.now))
+        known_moments = [moment for moment in as_of if moment is not None]
+        if len(known_moments) == len(as_of):
+            self.workspace.has_been_synced(min(known_moments, default=self.now))
 
     # Who and what is there
 
@@ -291,36 +295,38 @@ class _Sync:
                 with transaction.atomic():
                     channel.describe({"kind": Channel.Kind.PRIVATE})
                     audience.follow(channel, Channel.Kind.PUBLIC, was_shared=channel.is_shared)
-                self._tell(channel, State.HIDDEN)
+                self._add_report(channel, State.HIDDEN)
         joined = {slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
         self.workspace.channels.bot_is_in_these(joined)
 
     def _listed(self, *, private: bool) -> list[dict[str, Any]]:
         """Private channels only where somebody wants them read: their scope is asked for then."""
-        wanted = self.workspace.memory_settings.read_private_channels
+        reads_private = self.workspace.memory_settings.read_private_channels
         followed = self.workspace.channels.followed().exclude(kind=Channel.Kind.PUBLIC)
-        if wanted or private or followed.exists():
+        if reads_private or private or followed.exists():
             try:
                 return self._list(private=True)
             except SlackError as error:
-                if wanted or error.code != "missing_scope":
+                if reads_private or error.code != "missing_scope":
                     raise
         return self._list(private=False)
 
     def _list(self, *, private: bool) -> list[dict[str, Any]]:
         return [as_dict(raw) for page in self.client.channels(private=private) for raw in page]
 
-    def _followed(self, wanted: Sequence[str] | None) -> list[Channel]:
+    def _followed(self, requested: Sequence[str] | None) -> list[Channel]:
         rows = self.workspace.channels.select_related("workspace").order_by(
             F("turn_at").asc(nulls_first=True), "pk"
         )
-        if wanted is None:
+        if requested is None:
             followed = list(rows.followed())
             self.report.not_followed = self.workspace.channels.count() - len(followed)
             return followed
-        names = {name.removeprefix("#") for name in wanted}
-        found = list(rows.filter(Q(slack_id__in=names) | Q(name__in=names)))
-        unknown = names.difference((row.slack_id for row in found), (row.name for row in found))
+        names = {name.removeprefix("#") for name in requested}
+        channels = list(rows.filter(Q(slack_id__in=names) | Q(name__in=names)))
+        unknown = names.difference(
+            (row.slack_id for row in channels), (row.name for row in channels)
+        )
         if unknown:
             raise SlackError(
                 "unknown_channel",
@@ -328,28 +334,30 @@ class _Sync:
                 " Private channels are seen only once the bot is invited.",
                 permanent=True,
             )
-        if forgotten := [row.slack_id for row in found if row.forgotten_at is not None]:
+        if forgotten := [row.slack_id for row in channels if row.forgotten_at is not None]:
             raise SlackError(
                 "forgotten",
                 f"{', '.join(forgotten)} was forgotten: it is not read from Slack any more.",
                 permanent=True,
             )
-        for channel in found:
+        for channel in channels:
             channel.follow(by=None, on=True)
-        return found
+        return channels
 
     def _may_read(self, channel: Channel) -> bool:
         if channel.bot_is_in:
             return True
         channel.record_sync_result("not_in_channel", "", None)
-        if not channel.is_archived and not self._told(channel):
-            self._tell(channel, State.NOT_MEMBER).coverage = coverage_of(channel, self.now)
+        if not channel.is_archived and not self._is_reported(channel):
+            self._add_report(channel, State.NOT_MEMBER).coverage = coverage_of(channel, self.now)
         return False
 
-    def _told(self, channel: Channel) -> bool:
-        return any(one.channel_id == channel.slack_id for one in self.report.channels)
+    def _is_reported(self, channel: Channel) -> bool:
+        return any(
+            channel_report.channel_id == channel.slack_id for channel_report in self.report.channels
+        )
 
-    def _tell(self, channel: Channel, state: State) -> ChannelReport:
+    def _add_report(self, channel: Channel, state: State) -> ChannelReport:
         self.report.channels.append(ChannelReport(channel.slack_id, channel.name, state))
         return self.report.channels[-1]
 
@@ -361,10 +369,10 @@ class _Turn:
     def __init__(self, sync: _Sync, channel: Channel) -> None:
         self.sync = sync
         self.channel = channel
-        self.report = sync._tell(channel, State.SYNCED)
+        self.report = sync._add_report(channel, State.SYNCED)
         reading = ChannelFetcher(channel, sync.client, sync.now, sync._in_time)
         self.walked = self.report.walked = reading.walked
-        self.walk = HistoryReader(reading)
+        self.history = HistoryReader(reading)
         self.threads = Threads(reading)
         self._has_looked = False
         # If not, its members are asked for all the same: who may read what is kept may change.
@@ -383,14 +391,14 @@ class _Turn:
             self._try(self._members)
         if not self._is_read:
             return
-        self._try(partial(self.walk.run, goes_on=goes_on))
+        self._try(partial(self.history.run, goes_on=goes_on))
         self._try(self.threads.read_owed)
 
     def look_back(self) -> None:
         """What else it is time to compare with Slack."""
         if not self._is_read:
             return
-        self._try(self.walk.sweep_on)
+        self._try(self.history.sweep_on)
         self._try(self.threads.turn_ring)
 
     def end(self) -> None:
@@ -416,8 +424,10 @@ class _Turn:
     def _members(self) -> None:
         """All or nothing: a walk that breaks off leaves the old list, and its old date."""
         pages = self.sync.client.members(self.channel.slack_id)
-        ids = [slack_id(one) for page in pages for one in page]
-        set_members(self.channel, [one for one in ids if one], self.sync.now, live=True)
+        ids = [slack_id(member) for page in pages for member in page]
+        set_members(
+            self.channel, [member_id for member_id in ids if member_id], self.sync.now, live=True
+        )
 
     def _try(self, step: Callable[[], None]) -> None:
         try:

@@ -53,8 +53,8 @@ class Threads:
         oldest = unread.order_by(F("replies_read_at").asc(nulls_first=True), "micros")
         due = list(oldest.defer("raw")[: turn.threads])
         for root in due:
-            told = root.reply_count and root.state != Message.State.DELETED
-            if told or self._replies(root).exists():
+            has_replies = root.reply_count and root.state != Message.State.DELETED
+            if has_replies or self._replies(root).exists():
                 self._read(root, in_ring=True)
             else:
                 root.thread_was_read(self.now)
@@ -74,21 +74,21 @@ class Threads:
                 root.thread_was_read(self.now)  # its next turn comes; nothing is concluded
             else:
                 if in_ring:
-                    self._owe(root)
+                    self._put_off(root)
                 self.reading.walked.failures.append(f"{error.message} (thread {root.ts})")
 
     def _pages(self, root: Message) -> None:
         reading = self.reading
         at_ts = root.thread_at_ts
-        asked = reading.client.replies(self.channel.slack_id, root.ts, at_ts)
-        for page, newest in reading.each(asked):
-            found = [raw for raw in page.messages if key_of(raw, reading.now_us) != root.ts]
-            seen = see(found, reading.now_us)
-            stretch = going_up(seen, after_us=micros_or_0(at_ts), is_last=page.is_last)
+        answers = reading.client.replies(self.channel.slack_id, root.ts, at_ts)
+        for page, newest in reading.each(answers):
+            raws = [raw for raw in page.messages if key_of(raw, reading.now_us) != root.ts]
+            seen = see(raws, reading.now_us)
+            covered = going_up(seen, after_us=micros_or_0(at_ts), is_last=page.is_last)
             with transaction.atomic():
-                reading.store(found)
-                gone = reading.missing(stretch, seen.ts, self._replies(root), newest)
-                reading.delete(gone)
+                reading.store(raws)
+                missing = reading.missing(covered, seen.ts, self._replies(root), newest)
+                reading.delete(missing)
                 at_ts = highest(seen.moments, at_ts)
                 if page.is_last:
                     root.thread_was_read(self.now)
@@ -104,7 +104,7 @@ class Threads:
         self.reading.walked.threads += 1
 
     @transaction.atomic
-    def _owe(self, root: Message) -> None:
+    def _put_off(self, root: Message) -> None:
         """The ring goes on to the others, and the next sync reads this one."""
         root.thread_was_read(self.now)
         self.channel.messages.filter(pk=root.pk).thread_has_moved()

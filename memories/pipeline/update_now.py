@@ -26,15 +26,15 @@ def update_now(memory: Memory, by: User, now: datetime) -> Job | None:
     as_of = memory.workspace.known_until(now)
     if memory.channel is None or as_of is None:
         return None
-    plan_channel(memory.channel.pk, as_of, asked=memory.thread_ts)
+    plan_channel(memory.channel.pk, as_of, close_now=memory.thread_ts)
     jobs = remembered_by(memory).jobs.order_by("-pk")
-    found: Job | None = jobs.unfinished().first()
-    if found is None:
+    job: Job | None = jobs.unfinished().first()
+    if job is None:
         given_up = jobs.filter(state=Job.State.DEAD).first()
-        found = given_up if given_up is not None and given_up.retry(by) else None
-    if found is not None:
-        memory.record("memory_update", by, job=found.pk)
-    return found
+        job = given_up if given_up is not None and given_up.retry(by) else None
+    if job is not None:
+        memory.record("memory_update", by, job=job.pk)
+    return job
 
 
 @transaction.atomic

@@ -81,8 +81,8 @@ def work_on(upload: Upload, now: datetime) -> Workspace | None:
     try:
         with Export(upload.path) as export:
             if upload.state == Upload.State.LOOKING:
-                found = inspect(export, Teller(upload))
-                upload.was_looked_into(found.as_json(), timezone.now())
+                findings = inspect(export, Teller(upload))
+                upload.was_looked_into(findings.as_json(), timezone.now())
                 return None
             return _store(upload, export, now)
     except _Stopped:
@@ -108,7 +108,7 @@ def _store(upload: Upload, export: Export, now: datetime) -> Workspace | None:
     )
     choice, tell = upload.choice, Teller(upload)
 
-    def wanted(folder: ExportFolder) -> bool:
+    def is_chosen(folder: ExportFolder) -> bool:
         tell.knows(folder)
         if folder.is_public:
             return folder.slack_id not in choice["without"]
@@ -119,27 +119,27 @@ def _store(upload: Upload, export: Export, now: datetime) -> Workspace | None:
         export,
         now,
         direct_messages=choice["direct"],
-        wanted=wanted,
+        is_chosen=is_chosen,
         since_us=choice.get("since", 0),
         admits=False,  # whoever writes an export could let themselves in, without a reason or an end
         progress=lambda where, seen: tell(seen, where),
     )
-    public = {one["folder"] for one in upload.found["public"]}
-    told = {
-        **_told(report),
+    public = {channel["folder"] for channel in upload.found["public"]}
+    outcome = {
+        **_report_json(report),
         "files": broken_files(export, public),
         "files_count": len(set(export.broken)),
     }
-    return workspace if upload.was_stored(told, timezone.now()) else None
+    return workspace if upload.was_stored(outcome, timezone.now()) else None
 
 
-def _told(report: ImportReport) -> dict[str, Any]:
+def _report_json(report: ImportReport) -> dict[str, Any]:
     return {
         **report.tally.as_json(),
         "partial": report.is_partial,
         "left_out": report.tally.count(result=Result.QUARANTINED),
         "unlisted": sum(count for _, count in report.unlisted),
-        "before_start": sum(one.count for one in report.earlier),
+        "before_start": sum(channel_start.count for channel_start in report.earlier),
     }
 
 
@@ -156,15 +156,15 @@ class Share:
 
 def shares_of(upload: Upload) -> list[Share]:
     """Of what was chosen, in the order in which it is read."""
-    choice, found, parts = upload.choice, upload.found, upload.parts
+    choice, findings, parts = upload.choice, upload.found, upload.parts
     shares = [
-        Share(one["folder"], "public", parts.get(one["id"], 0), one["messages"])
-        for one in found.get("public", [])
-        if one["id"] not in choice.get("without", [])
+        Share(channel["folder"], "public", parts.get(channel["id"], 0), channel["messages"])
+        for channel in findings.get("public", [])
+        if channel["id"] not in choice.get("without", [])
     ]
     for kind in ("private", "direct"):
-        if choice.get(kind) and found.get(kind, {}).get("messages"):
-            shares.append(Share("", kind, parts.get(kind, 0), found[kind]["messages"]))
+        if choice.get(kind) and findings.get(kind, {}).get("messages"):
+            shares.append(Share("", kind, parts.get(kind, 0), findings[kind]["messages"]))
     return shares
 
 
@@ -189,7 +189,7 @@ class Teller:
 
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
-        self._told = time.monotonic()
+        self._told_at = time.monotonic()
         self._parts: Counter[str] = Counter()
         self._part_of: dict[str, str] = {}  # by folder
         self._part, self._seen = "", 0
@@ -203,9 +203,9 @@ class Teller:
         if self._part:
             self._parts[self._part] += seen - self._seen
         self._part, self._seen = self._part_of.get(where, ""), seen
-        if time.monotonic() - self._told < TELL_EVERY:
+        if time.monotonic() - self._told_at < TELL_EVERY:
             return
-        self._told = time.monotonic()
+        self._told_at = time.monotonic()
         if not self._upload.is_wanted(seen, timezone.now(), dict(self._parts)):
             raise _Stopped
 
@@ -226,8 +226,8 @@ def tidy(now: datetime) -> None:
     """Files that nobody decides about, and those of uploads that broke off."""
     for upload in Upload.objects.forgotten(now):
         cancel(upload, by=None, now=now)
-    known = set(Upload.objects.unfinished().values_list("folder", flat=True))
+    folders = set(Upload.objects.unfinished().values_list("folder", flat=True))
     oldest = (now - UNKNOWN_FOR).timestamp()
     for folder in Path(settings.MEMORYHUB_VAR, "uploads").glob("*"):
-        if folder.name not in known and folder.stat().st_mtime < oldest:
+        if folder.name not in folders and folder.stat().st_mtime < oldest:
             shutil.rmtree(folder, ignore_errors=True)

@@ -211,7 +211,7 @@ class Worker:
             if self.running:  # these may use less than was promised, and leave room
                 self.is_closed = True
             else:
-                job.backfill.hold("over_cap")
+                job.backfill.pause_for("over_cap")
 
     def _take(self, future: "Future[Reply]") -> None:
         asked = self.running.pop(future)

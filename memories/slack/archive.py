@@ -100,11 +100,11 @@ class Zip:
             size, place = end[5], end[9]
             file.seek(max(0, place - size - _ZIP64_END))
             too_long = place - file.tell() > _LARGEST_DIRECTORY
-            count, rest = 0, b""
+            count, tail = 0, b""
             while chunk := file.read(_CHUNK):
-                chunk = rest + chunk
+                chunk = tail + chunk
                 count += chunk.count(_ENTRY)
-                rest = chunk[-len(_ENTRY) + 1 :]
+                tail = chunk[-len(_ENTRY) + 1 :]
         if count > MOST_MEMBERS or too_long:
             self._refuse("many_files", n=f"{MOST_MEMBERS:,}")
 

@@ -160,12 +160,12 @@ class Export:
     def _objects(self, member: Member) -> Iterator[object]:
         odd = 0
         try:
-            for one in member.objects():
-                if not isinstance(one, dict) or len(one) < 2:
+            for item in member.objects():
+                if not isinstance(item, dict) or len(item) < 2:
                     odd += 1
                     if odd > _MOST_ODD:
                         raise Unreadable("hardly any objects")
-                yield one
+                yield item
         except Unreadable as error:
             self.broken.append((member.name, str(error)))
             self.broken_at[member.name] = error.line
@@ -177,8 +177,11 @@ class Export:
         if isinstance(read := channel(raw, kind, direct=True), ChannelIn):
             kind = read.kind
         names = {as_text(raw.get("name")), as_text(raw.get("name_normalized"))} - {""}
-        _, known = self._listed.get(known_as, ("", set()))
-        self._listed[known_as] = kind, known | {unicodedata.normalize("NFC", n) for n in names}
+        _, known_names = self._listed.get(known_as, ("", set()))
+        self._listed[known_as] = (
+            kind,
+            known_names | {unicodedata.normalize("NFC", n) for n in names},
+        )
 
     def _readable(self, members: list[Member]) -> list[Member]:
         """Without what other programs left behind, and without names that are no text."""

@@ -15,7 +15,7 @@ from memories.rules.slack import TooLarge
 CHUNK = 1 << 16  # bytes
 LARGEST_HELD = 8_000_000  # characters
 _SPACE = re.compile(r"[ \t\n\r]*")
-_TURNS = re.compile(r'["\\{}\[\]]')
+_STRUCTURE = re.compile(r'["\\{}\[\]]')
 _AFTER_NUMBER = re.compile(r"[^0-9eE.+-]")
 # The end of what is held may cut a literal (-Infinity is the longest), a \uXXXX, or a number's
 # fraction or exponent in two.
@@ -70,7 +70,7 @@ class _Window:
         self._file = file
         self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
         self._json = json.JSONDecoder()
-        self._held = ""
+        self._buffer = ""
         self._ended = False
         self._lines = 1  # that end before what is held, and the one that begins it
         self.position = 0
@@ -78,30 +78,30 @@ class _Window:
 
     @property
     def line(self) -> int:
-        return self._lines + self._held.count("\n", 0, self.position)
+        return self._lines + self._buffer.count("\n", 0, self.position)
 
     def peek(self) -> str:
         """The next character that is not space, "" at the end."""
-        if self.position < len(self._held) and (found := self._held[self.position]) > " ":
-            return found
+        if self.position < len(self._buffer) and (character := self._buffer[self.position]) > " ":
+            return character
         while True:
-            space = _SPACE.match(self._held, self.position)
+            space = _SPACE.match(self._buffer, self.position)
             self.position = space.end() if space else self.position
-            if self.position < len(self._held):
-                return self._held[self.position]
+            if self.position < len(self._buffer):
+                return self._buffer[self.position]
             if not self._more(CHUNK):
                 return ""
 
     def value(self) -> object:
         """The value that begins here. Asks for twice as much each time, to stay linear."""
         self.peek()
-        wanted = CHUNK
+        size = CHUNK
         while True:
             try:
-                found, end = self._json.raw_decode(self._held, self.position)
+                value, end = self._json.raw_decode(self._buffer, self.position)
             except json.JSONDecodeError as error:
                 spare = 0 if self._ended else _LITERAL
-                at_the_end = error.pos >= len(self._held) - spare
+                at_the_end = error.pos >= len(self._buffer) - spare
                 if not (at_the_end or error.msg.startswith("Unterminated string")):
                     raise Unreadable("not JSON") from error
                 if self._ended:
@@ -109,22 +109,22 @@ class _Window:
             except (ValueError, RecursionError):
                 return self._pass_over()  # a number of thousands of digits, or nested too deeply
             else:
-                whole = isinstance(found, dict | list | str) or self._ended
-                if whole or end < len(self._held) - _NUMBER:
+                whole = isinstance(value, dict | list | str) or self._ended
+                if whole or end < len(self._buffer) - _NUMBER:
                     self.position = end
-                    return found
-            if len(self._held) - self.position > LARGEST_HELD:
+                    return value
+            if len(self._buffer) - self.position > LARGEST_HELD:
                 return self._pass_over()
-            self._more(wanted)
-            wanted *= 2
+            self._more(size)
+            size *= 2
 
     def _pass_over(self) -> TooLarge:
         """Go behind the value that begins here, holding a chunk of it at a time."""
-        if self._held[self.position] not in '{["':
+        if self._buffer[self.position] not in '{["':
             return self._pass_over_number()
         depth, in_string, escaped = 0, False, -1
         while True:
-            for match in _TURNS.finditer(self._held, self.position):
+            for match in _STRUCTURE.finditer(self._buffer, self.position):
                 mark, at = match[0], match.start()
                 if at == escaped:
                     continue
@@ -137,26 +137,26 @@ class _Window:
                 if depth <= 0 and not in_string and mark != "\\":
                     self.position = match.end()
                     return TooLarge()
-            escaped -= len(self._held)
-            self.position = len(self._held)
+            escaped -= len(self._buffer)
+            self.position = len(self._buffer)
             if not self._more(CHUNK):
                 raise Unreadable(self.fault or "cut off")
 
     def _pass_over_number(self) -> TooLarge:
-        while not (end := _AFTER_NUMBER.search(self._held, self.position)):
-            self.position = len(self._held)
+        while not (end := _AFTER_NUMBER.search(self._buffer, self.position)):
+            self.position = len(self._buffer)
             if not self._more(CHUNK):
                 raise Unreadable(self.fault or "cut off")
         self.position = end.start()
         return TooLarge()
 
-    def _more(self, wanted: int) -> bool:
+    def _more(self, size: int) -> bool:
         """Read on, so many bytes, and forget what was read; False at the end of the file."""
         parts = []
-        while wanted > 0 and not self._ended:
-            read = self._file.read(wanted)
+        while size > 0 and not self._ended:
+            read = self._file.read(size)
             self._ended = not read
-            wanted -= len(read)
+            size -= len(read)
             try:
                 parts.append(self._decode(read, self._ended))
             except UnicodeDecodeError as error:
@@ -165,6 +165,6 @@ class _Window:
                 self._ended, self.fault = True, "not UTF-8"
         text = "".join(parts)
         self._lines = self.line
-        self._held = self._held[self.position :] + text
+        self._buffer = self._buffer[self.position :] + text
         self.position = 0
         return bool(text)

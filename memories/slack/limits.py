@@ -45,7 +45,7 @@ class Metered:
         self._so_far = 0
 
     def read(self, size: int, /) -> bytes:
-        found = self._file.read(size)
-        self._so_far += len(found)
+        data = self._file.read(size)
+        self._so_far += len(data)
         self._meter.count(self._key, self._so_far)
-        return found
+        return data

@@ -187,8 +187,8 @@ class SlackClient:
     def channels(self, *, private: bool = True) -> Iterator[list[Any]]:
         """All public channels, and with ``private`` the private ones that the bot is in; archived
         ones too."""
-        asked = {"types": "public_channel,private_channel" if private else "public_channel"}
-        for answer in self._pages("conversations.list", asked):
+        parameters = {"types": "public_channel,private_channel" if private else "public_channel"}
+        for answer in self._pages("conversations.list", parameters):
             yield _list(answer, "conversations.list", "channels")
 
     def members(self, channel_id: str) -> Iterator[list[Any]]:
@@ -200,8 +200,10 @@ class SlackClient:
         """What stands in the channel itself, newest first, between two ts (both exclusive); from the
         newest one on without ``latest``."""
         method = "conversations.history"
-        asked = {"channel": channel_id, "oldest": oldest} | ({"latest": latest} if latest else {})
-        for answer in self._pages(method, asked):
+        parameters = {"channel": channel_id, "oldest": oldest} | (
+            {"latest": latest} if latest else {}
+        )
+        for answer in self._pages(method, parameters):
             messages = _list(answer, method, "messages")
             yield HistoryPage(messages, answer.get("is_limited") is True, _is_last(answer))
 
@@ -209,18 +211,20 @@ class SlackClient:
         """A thread, oldest first, after ``oldest`` (a ts, exclusive); Slack puts the root on top of
         every page, and one without it is no page of the thread."""
         method = "conversations.replies"
-        asked = {"channel": channel_id, "ts": thread_ts} | ({"oldest": oldest} if oldest else {})
-        for answer in self._pages(method, asked):
+        parameters = {"channel": channel_id, "ts": thread_ts} | (
+            {"oldest": oldest} if oldest else {}
+        )
+        for answer in self._pages(method, parameters):
             messages = _list(answer, method, "messages")
             if not any(as_dict(raw).get("ts") == thread_ts for raw in messages):
                 raise _malformed(method, "a thread without its root")
             yield RepliesPage(messages, _is_last(answer))
 
-    def _pages(self, method: str, asked: dict[str, str]) -> Iterator[dict[str, Any]]:
+    def _pages(self, method: str, parameters: dict[str, str]) -> Iterator[dict[str, Any]]:
         cursor = ""
         while True:
             paging = {"limit": str(self._limit(method))} | ({"cursor": cursor} if cursor else {})
-            answer = self._call(method, asked | paging)
+            answer = self._call(method, parameters | paging)
             self._measure(method, answer)
             yield answer
             following = _next_cursor(answer)
@@ -251,11 +255,11 @@ class SlackClient:
                 raise _rate_limited(method, wait)
             self._sleep(wait)
 
-    def _call(self, method: str, asked: dict[str, str]) -> dict[str, Any]:
+    def _call(self, method: str, parameters: dict[str, str]) -> dict[str, Any]:
         self._take(method)
         self.calls[method] += 1
         try:
-            response = self._client.api_call(method, params=asked)
+            response = self._client.api_call(method, params=parameters)
         except SlackApiError as error:
             raise self._refused(method, error) from error
         except (OSError, HTTPException, ValueError) as error:
@@ -324,7 +328,7 @@ def _malformed(method: str, what: str) -> SlackError:
 
 
 def _list(answer: dict[str, Any], method: str, key: str) -> list[Any]:
-    found = answer.get(key)
-    if not isinstance(found, list):
+    items = answer.get(key)
+    if not isinstance(items, list):
         raise _malformed(method, f"no list of {key}")
-    return found
+    return items

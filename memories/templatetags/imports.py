@@ -81,7 +81,7 @@ def day(named: str) -> SafeString | str:
     """``2023-11-14``, which is a day of Slack's in no zone of ours; files may name days that never
     were."""
     try:
-        found = date.fromisoformat(named)
+        parsed = date.fromisoformat(named)
     except ValueError:
         return named
-    return format_html('<time datetime="{}">{}</time>', named, date_format(found, _("j M Y")))
+    return format_html('<time datetime="{}">{}</time>', named, date_format(parsed, _("j M Y")))

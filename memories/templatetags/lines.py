@@ -48,7 +48,7 @@ def chips(line: MaybeLine) -> SafeString:
     return format_html(
         '<span class="chips" lang="{}">{}</span>',
         get_language(),
-        mark_safe("".join(_chip(one, source) for one in line.chips)),  # noqa: S308  # of format_html
+        mark_safe("".join(_chip(chip, source) for chip in line.chips)),  # noqa: S308  # of format_html
     )
 
 
@@ -86,21 +86,21 @@ def _since(line: MaybeLine, *, in_words: bool) -> SafeString:
     if not line:
         return NOTHING
     if line.is_persons:
-        told = escape(_("by hand, v%(number)s") % {"number": line.since})
+        label = escape(_("by hand, v%(number)s") % {"number": line.since})
     elif line.origin == Origin.RESTORE:
-        told = escape(_("restored, v%(number)s") % {"number": line.since})
+        label = escape(_("restored, v%(number)s") % {"number": line.since})
     else:
         by = escape(_("by the model") + _(", "))
         by = by if in_words else format_html('<span class="hidden">{}</span>', by)
-        told = format_html("{}v{}", by, line.since)
+        label = format_html("{}v{}", by, line.since)
     if line.since_href:
-        told = format_html('<a href="{}">{}</a>', line.since_href, told)
+        label = format_html('<a href="{}">{}</a>', line.since_href, label)
     return format_html(
         '<span class="line-mark{}" lang="{}">{}{}</span>',
         " human" if line.is_persons else "",
         get_language(),
         author_icon(line.origin),
-        told,
+        label,
     )
 
 
@@ -131,8 +131,8 @@ def came(row: Row) -> SafeString:
     """A line that is new, or how it reads now."""
     if row.kind is not Kind.CHANGED:
         return line_text(row.after)
-    told = format_html('<span class="hidden" lang="{}">{} </span>', get_language(), _("Reworded:"))
-    return told + after(row)
+    label = format_html('<span class="hidden" lang="{}">{} </span>', get_language(), _("Reworded:"))
+    return label + after(row)
 
 
 @register.filter

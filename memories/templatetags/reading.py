@@ -183,7 +183,7 @@ def reason_words(trigger: dict[str, Any]) -> str:
     many = ngettext("%(n)s message", "%(n)s messages", new) % {"n": new}
     texts = ngettext("%(n)s text", "%(n)s texts", new) % {"n": new}
     words = _REASONS.get(trigger.get("reason", ""), "")
-    said = words % {
+    text = words % {
         "messages": many,
         "texts": texts,
         "time": duration(trigger.get("quiet_s", 0)),
@@ -194,17 +194,17 @@ def reason_words(trigger: dict[str, Any]) -> str:
             "the model refused to read %(n)s messages",
             refused,
         )
-        return f"{said}; {refusals % {'n': refused}}"
-    return said
+        return f"{text}; {refusals % {'n': refused}}"
+    return text
 
 
 @register.filter
 def duration(seconds: int) -> str:
     """``7200`` as "2 h", ``5400`` as "1 h 30 min", ``40`` as "40 s"."""
-    hours, rest = divmod(int(seconds), 3600)
-    minutes = rest // 60
+    hours, remainder = divmod(int(seconds), 3600)
+    minutes = remainder // 60
     if not hours and not minutes:
-        return _("%(n)s s") % {"n": rest}
+        return _("%(n)s s") % {"n": remainder}
     parts = []
     if hours:
         parts.append(_("%(n)s h") % {"n": hours})
@@ -308,8 +308,8 @@ def key(context: Context, name: str) -> SafeString:
     if not _wants_keys(context):
         return mark_safe("")
     # "g h" is one key after another, for which ARIA has no words.
-    told = "" if " " in name else format_html(' aria-keyshortcuts="{}"', name)
-    return format_html('data-key="{}"{}', name, told)
+    attribute = "" if " " in name else format_html(' aria-keyshortcuts="{}"', name)
+    return format_html('data-key="{}"{}', name, attribute)
 
 
 @register.simple_tag(takes_context=True)

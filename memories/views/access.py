@@ -92,15 +92,15 @@ class WorkspaceContext:
     @property
     def readable_channels(self) -> ChannelQuerySet:
         """The channels the reader may read, live ones first, by name."""
-        found = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
-        return found.order_by("is_archived", "name", "slack_id")
+        channels = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
+        return channels.order_by("is_archived", "name", "slack_id")
 
     def placed(self, channels: Iterable[Channel]) -> list[Channel]:
         """These with their workspace, without asking for it again."""
-        found = list(channels)
-        for channel in found:
+        rows = list(channels)
+        for channel in rows:
             channel.workspace = self.workspace
-        return found
+        return rows
 
     @cached_property
     def channels(self) -> list[Channel]:
@@ -109,12 +109,12 @@ class WorkspaceContext:
 
     def find_channels(self, slack_ids: Iterable[str]) -> dict[str, Channel]:
         """Those of these that the reader may read, by Slack id; each id is looked up once."""
-        wanted = {slack_id for slack_id in slack_ids if slack_id}
-        if new := wanted - self._looked_up.keys():
+        ids = {slack_id for slack_id in slack_ids if slack_id}
+        if new := ids - self._looked_up.keys():
             rows = self.placed(self.readable_channels.filter(slack_id__in=new))
             self._looked_up.update(dict.fromkeys(new), **{row.slack_id: row for row in rows})
-        found = ((slack_id, self._looked_up[slack_id]) for slack_id in wanted)
-        return {slack_id: channel for slack_id, channel in found if channel is not None}
+        pairs = ((slack_id, self._looked_up[slack_id]) for slack_id in ids)
+        return {slack_id: channel for slack_id, channel in pairs if channel is not None}
 
     @cached_property
     def _looked_up(self) -> dict[str, Channel | None]:
@@ -172,8 +172,10 @@ class WorkspaceContext:
         """The channels as the navigation groups them: all of them where they are few, else those
         whose memories changed last."""
         memories = self.followed.filter(channel__isnull=False)
-        found = self.readable_channels.order_by()[: NAV_SHOWN + 1]  # in any order: none is sorted
-        channels = sorted(found, key=lambda one: (one.is_archived, one.name, one.slack_id))
+        rows = self.readable_channels.order_by()[: NAV_SHOWN + 1]  # in any order: none is sorted
+        channels = sorted(
+            rows, key=lambda channel: (channel.is_archived, channel.name, channel.slack_id)
+        )
         is_whole = len(channels) <= NAV_SHOWN
         if not is_whole:
             newest = list(memories.order_by("-current").values_list("pk", "channel")[:NAV_SHOWN])

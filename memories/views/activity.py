@@ -41,15 +41,15 @@ class Activity:
 def activity_of(place: WorkspaceContext, channel: Channel, now: datetime) -> Activity:
     """Messages of people and bots that are there still, by day in the workspace's zone."""
     days = last_days(now, place.workspace.memory_settings.zone, DAYS)
-    said = Message.objects.visible_to(place.reader).filter(
+    messages = Message.objects.visible_to(place.reader).filter(
         channel=channel, state=Message.State.LIVE, is_notice=False, micros__gte=days[0].begin_us
     )
     sums = {
         f"day_{i}": Count("pk", filter=Q(micros__gte=day.begin_us, micros__lt=day.end_us))
         for i, day in enumerate(days)
     }
-    found = said.aggregate(**sums)
-    counts = [found[name] for name in sums]
+    totals = messages.aggregate(**sums)
+    counts = [totals[name] for name in sums]
     high = heights(counts, HEIGHT)
     return Activity(
         [

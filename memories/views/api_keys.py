@@ -56,13 +56,13 @@ class ApiKeyForm(forms.Form):
         """Raises ValidationError for a name of no channel, or of several, that the reader may read."""
         channels = []
         for name in self.cleaned_data["channels"].split():
-            found = list(self.place.readable_channels.named(name)[:2])
-            if len(found) != 1:
+            matches = list(self.place.readable_channels.named(name)[:2])
+            if len(matches) != 1:
                 raise forms.ValidationError(
                     _("There is no channel %(name)s, or several have this name: use its id."),
                     params={"name": name},
                 )
-            channels += found
+            channels += matches
         return channels
 
     def issue(self, request: UserRequest) -> tuple[ApiKey, str]:
@@ -95,7 +95,11 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     context |= {
         "form": form,
         "keys": [
-            (key, key.pk in usable, [one for one in key.channels.all() if one.pk in readable])
+            (
+                key,
+                key.pk in usable,
+                [channel for channel in key.channels.all() if channel.pk in readable],
+            )
             for key in rows
         ],
     }

@@ -30,8 +30,8 @@ def index(request: UserRequest, pk: int) -> HttpResponse:
     """The newest first; ``?line=`` leads to the page with this one."""
     place, memory = open_memory(request, pk)
     lines = memory.archived_lines().newest_first()
-    wanted = number_or_none(request.GET.get("line", ""))
-    line = lines.filter(pk=wanted).first() if wanted is not None else None
+    line_id = number_or_none(request.GET.get("line", ""))
+    line = lines.filter(pk=line_id).first() if line_id is not None else None
     if line is not None:
         page = lines.before(line).count() // AT_ONCE + 1
         return redirect(f"{request.path}?page={page}#line-{line.pk}")

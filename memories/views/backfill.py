@@ -51,9 +51,13 @@ class OrderForm(forms.Form):
         self.place = place
         field = self.fields["channel"]
         assert isinstance(field, forms.MultipleChoiceField)
-        wanted = data.getlist("channel") if data else []
-        offered = {one.slack_id: one for one in place.nav.channels} | place.find_channels(wanted)
-        self.offered = sorted(offered.values(), key=lambda one: (one.is_archived, one.name))
+        requested = data.getlist("channel") if data else []
+        offered = {
+            channel.slack_id: channel for channel in place.nav.channels
+        } | place.find_channels(requested)
+        self.offered = sorted(
+            offered.values(), key=lambda channel: (channel.is_archived, channel.name)
+        )
         field.choices = [(channel.slack_id, str(channel)) for channel in self.offered]
 
     def clean_since(self) -> int:
@@ -77,8 +81,8 @@ class OrderForm(forms.Form):
     def quote(self) -> dict[str, Any]:
         """Of what is valid."""
         assert self.now is not None
-        wanted = set(self.cleaned_data["channel"])
-        self.channels = [c for c in self.place.channels if not wanted or c.slack_id in wanted]
+        requested = set(self.cleaned_data["channel"])
+        self.channels = [c for c in self.place.channels if not requested or c.slack_id in requested]
         since = self.cleaned_data["since"]
         return quote_backfill(self.place.workspace, self.channels, since, self.now).as_json()
 
@@ -148,8 +152,8 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     (with a new ``cap``), cancel, retry what was given up."""
     place = open_workspace(request, slug)
     must_administer(place)
-    found = Backfill.objects.visible_to(place.reader).filter(workspace=place.workspace)
-    backfill = get_object_or_404(found, pk=pk)
+    backfills = Backfill.objects.visible_to(place.reader).filter(workspace=place.workspace)
+    backfill = get_object_or_404(backfills, pk=pk)
     error = ""
     if request.method == "POST":
         error = _change(request, backfill)

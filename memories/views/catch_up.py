@@ -34,7 +34,7 @@ DAY = "day"  # the radio beside the field for one
 
 
 @dataclass(frozen=True)
-class Asked:
+class Selection:
     """What a request wants to see; ``error`` where that was no day."""
 
     since: Since
@@ -55,37 +55,37 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     As a part: the rest of the list with a cursor, else all of it."""
     place = open_workspace(request, slug)
     now = timezone.now()
-    asked = _asked(request.GET, place, now)
+    selection = _selection(request.GET, place, now)
     folded = number_or_none(request.GET.get("marked", ""))
-    cursor = read_cursor(asked.cursor)
+    cursor = read_cursor(selection.cursor)
     most = AT_ONCE if cursor else LOOKED_AT
-    found = catalogue(place, asked.since, folded, cursor=cursor, most=most)
-    entries, more = found.entries[:AT_ONCE], len(found.keys) > AT_ONCE
-    digest = None if cursor else found.digest
-    fill([*([digest] if digest else []), *entries], place, asked.since)
+    listing = catalogue(place, selection.since, folded, cursor=cursor, most=most)
+    entries, more = listing.entries[:AT_ONCE], len(listing.keys) > AT_ONCE
+    digest = None if cursor else listing.digest
+    fill([*([digest] if digest else []), *entries], place, selection.since)
     context: dict[str, Any] = {
         "place": place,
-        **_form(asked),
+        **_form(selection),
         "entries": entries,
         "digest": digest,
         "goes_on": cursor is not None,
-        "more": _more(place, asked, found.keys[AT_ONCE - 1]) if more else "",
-        "left": min(AT_ONCE, len(found.keys) - AT_ONCE),
+        "more": _more(place, selection, listing.keys[AT_ONCE - 1]) if more else "",
+        "left": min(AT_ONCE, len(listing.keys) - AT_ONCE),
     }
     part = "catch_up/_entries.html"
     if cursor is None or not wants_part(request):
         part = "catch_up/_catch_up.html"
-        context["looks"] = [] if cursor else looks_of(found, place, asked.since, now)
-        context["from_us"] = _from(place, asked.since)
+        context["looks"] = [] if cursor else looks_of(listing, place, selection.since, now)
+        context["from_us"] = _from(place, selection.since)
         context["has_marks"] = marks_of(place).exists()
         context["is_late"] = is_late(place.workspace, now)
         context["behind"] = _behind(place, now)
         context["health"] = _health(place, now)
         context["has_memories"] = place.followed.exists()
         context["has_messages"] = context["has_memories"] or _has_messages(place)
-    status = 422 if asked.error else 200
+    status = 422 if selection.error else 200
     response = render_page_or_part(request, "catch_up/index.html", part, context, status=status)
-    if asked.error:
+    if selection.error:
         response["HX-Push-Url"] = "false"  # it is no address to come back to
     return response
 
@@ -113,32 +113,32 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     else:
         seen.mark(number, now)
         news = _("%(where)s is seen up to v%(number)s.") % {"where": where, "number": seen.number}
-    asked = _asked(request.POST, place, now)
+    selection = _selection(request.POST, place, now)
     if wants_part(request):
-        return _entry(request, place, memory.pk, asked, news)
+        return _entry(request, place, memory.pk, selection, news)
     toasts.success(request, news)
     path = reverse("catch_up-index", args=[slug])
-    query = {**asked.query, "marked": str(memory.pk)}
+    query = {**selection.query, "marked": str(memory.pk)}
     return redirect(f"{path}?{urlencode(query)}#entry-{memory.pk}")
 
 
 def _entry(
-    request: UserRequest, place: WorkspaceContext, pk: int, asked: Asked, news: str
+    request: UserRequest, place: WorkspaceContext, pk: int, selection: Selection, news: str
 ) -> HttpResponse:
     """One entry as it is now, with the counts beside it."""
     same = followed(place.workspace, place.reader).filter(pk=pk)
     memories = with_marks(same, place.reader)
-    entries = entries_of(memories, place, asked.since, folded=pk)
+    entries = entries_of(memories, place, selection.since, folded=pk)
     if not entries:
         raise Http404
-    fill(entries, place, asked.since)
+    fill(entries, place, selection.since)
     [entry] = entries
     nav = [*place.nav.loud, *place.nav.quiet, *place.nav.archived]
     context = {
         "place": place,
-        **_form(asked),
+        **_form(selection),
         "entry": entry,
-        "rows": [one for one in nav if one.channel.pk == entry.memory.channel_id],
+        "rows": [row for row in nav if row.channel.pk == entry.memory.channel_id],
         "news": news,
         "takes_focus": True,
     }
@@ -146,22 +146,22 @@ def _entry(
     return render_page_or_part(request, part, part, context)
 
 
-def _asked(given: QueryDict, place: WorkspaceContext, now: datetime) -> Asked:
+def _selection(given: QueryDict, place: WorkspaceContext, now: datetime) -> Selection:
     choice, day = given.get("since", ""), given.get("day", "").strip()
     cursor = given.get("cursor", "") if read_cursor(given.get("cursor", "")) else ""
     try:
         since = read_since(day or "-" if choice == DAY else choice, now, place.zone)
     except Unreadable:
-        return Asked(Since(), day or choice, "", _("Choose a day that has begun."))
-    return Asked(since, since.choice if "-" in since.choice else "", cursor)
+        return Selection(Since(), day or choice, "", _("Choose a day that has begun."))
+    return Selection(since, since.choice if "-" in since.choice else "", cursor)
 
 
-def _form(asked: Asked) -> dict[str, Any]:
-    is_day = bool(asked.day)
+def _form(selection: Selection) -> dict[str, Any]:
+    is_day = bool(selection.day)
     return {
-        "asked": asked,
-        "since": asked.since,
-        "choice": DAY if is_day else asked.since.choice,
+        "selection": selection,
+        "since": selection.since,
+        "choice": DAY if is_day else selection.since.choice,
         "choices": [
             (SEEN, _("what I last saw")),
             *zip(PERIODS, (_("24 hours"), _("7 days")), strict=True),
@@ -169,9 +169,9 @@ def _form(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _more(place: WorkspaceContext, asked: Asked, last: tuple[int, int]) -> str:
+def _more(place: WorkspaceContext, selection: Selection, last: tuple[int, int]) -> str:
     path = reverse("catch_up-index", args=[place.workspace.slug])
-    query = {**asked.query, "cursor": write_cursor(last)}
+    query = {**selection.query, "cursor": write_cursor(last)}
     return f"{path}?{urlencode(query)}"
 
 
@@ -203,18 +203,22 @@ def _behind(place: WorkspaceContext, now: datetime) -> list[tuple[Channel, Cover
     late = Q(walked_at__lt=now - SYNC_LASTS)
     channels = place.placed(place.readable_channels.failing(BY_ITSELF, late))
     read = ((channel, coverage_of(channel, now)) for channel in channels)
-    return [(one, how) for one, how in read if how.code not in BY_ITSELF]
+    return [(channel, how) for channel, how in read if how.code not in BY_ITSELF]
 
 
 def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     """Why nothing new may have come of what was read. The rest is said elsewhere on the page."""
     signs = place.signs
-    found = [
-        ill
-        for ill in find_problems(signs, now)
-        if ill in (HealthProblem.WORKER, HealthProblem.JOBS)
+    problems = [
+        problem
+        for problem in find_problems(signs, now)
+        if problem in (HealthProblem.WORKER, HealthProblem.JOBS)
     ]
-    return {"ills": found, "worker_at": signs.worker_at, "failed": failed_words(signs.failed_jobs)}
+    return {
+        "problems": problems,
+        "worker_at": signs.worker_at,
+        "failed": failed_words(signs.failed_jobs),
+    }
 
 
 def _has_messages(place: WorkspaceContext) -> bool:

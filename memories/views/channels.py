@@ -118,8 +118,8 @@ def _update_path(
     if waiting is None:
         # Before the first pass nothing is known to wait, and yet something may.
         since_us = to_micros(now) - place.workspace.memory_settings.window_us
-        said = Message.objects.rememberable().filter(channel=channel, micros__gte=since_us)
-        if channel.start_us is not None or not said.exists():
+        messages = Message.objects.rememberable().filter(channel=channel, micros__gte=since_us)
+        if channel.start_us is not None or not messages.exists():
             return ""
     return update_path(memory or Memory(workspace=place.workspace, channel=channel))
 

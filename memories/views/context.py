@@ -154,11 +154,11 @@ class PreviewForm(forms.Form):
 
     def clean_channel(self) -> str:
         """Its id. One that is hidden is as unknown as one that is not there."""
-        wanted = self.cleaned_data["channel"]
-        rows = self.place.readable_channels.named(wanted)
+        channel_name = self.cleaned_data["channel"]
+        rows = self.place.readable_channels.named(channel_name)
         names = {channel.slack_id: channel.name for channel in rows}
         try:
-            return find_channel(names, wanted) if wanted else ""
+            return find_channel(names, channel_name) if channel_name else ""
         except NoSuchChannel as error:
             raise forms.ValidationError(_("There is no such channel.")) from error
 
@@ -194,7 +194,7 @@ class PreviewForm(forms.Form):
                 persona=given["persona"],
                 with_notes=given.get("notes", False),
                 with_archive=given["archive"],
-                without=[Part(one) for one in given["without"]],
+                without=[Part(part) for part in given["without"]],
                 now=given["at"] or timezone.now(),
             )
         except UnknownThread:
@@ -234,7 +234,7 @@ class PreviewForm(forms.Form):
 
 
 @dataclass(frozen=True)
-class Stretch:
+class ShownBlock:
     """A block of the text, its tokens, and where what it says is kept ("" for nowhere)."""
 
     block: Block
@@ -318,15 +318,15 @@ def _shown(
     leave = {part: _address(request, add=part) for part in LEAVABLE}
     sections = _sections(built.blocks, tokens, built.tokens, whole, leave)
     used = sum(section.width for section in sections)
-    wanted = form.cleaned_data["channel"]
-    where = place.find_channels([wanted]).get(wanted)
+    channel_id = form.cleaned_data["channel"]
+    where = place.find_channels([channel_id]).get(channel_id)
     slug = place.workspace.slug
     where_path = (
         channel_path(slug, where.slack_id) if where else reverse("workspaces-detail", args=[slug])
     )
     return {
-        "stretches": [
-            Stretch(block, size, paths.get((block.part, block.place, block.number), ""))
+        "shown_blocks": [
+            ShownBlock(block, size, paths.get((block.part, block.place, block.number), ""))
             for block, size in zip(built.blocks, tokens, strict=True)
         ],
         "sections": sections,
@@ -351,24 +351,26 @@ def _left(
     request: UserRequest, place: WorkspaceContext, form: PreviewForm, built: Context
 ) -> list[Left]:
     """First what was not wanted, also where there is nothing of it; then what had no room."""
-    unwanted = {one.what: one.count for one in built.left_out if one.reason == AS_ASKED}
-    asked = [
+    unwanted = {
+        omission.what: omission.count for omission in built.left_out if omission.reason == AS_ASKED
+    }
+    by_request = [
         Left(_NAMES[part], "", unwanted.get(part, 0), "", _address(request, take=part))
         for part in form.cleaned_data["without"]
     ]
     limit = number_format(form.tokens, force_grouping=True)
     whys = {FURTHER: _("their memories changed before those of the others")}
     why = _("over the budget of %(n)s tokens") % {"n": limit}
-    over = [one for one in built.left_out if one.reason != AS_ASKED]
-    channels = place.find_channels(one.id for one in over)
-    return asked + [
+    over = [omission for omission in built.left_out if omission.reason != AS_ASKED]
+    channels = place.find_channels(omission.id for omission in over)
+    return by_request + [
         Left(
-            _KINDS[one.what],
-            str(channels.get(one.id, one.id)),
-            one.count,
-            whys.get(one.what, why),
+            _KINDS[omission.what],
+            str(channels.get(omission.id, omission.id)),
+            omission.count,
+            whys.get(omission.what, why),
         )
-        for one in over
+        for omission in over
     ]
 
 
@@ -377,7 +379,7 @@ def _address(request: UserRequest, *, add: str = "", take: str = "", at: str = "
     given = request.GET.copy()
     if at:
         given["at"] = at
-    others = [one for one in given.getlist("without") if one not in (add, take)]
+    others = [part for part in given.getlist("without") if part not in (add, take)]
     given.setlist("without", [*others, *([add] if add else [])])
     return f"{request.path}?{given.urlencode()}"
 
@@ -401,17 +403,17 @@ def _sections(
     for block, size in zip(blocks, tokens, strict=True):
         items, sum_ = by_part.get(block.part, (0, 0))
         by_part[block.part] = (items + block.items, sum_ + size)
-    found, x = [], 0.0
+    sections, x = [], 0.0
     for part, (items, size) in by_part.items():
         width = _width(size, whole)
         percent = 100 * size / max(total, 1)
-        found.append(
+        sections.append(
             Section(
                 part, _NAMES[part], items, size, percent, round(x, 1), width, leave.get(part, "")
             )
         )
         x += width
-    return found
+    return sections
 
 
 def _paths(
@@ -419,17 +421,17 @@ def _paths(
 ) -> dict[tuple[Part, str, int | None], str]:
     """Where each block comes from: its version, or the page that keeps it. One query."""
     slug = place.workspace.slug
-    found: dict[tuple[Part, str, int | None], str] = {
+    by_block: dict[tuple[Part, str, int | None], str] = {
         (Part.NOTES, "", None): reverse("notes-index", args=[slug])
     }
     conversations = [block for block in built.blocks if block.part is Part.CONVERSATION]
     channels = place.find_channels(block.place for block in conversations)
     for block in conversations:
         if block.place in channels:
-            found[Part.CONVERSATION, block.place, None] = messages_path(slug, block.place)
+            by_block[Part.CONVERSATION, block.place, None] = messages_path(slug, block.place)
     if own and built.target_thread_ts:
         path = thread_path(slug, own, built.target_thread_ts)
-        found[Part.CONVERSATION, built.target_thread_ts, None] = path
+        by_block[Part.CONVERSATION, built.target_thread_ts, None] = path
     history = [block for block in built.blocks if block.number is not None]
     memories = Memory.objects.filter(workspace=place.workspace)
     is_history = Q(
@@ -464,8 +466,8 @@ def _paths(
             key = (Part.LONG_TERM, channel, None)
         else:
             key = (Part.SHORT_TERM, channel, version.number if channel else None)
-        found[key] = reverse("versions-detail", args=[version.pk])
-    return found
+        by_block[key] = reverse("versions-detail", args=[version.pk])
+    return by_block
 
 
 def _withheld(place: WorkspaceContext) -> int:
@@ -494,5 +496,5 @@ def _withheld(place: WorkspaceContext) -> int:
         )
     )
     readable = MemoryVersion.objects.visible_to(place.reader).values("pk")
-    found = MemoryVersion.objects.not_for_all().filter(pk__in=newest.values("pk"))
-    return found.exclude(pk__in=readable).count()
+    withheld = MemoryVersion.objects.not_for_all().filter(pk__in=newest.values("pk"))
+    return withheld.exclude(pk__in=readable).count()

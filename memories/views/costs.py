@@ -97,7 +97,7 @@ def caps_of(place: WorkspaceContext, calls: ModelCallQuerySet) -> list[ShownCap]
     """The caps that bind this workspace. What counts against them elsewhere, or where the reader may
     not look, is an operator's to see."""
     among = ModelCall.objects.all() if place.reader.is_operator else calls
-    found = []
+    shown_caps = []
     for cap in Cap.objects.that_bind(place.workspace).select_related("workspace"):
         use = cap_use(cap, timezone.now(), among)
         shares = [
@@ -105,17 +105,20 @@ def caps_of(place: WorkspaceContext, calls: ModelCallQuerySet) -> list[ShownCap]
             for used, limit in ((use.tokens, cap.tokens), (use.micros, cap.micros))
             if limit
         ]
-        found.append(ShownCap(use, min(100, max(shares)) if shares else None))
-    return found
+        shown_caps.append(ShownCap(use, min(100, max(shares)) if shares else None))
+    return shown_caps
 
 
 def _models(days: dict[tuple[date, str], Sums]) -> list[ModelRow]:
     """By tokens, most first."""
     sums: dict[str, Sums] = {}
-    for (_day, model), one in days.items():
-        sums[model] = sums.get(model, Sums()) + one
+    for (_day, model), day_sums in days.items():
+        sums[model] = sums.get(model, Sums()) + day_sums
     ordered = sorted(sums.items(), key=lambda item: (-item[1].tokens, item[0]))
-    return [ModelRow(min(n, SERIES), model, one) for n, (model, one) in enumerate(ordered, 1)]
+    return [
+        ModelRow(min(n, SERIES), model, model_sums)
+        for n, (model, model_sums) in enumerate(ordered, 1)
+    ]
 
 
 def _by_day(
@@ -133,15 +136,17 @@ def _by_day(
 def _bars(days: dict[tuple[date, str], Sums], series: dict[str, int], first: date) -> list[Bar]:
     """Each day's models upon each other, the tallest day as high as the picture."""
     heights: Counter[date] = Counter()
-    for (day, _model), one in days.items():
-        heights[day] += one.tokens
+    for (day, _model), day_sums in days.items():
+        heights[day] += day_sums.tokens
     most = max(heights.values(), default=0)
     if not most:
         return []
     bars, filled = [], dict.fromkeys(heights, 0.0)
-    for (day, model), one in sorted(days.items(), key=lambda it: (it[0][0], series[it[0][1]])):
-        height = HEIGHT * one.tokens / most
+    for (day, model), day_sums in sorted(days.items(), key=lambda it: (it[0][0], series[it[0][1]])):
+        height = HEIGHT * day_sums.tokens / most
         filled[day] += height
         x, y = (day - first).days * STEP, HEIGHT - filled[day]
-        bars.append(Bar(day, model, series[model], one.tokens, x, round(y, 1), round(height, 1)))
+        bars.append(
+            Bar(day, model, series[model], day_sums.tokens, x, round(y, 1), round(height, 1))
+        )
     return bars

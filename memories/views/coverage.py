@@ -53,12 +53,12 @@ def channels_waiting(
 
     Three queries for any number of channels.
     """
-    found = list(channels)
+    loaded = list(channels)
     settings = place.workspace.memory_settings
     unread = {
         row["channel"]: (row["new"], row["latest"])
         for row in Message.objects.visible_to(place.reader)
-        .filter(channel__in=found)
+        .filter(channel__in=loaded)
         .waiting()
         .until(now_us)
         .values("channel")
@@ -66,19 +66,19 @@ def channels_waiting(
         .annotate(new=Count("pk"), latest=Max("micros"))
     }
     read: dict[int, dict[str, int]] = {}
-    segments = Segment.objects.visible_to(place.reader).filter(channel__in=found).of_channel()
+    segments = Segment.objects.visible_to(place.reader).filter(channel__in=loaded).of_channel()
     for row in segments.values("channel", "outcome").order_by().annotate(n=Sum("message_count")):
         read.setdefault(row["channel"], {})[row["outcome"]] = row["n"]
     remembering = set(
         Memory.objects.filter(
-            channel__in=found,
+            channel__in=loaded,
             scope=MemoryScope.CHANNEL,
             memory_type=MemoryType.SHORT_TERM,
             current__isnull=False,
         ).values_list("channel_id", flat=True)
     )
     answers = {}
-    for channel in found:
+    for channel in loaded:
         new, latest = unread.get(channel.pk, (0, None))
         by_outcome = read.get(channel.pk, {})
         closed = by_outcome.get(Segment.Outcome.WAITING, 0)

@@ -29,15 +29,15 @@ def receive(request: HttpRequest) -> HttpResponse:
     if not is_from_slack(body, request.headers, timezone.now()):
         return HttpResponse(status=401)
     try:
-        taken = receive_event(body)
+        received = receive_event(body)
     except DatabaseError:
         logger.exception("an event could not be stored")
         return HttpResponse(status=503)
-    if taken is None:
+    if received is None:
         return HttpResponse(status=401)
-    for workspace_id in taken.call:
+    for workspace_id in received.call:
         events_later(workspace_id)
-    return HttpResponse(taken.challenge, content_type="text/plain; charset=utf-8")
+    return HttpResponse(received.challenge, content_type="text/plain; charset=utf-8")
 
 
 def _read(request: HttpRequest) -> bytes:

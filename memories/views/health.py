@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 
 from memories.models import Heartbeat, Job, Reader, SlackConnection, Workspace
 from memories.models.channels import ChannelQuerySet
-from memories.models.turns import JobQuerySet
+from memories.models.job_queries import JobQuerySet
 from memories.pipeline.operate import trouble_of
 from memories.rules.health import Signs
 from memories.rules.waits import Trouble

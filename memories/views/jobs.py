@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from memories.models import Backfill, Channel, Job, Member, MemoryVersion
-from memories.models.turns import JobQuerySet
+from memories.models.job_queries import JobQuerySet
 from memories.pipeline import operate
 from memories.pipeline.backfill import progress_of
 from memories.pipeline.coverage import Coverage, coverage_of
@@ -132,14 +132,14 @@ def _act(request: UserRequest, place: WorkspaceContext, rows: JobQuerySet) -> tu
     return key, _change(request, place, verb, [get_object_or_404(rows, pk=key)])
 
 
-def _change(request: UserRequest, place: WorkspaceContext, verb: str, found: list[Job]) -> str:
+def _change(request: UserRequest, place: WorkspaceContext, verb: str, jobs: list[Job]) -> str:
     if verb == "retry":
-        count = operate.retry(found, request.user)
+        count = operate.retry(jobs, request.user)
         if count:
             remember_later(place.workspace.pk)
         words = ngettext("%(n)s job will be tried again.", "%(n)s jobs will be tried again.", count)
     elif verb == "cancel":
-        count = operate.cancel(found, request.user)
+        count = operate.cancel(jobs, request.user)
         words = ngettext("%(n)s job was cancelled.", "%(n)s jobs were cancelled.", count)
     else:
         raise Http404
@@ -165,15 +165,17 @@ def _overview(request: UserRequest, place: WorkspaceContext, rows: JobQuerySet) 
     channels = _channels(place, read[:CHANNELS_SHOWN] if read else (), now)
     health = _health(place, now)
     shown = [*failed, *open_ones, *recent]
-    told = [
+    channel_states = [
         (c.pk, c.walked_at, c.sync_not_before, coverage.code)
         for c, coverage in [*failing, *channels]
     ]
     backfill = _backfill(place, now)
     above = banners(place)
     counts = (failed_total, open_total)
-    mark = _digest(now, counts, health, told, [one.mark for one in shown], backfill, above)
-    is_active = any(one.is_active for one in open_ones) or backfill is not None
+    mark = _digest(
+        now, counts, health, channel_states, [run.mark for run in shown], backfill, above
+    )
+    is_active = any(run.is_active for run in open_ones) or backfill is not None
     return {
         **above,
         "place": place,
@@ -205,8 +207,8 @@ def _overview(request: UserRequest, place: WorkspaceContext, rows: JobQuerySet) 
 def _here(request: UserRequest, place: WorkspaceContext, before: int | None) -> str:
     """Where a word on a job is sent: older jobs stay on the screen, and a page that does not refresh
     stays one."""
-    asked = {"before": before, "live": None if is_live(request) else "off"}
-    query = urlencode({name: value for name, value in asked.items() if value})
+    parameters = {"before": before, "live": None if is_live(request) else "off"}
+    query = urlencode({name: value for name, value in parameters.items() if value})
     path = reverse("jobs-index", args=[place.workspace.slug])
     return f"{path}?{query}" if query else path
 
@@ -234,13 +236,13 @@ def _channels(
 def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     """For the first sentence."""
     signs, again_at = place.signs, place.workspace.sync_again_at
-    found = [str(ill) for ill in find_problems(signs, now)]
+    problems = [str(problem) for problem in find_problems(signs, now)]
     return {
-        "ills": found,
+        "problems": problems,
         "is_connected": signs.is_connected,
         "synced_at": signs.synced_at,
         "next_at": again_at if again_at and again_at > now else None,
-        "worker_at": signs.worker_at if "worker" in found else None,
+        "worker_at": signs.worker_at if "worker" in problems else None,
         "failing": signs.failing_channels,
         "failed": failed_words(signs.failed_jobs),
     }
@@ -253,7 +255,7 @@ def _backfill(place: WorkspaceContext, now: datetime) -> tuple[int, int, int] | 
     if backfill is None:
         return None
     progress = progress_of(backfill, now)
-    return backfill.pk, progress.made, progress.wanted
+    return backfill.pk, progress.made, progress.total
 
 
 def _steps(place: WorkspaceContext, run: runs.Run) -> dict[str, Any]:
@@ -287,9 +289,9 @@ def _steps(place: WorkspaceContext, run: runs.Run) -> dict[str, Any]:
 # -- asking again and again
 
 
-def _digest(now: datetime, *told: Any) -> str:
+def _digest(now: datetime, *shown_values: Any) -> str:
     """Of all that a page tells; each minute another one, for the times that are told relatively."""
-    words = repr((now.replace(second=0, microsecond=0), told))
+    words = repr((now.replace(second=0, microsecond=0), shown_values))
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 

@@ -67,9 +67,9 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
                 resolved["replaced"] = text
             return _resolver(request, resolved, status=200)
         text = compare.meant(request.POST, resolved["hunks"], text)
-        if error := _fault(text):
+        if error := _text_error(text):
             return _resolver(request, resolved | {"error": error}, text=text, status=422)
-    error = _fault(text) or fault_of_name(_summary(request))
+    error = _text_error(text) or fault_of_name(_summary(request))
     if error:
         _keep(place, memory, text, based_on)
         return _editor(
@@ -138,8 +138,8 @@ def versions(request: UserRequest, pk: int) -> HttpResponse:
     """As a part: in the place of the newest ones, beside the memory."""
     place, memory = open_memory(request, pk)
     versions = versions_of(memory, place).newest_first()
-    found = Paginator(as_listed(versions), VERSIONS_AT_ONCE)
-    page = found.get_page(request.GET.get("page"))
+    paginator = Paginator(as_listed(versions), VERSIONS_AT_ONCE)
+    page = paginator.get_page(request.GET.get("page"))
     rail = Rail(page.object_list)
     rail.aftermath = aftermath_of(versions, place)
     context = {"place": place, "memory": memory, "page": page, "rail": rail}
@@ -149,13 +149,13 @@ def versions(request: UserRequest, pk: int) -> HttpResponse:
 def _opened(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
     """The editor over the current text, or over the draft that was taken up."""
     text = memory.current.content if memory.current else ""
-    found = Draft.objects.of(place.reader, memory, timezone.now())
-    if found is None or found.text == text:
+    draft = Draft.objects.of(place.reader, memory, timezone.now())
+    if draft is None or draft.text == text:
         return _editor(request, place, memory, text=text, based_on=_now(memory))
     if request.GET.get("draft") == "take":
-        based_on = Base(found.based_on, found.revision)
-        return _editor(request, place, memory, text=found.text, based_on=based_on)
-    return _editor(request, place, memory, text=text, based_on=_now(memory), draft=found)
+        based_on = Base(draft.based_on, draft.revision)
+        return _editor(request, place, memory, text=draft.text, based_on=based_on)
+    return _editor(request, place, memory, text=text, based_on=_now(memory), draft=draft)
 
 
 def _keep(place: WorkspaceContext, memory: Memory, text: str, based_on: Base) -> Draft | None:
@@ -214,9 +214,9 @@ def _write(request: UserRequest, memory: Memory, text: str, based_on: Base) -> M
     number, revision = based_on.number, based_on.revision
     try:
         made = memory.revise(text, by=by, based_on=number, revision=revision)
-        memory.hold(ticked, by=by, based_on=made.number)
+        memory.pin_texts(ticked, by=by, based_on=made.number)
     except Unchanged:
-        if not memory.hold(ticked, by=by, based_on=number, revision=revision):
+        if not memory.pin_texts(ticked, by=by, based_on=number, revision=revision):
             raise
     assert memory.current is not None
     if name := _summary(request):
@@ -313,9 +313,9 @@ def _resolver(
     request: UserRequest, context: dict[str, Any], *, status: int, text: str | None = None
 ) -> HttpResponse:
     """``text``: a result that was typed, else what the choices make."""
-    found, choices = context["hunks"], context["choices"]
-    context["text"] = compare.put_together(found, choices) if text is None else text
-    context["paragraphs"] = list(zip(found, choices, strict=True))
+    hunks, choices = context["hunks"], context["choices"]
+    context["text"] = compare.put_together(hunks, choices) if text is None else text
+    context["paragraphs"] = list(zip(hunks, choices, strict=True))
     return render_page_or_part(
         request, "memories/conflict.html", "memories/_conflict.html", context, status=status
     )
@@ -340,7 +340,7 @@ def _summary(request: UserRequest) -> str:
     return name_in(request.POST.get("summary", ""))
 
 
-def _fault(text: str) -> str:
+def _text_error(text: str) -> str:
     if not split_text(text):
         return _empty()
     if len(text) > LONGEST_TEXT:

@@ -55,7 +55,7 @@ class ShownMessage:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class MessagePage:
     """Messages in order of time, and whether there are more on either side."""
 
     messages: list[Message]
@@ -76,15 +76,15 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
         messages = messages.filter(ts__in=numbers)
     around = request.GET.get("around", "")
     before, after = request.GET.get("before", ""), request.GET.get("after", "")
-    stretch = read_stretch(messages, around=around, before=before, after=after)
-    if not stretch.messages and (before or after) and not wants_part(request):
+    page = read_page(messages, around=around, before=before, after=after)
+    if not page.messages and (before or after) and not wants_part(request):
         # Beyond either end, or those that stood there are gone: what is nearest.
-        stretch = read_stretch(messages, around=before or after)
+        page = read_page(messages, around=before or after)
     path = paths.messages_path(slug, channel.slack_id)
     kept = {"v": str(version.pk)} if version else {}
     here = {**kept, "around": around} if around else kept
     anchor = f"#msg-{around}" if around else ""
-    shown = show_messages(stretch.messages, place, channel, numbers)
+    shown = show_messages(page.messages, place, channel, numbers)
     return render_page_or_part(
         request,
         "messages/index.html",
@@ -96,14 +96,14 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "around": around,
             "version": version,
             "sources_total": len(numbers),
-            "sources_here": sum(1 for one in shown if one.source),
+            "sources_here": sum(1 for message in shown if message.source),
             "sources_read": _read(version, channel) if version else 0,
             "only": only,
             "keeps_days": place.workspace.memory_settings.retention_days,
             "all_path": f"{path}?{urlencode(here)}{anchor}",
             "only_path": f"{path}?{urlencode({**here, 'only': 'sources'})}{anchor}",
-            "older": _step(path, kept, "before", shown, 0, only) if stretch.has_older else "",
-            "newer": _step(path, kept, "after", shown, -1, only) if stretch.has_newer else "",
+            "older": _step(path, kept, "before", shown, 0, only) if page.has_older else "",
+            "newer": _step(path, kept, "after", shown, -1, only) if page.has_newer else "",
             "shows_older": not after,
             "shows_newer": not before,
             "focus": (shown[-1] if before else shown[0]).message.ts if shown else "",
@@ -111,39 +111,39 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     )
 
 
-def read_stretch(
+def read_page(
     messages: MessageQuerySet, *, around: str = "", before: str = "", after: str = ""
-) -> Stretch:
+) -> MessagePage:
     """At most 50 messages beside a moment, by key and never by offset; the newest without one."""
     if around:
         at = moment_or_404(around)
         half = AT_ONCE // 2
         older = list(messages.filter(micros__lt=at).in_order().reverse()[: half + 1])
         newer = list(messages.filter(micros__gte=at).in_order()[: half + 1])
-        return Stretch(
+        return MessagePage(
             [*reversed(older[:half]), *newer[:half]], len(older) > half, len(newer) > half
         )
     if after:
         later = messages.filter(micros__gt=moment_or_404(after)).in_order()
         newer = list(later[: AT_ONCE + 1])
-        return Stretch(newer[:AT_ONCE], has_older=True, has_newer=len(newer) > AT_ONCE)
+        return MessagePage(newer[:AT_ONCE], has_older=True, has_newer=len(newer) > AT_ONCE)
     if before:
         messages = messages.filter(micros__lt=moment_or_404(before))
     older = list(messages.in_order().reverse()[: AT_ONCE + 1])
-    return Stretch(list(reversed(older[:AT_ONCE])), len(older) > AT_ONCE, bool(before))
+    return MessagePage(list(reversed(older[:AT_ONCE])), len(older) > AT_ONCE, bool(before))
 
 
 def show_messages(
     messages: Iterable[Message], place: WorkspaceContext, channel: Channel, numbers: dict[str, int]
 ) -> list[ShownMessage]:
     """One query, for the names of the people mentioned; ``numbers`` are sources by ts."""
-    found = list(messages)
-    names = names_in((message.text for message in found), place)
+    loaded = list(messages)
+    names = names_in((message.text for message in loaded), place)
     zone = place.zone
     shown: list[ShownMessage] = []
-    for message in found:
+    for message in loaded:
         is_live = message.state == Message.State.LIVE
-        one = ShownMessage(
+        current = ShownMessage(
             message,
             name=message.author_name,
             tokens=parse(marked(message.text), names) if is_live else (),
@@ -156,9 +156,9 @@ def show_messages(
             source=numbers.get(message.ts, 0),
         )
         last = shown[-1] if shown else None
-        one.begins_day = last is None or last.day != one.day
-        one.continues = last is not None and _continues(last, one)
-        shown.append(one)
+        current.begins_day = last is None or last.day != current.day
+        current.continues = last is not None and _continues(last, current)
+        shown.append(current)
     return shown
 
 
@@ -171,9 +171,9 @@ def beginnings(
     messages: Iterable[Message], place: WorkspaceContext
 ) -> Iterator[tuple[Message, str]]:
     """Messages with their first words."""
-    found = list(messages)
-    names = names_in((message.text for message in found), place)
-    for message in found:
+    loaded = list(messages)
+    names = names_in((message.text for message in loaded), place)
+    for message in loaded:
         words = " ".join(plain(marked(message.text), names).split())
         yield message, Truncator(words).chars(80)
 
@@ -239,14 +239,14 @@ def names_in(texts: Iterable[str], place: WorkspaceContext) -> Names:
     return Names(people, {slack_id: channel.name for slack_id, channel in channels.items()})
 
 
-def _continues(last: ShownMessage, one: ShownMessage) -> bool:
-    a, b = last.message, one.message
+def _continues(last: ShownMessage, current: ShownMessage) -> bool:
+    a, b = last.message, current.message
     return (
-        last.name == one.name
+        last.name == current.name
         and a.author_id == b.author_id
         and a.thread_ts == b.thread_ts
         and not (a.is_notice or b.is_notice)
-        and not one.begins_day
+        and not current.begins_day
         and b.micros - a.micros < CONTINUES_WITHIN_US
     )
 

@@ -60,7 +60,7 @@ class Entry:
         return [Came(row, lines.get(marked(row.after))) for row in rows]
 
     @cached_property
-    def gone(self) -> list[Row]:
+    def removed_rows(self) -> list[Row]:
         """What is not there any more in the words that it had."""
         return [row for row in self.rows if row.kind is not Kind.ADDED]
 
@@ -115,15 +115,15 @@ def catalogue(
         keys = [key for key in keys if key < cursor]
     digest = changed.filter(channel__isnull=True)
     shown = Q(pk__in=[pk for _at, pk in keys[:most]]) | Q(pk__in=digest.values("pk"))
-    found = Catalogue(keys)
+    listing = Catalogue(keys)
     for entry in entries_of(
         with_marks(place.followed.filter(shown), place.reader), place, since, folded
     ):
         if entry.memory.channel_id is None:
-            found.digest = entry
+            listing.digest = entry
         else:
-            found.entries.append(entry)
-    return found
+            listing.entries.append(entry)
+    return listing
 
 
 def entries_of(
@@ -131,11 +131,11 @@ def entries_of(
 ) -> list[Entry]:
     """Two queries: which versions they are held against, and the texts."""
     bases = _bases(memories, place, since)
-    wanted = {memory.current_id for memory in memories} | set(bases.values())
+    version_ids = {memory.current_id for memory in memories} | set(bases.values())
     versions = {
         version.pk: version
         for version in with_origin(
-            MemoryVersion.objects.filter(pk__in=[pk for pk in wanted if pk is not None])
+            MemoryVersion.objects.filter(pk__in=[pk for pk in version_ids if pk is not None])
         )
     }
     return [
@@ -172,17 +172,19 @@ def _bases(
 
 def fill(entries: Iterable[Entry], place: WorkspaceContext, since: Since) -> None:
     """What only those on a page need: lines with sources, and how much was said. Four queries."""
-    found = list(entries)
-    if not found:
+    page_entries = list(entries)
+    if not page_entries:
         return
-    shown = show([entry.version for entry in found], place)
-    said = _said(found, place, since)
-    for entry, one in zip(found, shown, strict=True):
-        entry.shown = one
-        entry.messages = said.get(entry.memory.channel_id, 0)
+    shown = show([entry.version for entry in page_entries], place)
+    message_counts = _message_counts(page_entries, place, since)
+    for entry, shown_version in zip(page_entries, shown, strict=True):
+        entry.shown = shown_version
+        entry.messages = message_counts.get(entry.memory.channel_id, 0)
 
 
-def _said(entries: Iterable[Entry], place: WorkspaceContext, since: Since) -> dict[int | None, int]:
+def _message_counts(
+    entries: Iterable[Entry], place: WorkspaceContext, since: Since
+) -> dict[int | None, int]:
     """By channel, the messages behind the period that the base covers, or since the moment."""
     later = Q(pk__in=[])
     for entry in entries:
@@ -196,14 +198,16 @@ def _said(entries: Iterable[Entry], place: WorkspaceContext, since: Since) -> di
     return dict(counted.values_list("channel", "n"))
 
 
-def looks_of(found: Catalogue, place: WorkspaceContext, since: Since, now: datetime) -> list[Look]:
+def looks_of(
+    listing: Catalogue, place: WorkspaceContext, since: Since, now: datetime
+) -> list[Look]:
     """What to look at before reading on; four queries."""
-    looks = _put_back(found.all, place, since)
-    for entry in found.all:
+    looks = _put_back(listing.all, place, since)
+    for entry in listing.all:
         if entry.base is not None and entry.loses_much:
             href = reverse("versions-compare", args=[entry.base.pk, entry.version.pk])
-            gone = sum(row.kind is Kind.REMOVED for row in entry.rows)
-            looks.append(Look("lost", href, entry.version.memory, gone))
+            removed_lines = sum(row.kind is Kind.REMOVED for row in entry.rows)
+            looks.append(Look("lost", href, entry.version.memory, removed_lines))
     looks += _unanswered(place, now)
     looks += _proposed(place)
     if place.can_edit and place.held_back:
@@ -242,12 +246,12 @@ def _unanswered(place: WorkspaceContext, now: datetime) -> list[Look]:
     has answered them. Of the memories that changed last."""
     newest = place.followed.order_by("-current")[:LOOKED_THROUGH]
     memories = {memory.current_id: memory for memory in newest}
-    asked = MemoryVersion.objects.filter(
+    stated_in = MemoryVersion.objects.filter(
         memory=OuterRef("version__memory"), number=OuterRef("since")
     )
     lines = (
         Line.objects.filter(version__in=list(memories), version__memory__current=F("version"))
-        .annotate(asked_at=Subquery(asked.values("created_at")[:1]))
+        .annotate(asked_at=Subquery(stated_in.values("created_at")[:1]))
         .filter(asked_at__lte=now - OPEN_FOR, masked=False)
         .order_by("version", "position")
     )
@@ -263,14 +267,14 @@ def _unanswered(place: WorkspaceContext, now: datetime) -> list[Look]:
 
 def with_places(memories: Iterable[Memory], place: WorkspaceContext) -> list[Memory]:
     """The memories with the rows that their names are told from. One query."""
-    found = list(memories)
-    keys = {memory.channel_id for memory in found if memory.channel_id}
+    loaded = list(memories)
+    keys = {memory.channel_id for memory in loaded if memory.channel_id}
     rows = place.placed(place.readable_channels.filter(pk__in=keys))
     channels = {channel.pk: channel for channel in rows}
-    for memory in found:
+    for memory in loaded:
         memory.workspace = place.workspace
         memory.channel = channels.get(memory.channel_id or 0)
-    return found
+    return loaded
 
 
 def _proposed(place: WorkspaceContext) -> list[Look]:

@@ -73,7 +73,7 @@ class NoteForm(forms.Form):
         everywhere = [("", _("the whole workspace"))] if place.reads_workspace else []
         channel.required = not everywhere
         if place.nav.is_whole:
-            rows = ((one.slack_id, str(one)) for one in place.channels)
+            rows = ((row.slack_id, str(row)) for row in place.channels)
             channel.widget = forms.Select(choices=[*everywhere, *rows])
 
     @property
@@ -91,10 +91,10 @@ class NoteForm(forms.Form):
 
     def clean_channel(self) -> Channel | None:
         """By its id or name. One that is hidden is as unknown as one that is not there."""
-        wanted = self.cleaned_data["channel"]
-        if not wanted:
+        name = self.cleaned_data["channel"]
+        if not name:
             return None
-        channel = self.place.readable_channels.named(wanted).first()
+        channel = self.place.readable_channels.named(name).first()
         if channel is None:
             raise forms.ValidationError(_("There is no such channel."))
         return channel
@@ -147,9 +147,9 @@ class NoteForm(forms.Form):
 
     def tell(self, theirs: Note) -> None:
         """Beside each field that says something else than ``theirs``: what that says."""
-        for name, said in beside(theirs).items():
-            if self.data.get(name) != said:
-                words = str(dict(Note.Kind.choices).get(said, said)) or _("nothing")
+        for name, value in beside(theirs).items():
+            if self.data.get(name) != value:
+                words = str(dict(Note.Kind.choices).get(value, value)) or _("nothing")
                 self.fields[name].help_text = _("In the saved one: %(words)s") % {"words": words}
 
 

@@ -161,8 +161,8 @@ def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpRespon
         done = note.restore(version, by=request.user, based_on=seen[0] or 0, revision=seen[1] or 0)
     except StaleNote as error:
         moved_on = _("Nothing was restored: v%(n)s was saved after you opened this page.")
-        told = moved_on % {"n": error.current.number}
-        return _detail(request, place, error.current, moved_on=told, status=409)
+        news = moved_on % {"n": error.current.number}
+        return _detail(request, place, error.current, moved_on=news, status=409)
     news = (
         _("Version %(old)s is current again, as version %(new)s.")
         % {"old": number, "new": note.number}
@@ -240,12 +240,12 @@ def _list(
 ) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     notes = _notes(place).first_pinned()
-    found = notes.search(query) if query else list(notes[: MOST_SHOWN + 1])
+    matches = notes.search(query) if query else list(notes[: MOST_SHOWN + 1])
     context = {
         "place": place,
-        "notes": shown_notes(found[:MOST_SHOWN], place),
-        "count": len(found),
-        "has_more": len(found) > MOST_SHOWN,
+        "notes": shown_notes(matches[:MOST_SHOWN], place),
+        "count": len(matches),
+        "has_more": len(matches) > MOST_SHOWN,
         "query": query,
         "form": form,
         "examples": EXAMPLES if place.can_edit and place.reads_workspace else (),
@@ -294,19 +294,19 @@ def _conflict(
     """409: what you wrote beside what was saved meanwhile; saved again, it goes over that. A note
     that was deleted meanwhile is brought back first. With ``do=choose`` the text that the choices
     make, unless they were made over yet another text; 422 with a result that was ``refused``."""
-    found = _hunks(place, theirs, yours=yours, seen=seen, on=theirs.number)
+    conflict_hunks = _hunks(place, theirs, yours=yours, seen=seen, on=theirs.number)
     on = (number_in(request, "based_on"), number_in(request, "revision"))
     chooses = request.POST.get("do") == "choose"
     is_chosen = chooses and on == (theirs.number, theirs.revision)
     made: Mapping[str, str] = request.POST if is_chosen or refused else {}
-    choices = choices_in(made, found)
+    choices = choices_in(made, conflict_hunks)
     typed = request.POST.copy()
-    typed["content"] = put_together(found, choices)
-    for name, said in beside(theirs).items():
+    typed["content"] = put_together(conflict_hunks, choices)
+    for name, value in beside(theirs).items():
         drawn = f"initial-{name}"
         if typed.get(name) == typed.get(drawn):  # not changed by whoever sends this
-            typed[name] = said
-        typed[drawn] = said
+            typed[name] = value
+        typed[drawn] = value
     form = refused or NoteForm(typed, place=place, note=theirs)
     form.tell(theirs)
     context = {
@@ -316,11 +316,11 @@ def _conflict(
         "theirs": theirs,
         "yours": yours,
         "seen": seen,
-        "paragraphs": list(zip(found, choices, strict=True)),
+        "paragraphs": list(zip(conflict_hunks, choices, strict=True)),
         "is_put_together": is_chosen,
     }
     given = request.POST.get("content", "")
-    if chooses and (not is_chosen or by_hand(request.POST, found, given, str.splitlines)):
+    if chooses and (not is_chosen or by_hand(request.POST, conflict_hunks, given, str.splitlines)):
         context["replaced"] = given
     status = 422 if refused else 200 if is_chosen else 409
     return render_page(request, "notes/conflict.html", context, status=status)
@@ -334,16 +334,19 @@ def _given(request: UserRequest, place: WorkspaceContext, pk: int) -> QueryDict:
     note = kept.first() if "seen" in given else None
     if note is not None:
         seen, on = number_in(request, "seen"), number_in(request, "based_on")
-        found = _hunks(place, note, yours=_yours(request), seen=seen, on=on)
-        given["content"] = meant(given, found, given.get("content", ""), str.splitlines)
+        conflict_hunks = _hunks(place, note, yours=_yours(request), seen=seen, on=on)
+        given["content"] = meant(given, conflict_hunks, given.get("content", ""), str.splitlines)
     return given
 
 
 def _hunks(place: WorkspaceContext, note: Note, *, yours: str, seen: int, on: int) -> list[Hunk]:
     """Where yours, typed over version ``seen``, and what the note said as version ``on`` meet."""
-    said = {one.number: one.content for one in _versions(place, note).filter(number__in=(seen, on))}
-    theirs = said.get(on, note.content)
-    return hunks(said.get(seen, theirs), yours, theirs, str.splitlines)
+    contents = {
+        version.number: version.content
+        for version in _versions(place, note).filter(number__in=(seen, on))
+    }
+    theirs = contents.get(on, note.content)
+    return hunks(contents.get(seen, theirs), yours, theirs, str.splitlines)
 
 
 def _yours(request: UserRequest) -> str:

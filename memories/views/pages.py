@@ -118,12 +118,12 @@ def render_page_or_part(
     as_part = bool(part) and wants_part(request)
     place: WorkspaceContext | None = context.get("place")
     zone = place.zone if place else request.user.zone if request.user.is_authenticated else None
-    told = {} if as_part or place is None else banners(place)
+    shown_banners = {} if as_part or place is None else banners(place)
     with timezone.override(zone):
         return render(
             request,
             part if as_part else page,
-            {"is_part": as_part, **told, **context},
+            {"is_part": as_part, **shown_banners, **context},
             status=status,
         )
 

@@ -59,8 +59,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     must_administer(place)
     if request.method != "POST":
         return _page(request, place)
-    do, role = _wanted(request, place)
-    user = _asked_for(request, place)
+    do, role = _action_and_role(request, place)
+    user = _chosen_user(request, place)
     if user is None:
         return _page(request, place, wrong=_("No account has this name."), status=422)
     lowers = do == "role" and role != Member.Role.ADMIN and not user.is_operator
@@ -76,7 +76,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     return redirect(back_to(request, reverse("people-index", args=[slug])))
 
 
-def _wanted(request: UserRequest, place: WorkspaceContext) -> tuple[str, str]:
+def _action_and_role(request: UserRequest, place: WorkspaceContext) -> tuple[str, str]:
     """What to do, and the role where it is about one: 404 for what nobody offered."""
     do, role = request.POST.get("do", "role"), request.POST.get("role", "")
     if do not in ("role", "appoint", "dismiss") or role not in ("", *Member.Role.values):
@@ -100,20 +100,20 @@ def _change(request: UserRequest, place: WorkspaceContext, user: User, do: str, 
             changed = operators.dismiss(user, by=request.user)
     except RoleRefused as refused:
         return str(WHY[refused.why])
-    said = _("Saved: %(name)s.") % {"name": name} if changed else _("Nothing was different.")
-    toasts.success(request, said)
+    news = _("Saved: %(name)s.") % {"name": name} if changed else _("Nothing was different.")
+    toasts.success(request, news)
     return ""
 
 
-def _asked_for(request: UserRequest, place: WorkspaceContext) -> User | None:
+def _chosen_user(request: UserRequest, place: WorkspaceContext) -> User | None:
     """By its key among those who are listed, or by its exact name among all: 404 for the first."""
     if "name" in request.POST:
         return User.objects.filter(username=request.POST["name"].strip()).first()
     key = number_or_none(request.POST.get("user", ""))
-    found = _accounts(place).filter(pk=key).first() if key is not None else None
-    if found is None:
+    user = _accounts(place).filter(pk=key).first() if key is not None else None
+    if user is None:
         raise Http404
-    return found
+    return user
 
 
 def _page(
@@ -125,13 +125,15 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     """``gives_up``: what is to be done to whoever asks for it, who has not confirmed it yet."""
-    asked = request.POST if request.method == "POST" else request.GET
-    query = asked.get("q", "").strip()
-    found = _accounts(place)
+    parameters = request.POST if request.method == "POST" else request.GET
+    query = parameters.get("q", "").strip()
+    accounts = _accounts(place)
     if query:
         people = place.workspace.people.filter(name__icontains=query).values("user")
-        found = found.filter(Q(username__icontains=query) | Q(pk__in=people))
-    page: Page[User] = Paginator(_with_roles(found, place), ON_A_PAGE).get_page(asked.get("page"))
+        accounts = accounts.filter(Q(username__icontains=query) | Q(pk__in=people))
+    page: Page[User] = Paginator(_with_roles(accounts, place), ON_A_PAGE).get_page(
+        parameters.get("page")
+    )
     context: dict[str, Any] = {
         "place": place,
         "page": page,
@@ -140,8 +142,8 @@ def _page(
         "query": query,
         "wrong": wrong,
         "gives_up": gives_up,
-        "name": asked.get("name", "") if wrong else "",
-        "role": asked.get("role", Member.Role.MEMBER),
+        "name": parameters.get("name", "") if wrong else "",
+        "role": parameters.get("role", Member.Role.MEMBER),
     }
     return render_page(request, "people/index.html", context, status=status)
 
@@ -150,10 +152,10 @@ def _accounts(place: WorkspaceContext) -> QuerySet[User]:
     """Those who are somebody here; an operator sees the other operators too."""
     members = place.workspace.members.values("user")
     people = place.workspace.people.exclude(user=None).values("user")
-    mine = Q(pk__in=members) | Q(pk__in=people)
+    belongs_here = Q(pk__in=members) | Q(pk__in=people)
     if place.reader.is_operator:
-        mine |= Q(is_superuser=True)
-    return User.objects.filter(mine).order_by("username")
+        belongs_here |= Q(is_superuser=True)
+    return User.objects.filter(belongs_here).order_by("username")
 
 
 def _with_roles(users: QuerySet[User], place: WorkspaceContext) -> QuerySet[User]:

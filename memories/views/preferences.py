@@ -30,8 +30,8 @@ def applied(get_response: Answer) -> Answer:
 
     def answer(request: HttpRequest) -> HttpResponse:
         # Without a session nobody is signed in, and no page is tied to a cookie for asking.
-        known = settings.SESSION_COOKIE_NAME in request.COOKIES
-        user = request.user if known else None
+        has_session = settings.SESSION_COOKIE_NAME in request.COOKIES
+        user = request.user if has_session else None
         theme = request.COOKIES.get("theme", "")
         if not isinstance(user, User):
             request.theme = theme  # type: ignore[attr-defined]

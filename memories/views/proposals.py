@@ -97,7 +97,7 @@ def _drift(proposal: Proposal | None) -> list[tuple[str | Promise, Drift]]:
     """What a rebuild loses and gains, each kind with its name."""
     if proposal is None or not proposal.job.is_rebuild:
         return []
-    return [(DRIFT_WORDS[one.kind], one) for one in proposals.drift(proposal.job)]
+    return [(DRIFT_WORDS[drift.kind], drift) for drift in proposals.drift(proposal.job)]
 
 
 def _moved_on(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:

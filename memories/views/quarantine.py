@@ -66,8 +66,8 @@ class ShownLine:
 
     @property
     def people(self) -> list[Person]:
-        found = (s.person for s in self.sources if s.person and not s.person.is_revoked)
-        return list(dict.fromkeys(found))
+        authors = (s.person for s in self.sources if s.person and not s.person.is_revoked)
+        return list(dict.fromkeys(authors))
 
 
 @login_required
@@ -118,14 +118,14 @@ def message(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     place = open_workspace(request, slug)
     must_edit(place)
     readable = Message.objects.visible_to(place.reader).select_related("channel__workspace")
-    found = get_object_or_404(readable, pk=pk, channel__workspace=place.workspace)
+    message = get_object_or_404(readable, pk=pk, channel__workspace=place.workspace)
     if _revokes(request):
-        done = revoking.revoke_message(found, by=request.user) is not None
+        done = revoking.revoke_message(message, by=request.user) is not None
         news = _("Revoked: what rested on the message is gone, and is made again without it.")
     else:
-        done = revoking.restore_message(found, by=request.user)
+        done = revoking.restore_message(message, by=request.user)
         news = _("It is a source again: what it belongs to is made again.")
-    path = f"{messages_path(slug, found.channel.slack_id)}?around={found.ts}#msg-{found.ts}"
+    path = f"{messages_path(slug, message.channel.slack_id)}?around={message.ts}#msg-{message.ts}"
     return _done(request, place, news, path, done=done)
 
 
@@ -135,14 +135,14 @@ def person(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """``do``: revoke all that a person said and will say, or restore it."""
     place = open_workspace(request, slug)
     must_edit(place)
-    found = get_object_or_404(
+    person = get_object_or_404(
         Person.objects.visible_to(place.reader), pk=pk, workspace=place.workspace
     )
     if _revokes(request):
-        done = revoking.revoke_person(found, by=request.user) is not None
+        done = revoking.revoke_person(person, by=request.user) is not None
         news = _("Revoked: what rested on this person's messages is gone, and is made again.")
     else:
-        done = revoking.restore_person(found, by=request.user)
+        done = revoking.restore_person(person, by=request.user)
         news = _("This person is a source again: their messages are read again.")
     return _done(request, place, news, "", done=done)
 
@@ -189,7 +189,7 @@ def _page(
     request: UserRequest, place: WorkspaceContext, *, news: str = "", moved_on: str = ""
 ) -> HttpResponse:
     waiting = _of(place).waiting().with_place()
-    found = list(waiting[: MOST_SHOWN + 1])
+    lines = list(waiting[: MOST_SHOWN + 1])
     people = Person.objects.visible_to(place.reader).filter(
         workspace=place.workspace, is_revoked=True
     )
@@ -199,8 +199,8 @@ def _page(
         "quarantine/_quarantine.html",
         {
             "place": place,
-            "lines": _shown(found[:MOST_SHOWN], place),
-            "has_more": len(found) > MOST_SHOWN,
+            "lines": _shown(lines[:MOST_SHOWN], place),
+            "has_more": len(lines) > MOST_SHOWN,
             "revoked_people": list(people),
             "news": news,
             "moved_on": moved_on,
@@ -211,8 +211,8 @@ def _page(
 
 def _shown(lines: Iterable[QuarantinedLine], place: WorkspaceContext) -> list[ShownLine]:
     """Two queries, however many lines there are."""
-    found = list(lines)
-    through = QuarantinedLine.sources.through.objects.filter(quarantinedline__in=found)
+    loaded = list(lines)
+    through = QuarantinedLine.sources.through.objects.filter(quarantinedline__in=loaded)
     pairs = list(through.order_by("pk").values_list("quarantinedline_id", "message_id"))
     readable = Message.objects.visible_to(place.reader).select_related("author", "channel")
     rows = readable.in_bulk({message for _, message in pairs})
@@ -223,7 +223,7 @@ def _shown(lines: Iterable[QuarantinedLine], place: WorkspaceContext) -> list[Sh
             path = f"{messages_path(slug, row.channel.slack_id)}?around={row.ts}#msg-{row.ts}"
             sources[line_id].append(ShownSource(row, path))
     shown = []
-    for line in found:
+    for line in loaded:
         current = line.memory.current
         why = str(WHY[Rule(line.rule)]) if line.rule in set(Rule) else line.rule
         based_on, revision = (current.number, current.revision) if current else (0, 0)

@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import Job, MemoryVersion, QuarantinedLine
-from memories.models.turns import JobQuerySet
+from memories.models.job_queries import JobQuerySet
 from memories.pipeline.costs import Sums, of_jobs
 from memories.pipeline.operate import endpoint_in_use, wait_of
 from memories.rules.faults import MOST_ATTEMPTS
@@ -162,12 +162,12 @@ def rows_of(place: WorkspaceContext) -> JobQuerySet:
     """The workspace's jobs, as far as the reader is shown them."""
     lines = QuarantinedLine.objects.filter(job=OuterRef("pk"))
     partly = MemoryVersion.objects.filter(job=OuterRef("pk"), trigger__left_out__gt=0)
-    held = Exists(lines) | Exists(partly)
+    quarantined = Exists(lines) | Exists(partly)
     return (
         Job.objects.listed_in(place.workspace)
         .shown_to(place.reader)
         .select_related("memory__channel", "memory__workspace", "backfill")
-        .annotate(has_errors=Case(When(held, then=Value(True)), default=Value(False)))
+        .annotate(has_errors=Case(When(quarantined, then=Value(True)), default=Value(False)))
     )
 
 
@@ -211,16 +211,16 @@ def closed_at(now: datetime) -> Closed:
     return Closed(refusal is not None, refusal[1] if refusal else None)
 
 
-def runs(found: Iterable[Any], now: datetime, closed: Closed) -> list[Run]:
+def runs(jobs: Iterable[Any], now: datetime, closed: Closed) -> list[Run]:
     """In the order given."""
-    return runs_each([found], now, closed)[0]
+    return runs_each([jobs], now, closed)[0]
 
 
 def runs_each(lists: Iterable[Iterable[Any]], now: datetime, closed: Closed) -> list[list[Run]]:
     """The same of several lists; what all of them cost is asked once."""
-    read = [list(found) for found in lists]
-    costs = of_jobs([one.pk for found in read for one in found])
-    return [[_run(one, now, closed, costs.get(one.pk)) for one in found] for found in read]
+    read = [list(jobs) for jobs in lists]
+    costs = of_jobs([job.pk for jobs in read for job in jobs])
+    return [[_run(job, now, closed, costs.get(job.pk)) for job in jobs] for jobs in read]
 
 
 def _run(job: Any, now: datetime, closed: Closed, sums: Sums | None) -> Run:

@@ -16,7 +16,11 @@ def texts_of(
 ) -> dict[str, Any]:
     """For the templates, with all lines in one go."""
     shown = _shown_by_pk(place, long_term, short_term)
-    history = [one for one in shown.values() if one.version.memory_id == _pk(short_term)]
+    history = [
+        shown_version
+        for shown_version in shown.values()
+        if shown_version.version.memory_id == _pk(short_term)
+    ]
     return {
         "memory": long_term,
         "shown": shown.get(_current(long_term)),
@@ -40,16 +44,16 @@ def _shown_by_pk(
     place: WorkspaceContext, long_term: Memory | None, short_term: Memory | None
 ) -> dict[int, ShownVersion]:
     """Both current texts and the short-term history, with all their lines in one go."""
-    wanted = {_current(long_term), _current(short_term)}
+    version_ids = {_current(long_term), _current(short_term)}
     if short_term is not None:
         newest = versions_of(short_term, place).in_order().reverse()
-        wanted |= set(newest.values_list("pk", flat=True)[:HISTORY_SHOWN])
-    versions = with_origin(MemoryVersion.objects.filter(pk__in=wanted - {0}))
-    return {one.version.pk: one for one in show(versions, place)}
+        version_ids |= set(newest.values_list("pk", flat=True)[:HISTORY_SHOWN])
+    versions = with_origin(MemoryVersion.objects.filter(pk__in=version_ids - {0}))
+    return {shown_version.version.pk: shown_version for shown_version in show(versions, place)}
 
 
-def _by_period(one: ShownVersion) -> tuple[int, int]:
-    return (one.version.until_us, one.version.number)
+def _by_period(shown_version: ShownVersion) -> tuple[int, int]:
+    return (shown_version.version.until_us, shown_version.version.number)
 
 
 def _pk(memory: Memory | None) -> int:

@@ -10,10 +10,10 @@ from memories.pipeline import search as index_of
 from memories.pipeline.finding import find
 from memories.rules.search_query import parse, with_fields
 from memories.views.access import UserRequest, WorkspaceContext, open_workspace
-from memories.views.found import filters_of, shown_groups, wider
 from memories.views.marks import followed, with_marks
 from memories.views.news import with_places
 from memories.views.pages import render_page_or_part
+from memories.views.search_results import filters_of, shown_groups, wider
 
 RECENT = 5
 FIELDS = ("in", "channel", "by", "from", "to", "sort")
@@ -29,9 +29,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     query = with_fields(parse(typed), fields)
     below = _key_or_none(request.GET.get("below", ""))
     channels = place.placed(place.readable_channels.named(query.channel)) if query.channel else []
-    found = find(query, place.workspace, place.reader, channels, zone=place.zone, below=below)
+    results = find(query, place.workspace, place.reader, channels, zone=place.zone, below=below)
     filters = filters_of(query, place)
-    groups = shown_groups(found, query, place, request.GET)
+    groups = shown_groups(results, query, place, request.GET)
     return render_page_or_part(
         request,
         "search/index.html",
@@ -41,12 +41,12 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             "typed": typed,
             "fields": fields,
             "query": query,
-            "found": found,
+            "results": results,
             "groups": groups,
-            "total": f"{found.count:,}",
+            "total": f"{results.count:,}",
             "below": below,
             "seconds": time.perf_counter() - began,
-            "filters": [one.words for one in filters],
+            "filters": [applied.words for applied in filters],
             "wider": wider(query, filters, request.path),
             "recent": _recent(place) if query.is_empty else [],
             "is_behind": index_of.waits(),
@@ -57,8 +57,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 def _recent(place: WorkspaceContext) -> list[Memory]:
     """What was remembered last, for who does not know yet what to look for."""
     newest = followed(place.workspace, place.reader).order_by("-current")[:RECENT]
-    found = Memory.objects.filter(pk__in=list(newest.values_list("pk", flat=True)))
-    return with_places(with_marks(found, place.reader), place)
+    memories = Memory.objects.filter(pk__in=list(newest.values_list("pk", flat=True)))
+    return with_places(with_marks(memories, place.reader), place)
 
 
 def _key_or_none(given: str) -> int | None:

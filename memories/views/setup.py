@@ -65,8 +65,8 @@ def _begin(request: UserRequest) -> HttpResponse:
         return render_page(request, "setup/index.html", {"is_new": True})
     workspaces = list(Workspace.objects.all())
     context = {
-        "workspaces": [one for one in workspaces if one.slug != SLUG],
-        "has_demo": any(one.slug == SLUG for one in workspaces),
+        "workspaces": [workspace for workspace in workspaces if workspace.slug != SLUG],
+        "has_demo": any(workspace.slug == SLUG for workspace in workspaces),
         "scopes": _scopes(),
         "uploads": Upload.objects.unfinished(),
         "model": settings.MEMORYHUB_MODEL,

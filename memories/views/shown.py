@@ -46,7 +46,7 @@ class Chip:
 
     @property
     def is_gone(self) -> bool:
-        return self.state in Message.GONE
+        return self.state in Message.REMOVED
 
 
 @dataclass
@@ -177,13 +177,13 @@ def as_listed(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
 
 def show(versions: Iterable[MemoryVersion], place: WorkspaceContext) -> list[ShownVersion]:
     """The versions with their lines; a source is numbered where the text first rests on it."""
-    found = list(versions)
+    loaded = list(versions)
     lines: dict[int, list[Line]] = {}
-    for line in Line.objects.filter(version__in=found).order_by("version", "position"):
+    for line in Line.objects.filter(version__in=loaded).order_by("version", "position"):
         lines.setdefault(line.version_id, []).append(line)
     all_lines = [line for of_version in lines.values() for line in of_version]
-    facts = _Facts.of(found, all_lines, place)
-    return [_shown(version, lines.get(version.pk, []), facts) for version in found]
+    facts = _Facts.of(loaded, all_lines, place)
+    return [_shown(version, lines.get(version.pk, []), facts) for version in loaded]
 
 
 def show_lines(lines: list[Line], place: WorkspaceContext) -> list[tuple[Line, ShownLine]]:
@@ -199,7 +199,9 @@ def show_one(version: MemoryVersion | None, place: WorkspaceContext) -> ShownVer
 
 def compared(old: ShownVersion, new: ShownVersion) -> list[ShownRow]:
     """The rows of a comparison, each with who wrote what it shows."""
-    before, after = ({line.text: line for line in one.lines} for one in (old, new))
+    before, after = (
+        {line.text: line for line in shown_version.lines} for shown_version in (old, new)
+    )
     return [
         ShownRow(
             **vars(row), was=before.get(marked(row.before)), stands=after.get(marked(row.after))
@@ -221,8 +223,8 @@ def proposal_to(version: MemoryVersion) -> Proposal | None:
 
 def versions_of(memory: Memory, place: WorkspaceContext) -> MemoryVersionQuerySet:
     """Those that this reader may read: a memory may have more."""
-    found: MemoryVersionQuerySet = memory.versions.visible_to(place.reader)
-    return found
+    versions: MemoryVersionQuerySet = memory.versions.visible_to(place.reader)
+    return versions
 
 
 @dataclass(frozen=True)
@@ -251,25 +253,25 @@ def rail_of(memory: Memory | None, place: WorkspaceContext) -> Rail:
     """The newest versions of a memory, for the rail beside it; no lines are read."""
     if memory is None:
         return Rail()
-    found = versions_of(memory, place)
-    rail = Rail(as_listed(found.newest_first())[:VERSIONS_SHOWN])
-    rail.total = found.count() if len(rail) == VERSIONS_SHOWN else len(rail)
+    versions = versions_of(memory, place)
+    rail = Rail(as_listed(versions.newest_first())[:VERSIONS_SHOWN])
+    rail.total = versions.count() if len(rail) == VERSIONS_SHOWN else len(rail)
     # The newest one may be of an older period, or for members alone.
-    current = next((one.number for one in rail if one.pk == memory.current_id), 0)
-    rail.previous = next((one for one in rail if one.number < current), None)
-    rail.aftermath = aftermath_of(found, place)
+    current = next((version.number for version in rail if version.pk == memory.current_id), 0)
+    rail.previous = next((version for version in rail if version.number < current), None)
+    rail.aftermath = aftermath_of(versions, place)
     return rail
 
 
-def aftermath_of(found: MemoryVersionQuerySet, place: WorkspaceContext) -> Aftermath | None:
+def aftermath_of(versions: MemoryVersionQuerySet, place: WorkspaceContext) -> Aftermath | None:
     """Of a memory's versions that the reader may read. None as long as no update followed an edit
     of theirs, and where they made none."""
-    own = found.filter(author=place.reader.user_id, origin=Origin.PERSON)
+    own = versions.filter(author=place.reader.user_id, origin=Origin.PERSON)
     edit = own.select_related("base").newest_first().first()
     if edit is None:
         return None
     # A short-term memory's next version is mostly of another conversation.
-    later = found.filter(number__gt=edit.number, segment=edit.segment_id, origin=Origin.MODEL)
+    later = versions.filter(number__gt=edit.number, segment=edit.segment_id, origin=Origin.MODEL)
     update = later.order_by("number").first()
     return Aftermath(edit, update) if update else None
 
@@ -280,10 +282,10 @@ def last_seen_of(memory: Memory | None, place: WorkspaceContext) -> MemoryVersio
     if memory is None:
         return None
     same = followed(place.workspace, place.reader).filter(pk=memory.pk)
-    for found in with_marks(same, place.reader):
-        if found.news and found.seen:
-            readable = versions_of(found, place).saying_something()
-            return readable.filter(number__lte=found.seen).newest_first().first()
+    for candidate in with_marks(same, place.reader):
+        if candidate.news and candidate.seen:
+            readable = versions_of(candidate, place).saying_something()
+            return readable.filter(number__lte=candidate.seen).newest_first().first()
     return None
 
 
@@ -361,7 +363,7 @@ class _Facts:
 
     def shown(self, line: Line, version: MemoryVersion, numbers: dict[int, int]) -> ShownLine:
         """``numbers`` are those of the messages that were shown before it."""
-        one = ShownLine(
+        shown_line = ShownLine(
             text=marked(words_of(line.text)),
             position=line.position,
             indented=line.text.startswith(("  ", "\t")),
@@ -375,27 +377,32 @@ class _Facts:
             is_replaced=line.fate == Line.Fate.SUPERSEDED,
         )
         if line.fate and version.pk in self.followers:
-            pk, one.gone_in = self.followers[version.pk]
+            pk, shown_line.gone_in = self.followers[version.pk]
             anchor = "" if line.successor is None else f"#line-{line.successor}"
-            one.fate, one.gone_href = line.fate, reverse("versions-detail", args=[pk]) + anchor
+            shown_line.fate, shown_line.gone_href = (
+                line.fate,
+                reverse("versions-detail", args=[pk]) + anchor,
+            )
         for source in sorted(self.sources.get(line.pk, ()), key=lambda s: s.micros):
             number = numbers.setdefault(source.message, len(numbers) + 1)
             path = self.paths.get(source.channel)
             state = source.state if path else ""
             href = f"{path}?around={source.ts}&v={version.pk}#msg-{source.ts}"
-            one.chips.append(
+            shown_line.chips.append(
                 Chip(
                     number,
                     source.message,
                     source.ts,
                     source.micros,
                     source.author,
-                    href if path and state not in Message.GONE else "",
+                    href if path and state not in Message.REMOVED else "",
                     state,
                 )
             )
-        one.is_unsourced = not (one.chips or one.is_persons or one.is_masked)
-        return one
+        shown_line.is_unsourced = not (
+            shown_line.chips or shown_line.is_persons or shown_line.is_masked
+        )
+        return shown_line
 
 
 def _sources(lines: list[Line]) -> dict[int, list[_Source]]:
@@ -414,8 +421,8 @@ def _sources(lines: list[Line]) -> dict[int, list[_Source]]:
     sources: dict[int, list[_Source]] = {}
     for line, message, ts, us, channel, author, username, state in rows:
         name = name_of_author(author or "", username)
-        found = _Source(message, ts, us, channel, name, state)
-        sources.setdefault(line, []).append(found)
+        source = _Source(message, ts, us, channel, name, state)
+        sources.setdefault(line, []).append(source)
     return sources
 
 
@@ -424,10 +431,10 @@ def _followers(versions: set[int], place: WorkspaceContext) -> dict[int, tuple[i
     far as this reader may read it."""
     if not versions:
         return {}
-    found = MemoryVersion.objects.visible_to(place.reader).filter(
+    later_versions = MemoryVersion.objects.visible_to(place.reader).filter(
         base__in=versions, origin=Origin.MODEL
     )
-    rows = found.order_by("-number").values_list("base", "pk", "number")
+    rows = later_versions.order_by("-number").values_list("base", "pk", "number")
     return {base: (pk, number) for base, pk, number in rows if base}
 
 

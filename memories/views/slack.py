@@ -70,20 +70,20 @@ def _choose(request: UserRequest, place: WorkspaceContext) -> HttpResponse:
         after=request.POST.getlist("channel"),
         by=request.user,
     )
-    said = []
+    sentences = []
     if followed:
         text = ngettext(
             "%(n)d channel is read from now on.", "%(n)d channels are read from now on.", followed
         )
-        said.append(text % {"n": followed})
+        sentences.append(text % {"n": followed})
     if left:
         text = ngettext(
             "%(n)d channel is not read any more; what was read stays.",
             "%(n)d channels are not read any more; what was read stays.",
             left,
         )
-        said.append(text % {"n": left})
-    toasts.success(request, " ".join(said) or _("Nothing was different."))
+        sentences.append(text % {"n": left})
+    toasts.success(request, " ".join(sentences) or _("Nothing was different."))
     path = reverse("slack-index", args=[place.workspace.slug])
     return redirect(f"{back_to(request, path)}#channels")
 
@@ -96,13 +96,13 @@ def _connection(place: WorkspaceContext, findings: Findings | None = None) -> di
     }
 
 
-def _channels(place: WorkspaceContext, asked: Any) -> dict[str, Any]:
+def _channels(place: WorkspaceContext, parameters: Any) -> dict[str, Any]:
     """A page of the channels that the reader may choose from."""
     rows = connecting.choosable(place.workspace, place.reader)
-    query = asked.get("q", "").strip()
+    query = parameters.get("q", "").strip()
     word = query.removeprefix("#")
-    found = rows.filter(Q(name__icontains=word) | Q(slack_id=word)) if word else rows
-    page: Page[Channel] = Paginator(found, ON_A_PAGE).get_page(asked.get("page"))
+    matches = rows.filter(Q(name__icontains=word) | Q(slack_id=word)) if word else rows
+    page: Page[Channel] = Paginator(matches, ON_A_PAGE).get_page(parameters.get("page"))
     return {
         "query": query,
         "page": page,

@@ -50,7 +50,7 @@ def _emphasised(text: str) -> SafeString:
     return mark_safe(_BOLD.sub(r"<strong>\2</strong>", str(escape(text))))  # noqa: S308  # escaped
 
 
-def message_text(found: Iterable[markup.Token], place: WorkspaceContext) -> SafeString:
+def message_text(tokens: Iterable[markup.Token], place: WorkspaceContext) -> SafeString:
     """A message's pieces as HTML; quotations are grouped, links open without a referrer."""
     html: list[SafeString] = []
     quoted: list[SafeString] = []
@@ -61,7 +61,7 @@ def message_text(found: Iterable[markup.Token], place: WorkspaceContext) -> Safe
             quoted.clear()
 
     after_block = False
-    for token in found:
+    for token in tokens:
         if after_block and token.kind is markup.Kind.TEXT:
             # A block ends its line by itself.
             token = replace(token, text=token.text.removeprefix("\n"))

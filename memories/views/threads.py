@@ -20,7 +20,7 @@ from memories.views.access import (
     number_or_none,
     open_channel,
 )
-from memories.views.messages import first_words, read_stretch, show_messages
+from memories.views.messages import first_words, read_page, show_messages
 from memories.views.pages import render_page
 from memories.views.paths import thread_path
 from memories.views.shown import rail_of, show_one, versions_of, with_origin
@@ -69,16 +69,16 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
 
 def _threads(place: WorkspaceContext, channel: Channel, latest: Mapping[str, int]) -> list[Thread]:
     """``latest``: the moment of the newest reply of each."""
-    wanted = list(latest)
+    thread_keys = list(latest)
     readable = Message.objects.visible_to(place.reader).filter(channel=channel)
-    words = first_words(readable.filter(ts__in=wanted, state=Message.State.LIVE), place)
-    live = readable.in_threads(wanted).filter(state=Message.State.LIVE).order_by()
+    words = first_words(readable.filter(ts__in=thread_keys, state=Message.State.LIVE), place)
+    live = readable.in_threads(thread_keys).filter(state=Message.State.LIVE).order_by()
     counted = live.values("thread_ts").annotate(
         n=Count("pk"), waiting=Count("pk", filter=waits_in_thread())
     )
     counts = {row["thread_ts"]: row for row in counted}
     memories = Memory.objects.filter(
-        channel=channel, scope=MemoryScope.THREAD, thread_ts__in=wanted
+        channel=channel, scope=MemoryScope.THREAD, thread_ts__in=thread_keys
     ).select_related("current")
     versions = {memory.thread_ts: memory.current for memory in memories}
     return [
@@ -106,10 +106,10 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
     readable = Message.objects.visible_to(place.reader).filter(channel=channel)
     messages = readable.in_threads([thread_ts]).select_related("author")
     root = readable.filter(ts=thread_ts).select_related("author")
-    found = messages | root
+    conversation = messages | root
     before, after = request.GET.get("before", ""), request.GET.get("after", "")
-    stretch = read_stretch(found, before=before, after="" if before else after or "0.0")
-    if not stretch.messages and (memory is None or not versions_of(memory, place).exists()):
+    page = read_page(conversation, before=before, after="" if before else after or "0.0")
+    if not page.messages and (memory is None or not versions_of(memory, place).exists()):
         raise Http404
     current = None
     if memory is not None and memory.current_id is not None:
@@ -119,7 +119,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
         chip.ts: chip.number for line in (shown.lines if shown else ()) for chip in line.chips
     }
     calls = ModelCall.objects.readable_by(place.reader)
-    rows = show_messages(stretch.messages, place, channel, numbers)
+    rows = show_messages(page.messages, place, channel, numbers)
     return render_page(
         request,
         "threads/detail.html",
@@ -129,7 +129,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             "thread_ts": thread_ts,
             "words": first_words(root.filter(state=Message.State.LIVE), place).get(thread_ts, ""),
             "memory": memory,
-            "something_waits": found.waiting_in_threads().exists(),
+            "something_waits": conversation.waiting_in_threads().exists(),
             "shown": shown,
             "rail": rail_of(memory, place),
             "cost": this_month(calls.filter(job__memory=memory), timezone.now())
@@ -137,8 +137,8 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             else None,
             "rows": rows,
             "begun_us": begun_us,
-            "older": rows[0].message.ts if rows and stretch.has_older and (before or after) else "",
-            "newer": rows[-1].message.ts if rows and stretch.has_newer else "",
+            "older": rows[0].message.ts if rows and page.has_older and (before or after) else "",
+            "newer": rows[-1].message.ts if rows and page.has_newer else "",
             "min_messages": place.workspace.memory_settings.thread_min_messages,
         },
     )

@@ -25,9 +25,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     must_be_on(place)
     must_edit(place)
     notes = Note.objects.kept_for(place.reader).filter(workspace=place.workspace).in_trash()
-    found = Paginator(notes.select_related("channel", "deleted_by"), AT_ONCE)
-    page = found.get_page(request.GET.get("page"))
-    context = {"place": place, "page": page, "in_trash": found.count}
+    paginator = Paginator(notes.select_related("channel", "deleted_by"), AT_ONCE)
+    page = paginator.get_page(request.GET.get("page"))
+    context = {"place": place, "page": page, "in_trash": paginator.count}
     return render_page_or_part(request, "trash/index.html", "trash/_count.html", context)
 
 

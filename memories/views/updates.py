@@ -43,19 +43,19 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
 @login_required
 def channel(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     """The same of a channel that has no memory yet; POST makes it."""
-    place, found = open_channel(request, slug, slack_id)
+    place, channel = open_channel(request, slug, slack_id)
     must_edit(place)
-    wanted = {
+    values = {
         "workspace": place.workspace,
-        "channel": found,
+        "channel": channel,
         "scope": MemoryScope.CHANNEL,
-        "scope_id": found.slack_id,
+        "scope_id": channel.slack_id,
         "memory_type": MemoryType.SHORT_TERM,
     }
     if request.method == "POST":
-        memory = Memory.objects.of_channel(found, MemoryType.SHORT_TERM)
+        memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     else:
-        memory = Memory.objects.filter(**wanted).first() or Memory(**wanted)
+        memory = Memory.objects.filter(**values).first() or Memory(**values)
     return _update(request, place, memory)
 
 
@@ -72,8 +72,8 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
             words = _("Nothing waits: all that was said is remembered.")
             toasts.info(request, words if place.workspace.known_until(now) else NEVER_READ)
             return redirect(card_path(memory))
-    elif asked := number_or_none(request.GET.get("job", "")):
-        return _job(request, place, memory, asked)
+    elif job_id := number_or_none(request.GET.get("job", "")):
+        return _job(request, place, memory, job_id)
     total = quote_update(memory, now).as_json()
     context = {
         "place": place,

@@ -204,7 +204,7 @@ def sources(request: UserRequest, pk: int) -> HttpResponse:
     readable = Message.objects.visible_to(place.reader).filter(
         pk__in=[chip.message for chip in chips], state=Message.State.LIVE
     )
-    words = {message.pk: told for message, told in beginnings(readable, place)}
+    words = {message.pk: beginning for message, beginning in beginnings(readable, place)}
     context = {
         "place": place,
         "memory": version.memory,
@@ -260,13 +260,13 @@ def _pairs(
     """Number and key of what may be compared instead, newest first: the two themselves, those around
     the newer one, and the newest."""
     around = versions.filter(number__lte=new.number + PAIRS_SHOWN // 2).newest_first()
-    found = {
+    numbers = {
         old.number: old.pk,
         new.number: new.pk,
         **dict(around.values_list("number", "pk")[:PAIRS_SHOWN]),
         **dict(versions.newest_first().values_list("number", "pk")[:1]),
     }
-    return sorted(found.items(), reverse=True)
+    return sorted(numbers.items(), reverse=True)
 
 
 def _answer(

@@ -55,8 +55,8 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
     place = open_workspace(request, slug)
     now = timezone.now()
     query = request.GET.get("q", "").strip()
-    found = place.readable_channels.filter(name__icontains=query.removeprefix("#"))
-    page: Page[Channel] = Paginator(found, CHANNELS_AT_ONCE).get_page(request.GET.get("page"))
+    matches = place.readable_channels.filter(name__icontains=query.removeprefix("#"))
+    page: Page[Channel] = Paginator(matches, CHANNELS_AT_ONCE).get_page(request.GET.get("page"))
     channels = place.placed(page)
     memories = {
         memory.memory_type: memory

@@ -199,8 +199,8 @@ def test_decisions_and_questions_are_there_to_be_summarised(export: Export) -> N
 
 def test_no_text_twice_but_greetings() -> None:
     assert all(len(greeting) <= 24 for greeting in GREETINGS)
-    said = Counter(said.text.strip() for script in scripts() for said in script.said)
-    assert {text for text, count in said.items() if count > 1} <= GREETINGS
+    texts = Counter(message.text.strip() for script in scripts() for message in script.messages)
+    assert {text for text, count in texts.items() if count > 1} <= GREETINGS
 
 
 def test_mentions_are_of_known_people_and_channels(export: Export) -> None:

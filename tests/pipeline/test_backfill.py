@@ -381,10 +381,10 @@ def test_the_cap_is_never_overshot_and_pauses_it(channel, model, workspace):
 
 def test_it_holds_itself_only_while_it_runs(channel):
     backfill = start(channel)
-    assert backfill.hold("over_cap") and not backfill.hold("over_cap")
+    assert backfill.pause_for("over_cap") and not backfill.pause_for("over_cap")
     assert not AuditEvent.objects.filter(action="backfill_pause").exists(), "nobody did that"
     backfill.cancel(None)
-    assert not backfill.hold("over_cap") and not backfill.cancel(None)
+    assert not backfill.pause_for("over_cap") and not backfill.cancel(None)
 
 
 # Cancel
@@ -513,17 +513,17 @@ def test_progress(channel, workspace, model):
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     backfill = start(channel)
     before = progress_of(backfill, timezone.now())
-    assert (before.is_cut, before.made, before.wanted) == (False, 0, 10)
+    assert (before.is_cut, before.made, before.total) == (False, 0, 10)
     backfill.cancel(None)
     backfill = half_made(channel)
     some = progress_of(backfill, timezone.now())
-    assert some.is_cut and 0 < some.made < 10 == some.wanted
+    assert some.is_cut and 0 < some.made < 10 == some.total
     assert some.tokens == model.tokens and some.micros
-    assert [(share.channel, share.wanted) for share in some.shares] == [(channel, 10)]
+    assert [(share.channel, share.total) for share in some.shares] == [(channel, 10)]
     backfill.resume(None, cap_tokens=None)
     finished(backfill)
     done = progress_of(backfill, timezone.now())
-    assert (done.made, done.wanted, done.merges, done.promised_tokens) == (10, 10, 2, 0)
+    assert (done.made, done.total, done.merges, done.promised_tokens) == (10, 10, 2, 0)
     assert done.tokens == model.tokens and done.seconds_left is None
 
 

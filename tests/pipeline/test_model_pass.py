@@ -190,7 +190,7 @@ def test_a_model_that_copies_in_both_forms_is_not_asked_twice_for_ever(channel, 
     assert asked_again == [1, 1, 0, 0]
     assert short(channel).head == 4
     known = Endpoint_.objects.get()
-    known.found(Findings(True, True, True, False, 4_000, None), NOW)
+    known.record_findings(Findings(True, True, True, False, 4_000, None), NOW)
     known.refresh_from_db()
     assert known.copied_jobs == 0, "a probe forgets it"
 

@@ -9,7 +9,7 @@ from memories import tasks
 from memories.models import MemoryVersion, Message, Segment
 from memories.pipeline import forget, retention
 from memories.pipeline.passes import run_pass
-from memories.pipeline.retention import Expired, expire
+from memories.pipeline.retention import Expired, delete_expired
 from memories.pipeline.store import store_messages
 from memories.rules.slacktime import to_micros
 from tests.factories import MONDAY, ChannelFactory, MessageFactory, ts_at
@@ -36,7 +36,7 @@ def say(channel, at, text=TEXT):
 def test_words_go_and_memories_stay(channel):
     old, young = say(channel, MONDAY), say(channel, MONDAY + 20 * DAY, "And the lamps are green")
     run_pass(channel.workspace, MONDAY + 21 * DAY)
-    assert expire(channel.workspace, MONDAY + 31 * DAY) == Expired(1)
+    assert delete_expired(channel.workspace, MONDAY + 31 * DAY) == Expired(1)
     old.refresh_from_db()
     young.refresh_from_db()
     assert (old.state, old.text, old.raw, old.username) == ("expired", "", "", "")
@@ -44,18 +44,18 @@ def test_words_go_and_memories_stay(channel):
     run_pass(channel.workspace, MONDAY + 32 * DAY)
     assert "copper gate" in short(channel).versions.get(number=1).content
     assert "copper gate" in long(channel).current.content
-    assert expire(channel.workspace, MONDAY + 31 * DAY) == Expired(0)
+    assert delete_expired(channel.workspace, MONDAY + 31 * DAY) == Expired(0)
 
 
 def test_nothing_goes_where_nothing_is_set(channel):
     other = say(ChannelFactory(), MONDAY)
-    assert expire(other.channel.workspace, MONDAY + 3000 * DAY) == Expired(0)
+    assert delete_expired(other.channel.workspace, MONDAY + 3000 * DAY) == Expired(0)
 
 
 def test_no_import_brings_it_back_and_what_was_never_seen_stays_out(channel):
     say(channel, MONDAY)
     now = MONDAY + 31 * DAY
-    expire(channel.workspace, now)
+    delete_expired(channel.workspace, now)
     raws = [
         {"type": "message", "ts": ts_at(MONDAY + n * timedelta(minutes=1)), "text": TEXT, **more}
         for n, more in enumerate([{}, {}, {"thread_ts": ts_at(MONDAY)}])
@@ -87,7 +87,7 @@ def test_a_deletion_of_what_is_too_old_takes_the_lines_that_cite_it(channel):
         "We decided that the lamps of the harbour office turn green",
     )
     run_pass(channel.workspace, MONDAY + DAY)
-    expire(channel.workspace, MONDAY + 31 * DAY)
+    delete_expired(channel.workspace, MONDAY + 31 * DAY)
     raw = {"type": "message", "subtype": "message_deleted", "ts": "1790000000.000000",
            "deleted_ts": message.ts}  # fmt: skip
     store_messages(channel, [raw], MONDAY + 300 * DAY)
@@ -104,7 +104,7 @@ def test_a_deletion_of_what_is_too_old_takes_the_lines_that_cite_it(channel):
 def test_whoever_is_forgotten_later_leaves_what_was_made_of_it(channel):
     message = say(channel, MONDAY)
     run_pass(channel.workspace, MONDAY + DAY)
-    expire(channel.workspace, MONDAY + 31 * DAY)
+    delete_expired(channel.workspace, MONDAY + 31 * DAY)
     forget.person(message.author, MONDAY + 32 * DAY, by=None)
     message.refresh_from_db()
     assert (message.state, message.author) == (Message.State.DELETED, None)
@@ -116,8 +116,8 @@ def test_batches_are_bounded_and_go_on(channel, monkeypatch):
         say(channel, MONDAY + timedelta(minutes=n))
     monkeypatch.setattr(retention, "BATCH", 3)
     now = MONDAY + 31 * DAY
-    assert expire(channel.workspace, now, seconds=0) == Expired(0, is_done=False)
-    assert expire(channel.workspace, now) == Expired(7)
+    assert delete_expired(channel.workspace, now, seconds=0) == Expired(0, is_done=False)
+    assert delete_expired(channel.workspace, now) == Expired(7)
 
 
 def test_the_daily_task(channel):

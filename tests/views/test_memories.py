@@ -378,7 +378,7 @@ class TestKeptWordForWord:
         edit(cast, MINE)
         page = open_editor(cast)  # the person's own line is kept anyway
         assert page.count('name="keep"') == 1
-        cast.memory.hold([self.AYA], by=None, based_on=3)
+        cast.memory.pin_texts([self.AYA], by=None, based_on=3)
         assert 'name="keep"' not in open_editor(cast)
 
     def test_those_ticked_are_pinned_with_the_edit(self, cast: Cast) -> None:

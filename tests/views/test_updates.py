@@ -211,7 +211,7 @@ def test_a_thread_by_itself(talking: Cast) -> None:
     later = now + timedelta(minutes=1)
     plan_channel(talking.public.pk, later)
     assert not memory.jobs.exists()
-    plan_channel(talking.public.pk, later, asked=root.ts)
+    plan_channel(talking.public.pk, later, close_now=root.ts)
     assert memory.jobs.get().trigger["reason"] == "asked"
     assert not Segment.objects.filter(thread_ts="", reason="asked").exists()
 

@@ -92,10 +92,10 @@ class Command(BaseCommand):
         self.stderr.write(f"Key {key.pk}, {key}. The token is not shown again.")
 
     def channel(self, workspace: Workspace, name: str) -> Channel:
-        found = list(workspace.channels.named(name)[:2])
-        if len(found) != 1:
+        matches = list(workspace.channels.named(name)[:2])
+        if len(matches) != 1:
             raise CommandError(f"There is no channel {name!r}, or several: use its id.")
-        return found[0]
+        return matches[0]
 
     def list(self, workspace: Workspace, options: dict[str, Any]) -> None:
         now = timezone.now()

@@ -100,7 +100,7 @@ class Command(BaseCommand):
         if options["status"]:
             self._show(None, self._backfills().first())
             return
-        self._order()
+        self._start()
 
     def _backfills(self) -> Any:
         return Backfill.objects.visible_to(self.reader).filter(workspace=self.workspace)
@@ -127,7 +127,7 @@ class Command(BaseCommand):
 
     # A new one
 
-    def _order(self) -> None:
+    def _start(self) -> None:
         channels = self._channels()
         now = self.workspace.known_until(timezone.now())
         if now is None:
@@ -181,12 +181,12 @@ class Command(BaseCommand):
         readable = self.workspace.channels.visible_to(self.reader)
         names = readable.names()
         try:
-            wanted = [find_channel(names, one) for one in self.options["channel"] or names]
+            channel_ids = [find_channel(names, name) for name in self.options["channel"] or names]
         except NoSuchChannel as error:
             raise CommandError(str(error)) from error
-        if not wanted:
+        if not channel_ids:
             raise CommandError("There is no channel that this reader may read.")
-        return list(readable.filter(slack_id__in=wanted))
+        return list(readable.filter(slack_id__in=channel_ids))
 
     def _since(self, now: datetime) -> int:
         try:
@@ -213,11 +213,11 @@ class Command(BaseCommand):
         return progress_words(progress_of(backfill, timezone.now()).as_json(), backfill.quote)
 
     def _show(self, quote: dict[str, Any] | None, backfill: Backfill | None) -> None:
-        told = document_of(self.workspace.slug, quote, backfill, timezone.now())
+        state = document_of(self.workspace.slug, quote, backfill, timezone.now())
         if self.options["json"]:
-            self.stdout.write(document(told))
+            self.stdout.write(document(state))
         elif backfill is not None:
-            self.stdout.write(state_words(told))
+            self.stdout.write(state_words(state))
         elif quote is not None:
             self.stdout.write(quote_words(quote))
         else:

@@ -106,8 +106,8 @@ class Command(BaseCommand):
             raise CommandError("Give --tokens, --money, or both.")
         cap = Cap.objects.change(workspace, options["period"], by=self.by, **limits)
         whose = workspace.slug if workspace else "the whole installation"
-        told = _limits(cap.tokens, dollars(cap.micros)) if cap else "no cap"
-        self.stdout.write(f"A {options['period']} of {whose}: {told}.")
+        limit = _limits(cap.tokens, dollars(cap.micros)) if cap else "no cap"
+        self.stdout.write(f"A {options['period']} of {whose}: {limit}.")
 
     # -- sums
 
@@ -155,10 +155,10 @@ def _days(options: dict[str, Any], today: date) -> tuple[date, date]:
         return today - timedelta(days=options["days"] - 1), today
     if not options["month"]:
         return today.replace(day=1), today
-    found = re.fullmatch(r"([0-9]{4})-(0[1-9]|1[0-2])", options["month"])
-    if found is None or found[1] == "0000":
+    match = re.fullmatch(r"([0-9]{4})-(0[1-9]|1[0-2])", options["month"])
+    if match is None or match[1] == "0000":
         raise CommandError(f"--month wants YYYY-MM, not {options['month']!r}.")
-    year, month = int(found[1]), int(found[2])
+    year, month = int(match[1]), int(match[2])
     return date(year, month, 1), date(year, month, calendar.monthrange(year, month)[1])
 
 
@@ -184,14 +184,14 @@ def _tokens(given: str) -> int | None:
 
 def _sums(sums: Sums) -> dict[str, Any]:
     """Millionths of a dollar as dollars; null where nothing has a price."""
-    told = {name: getattr(sums, name) for name in NAMES}
-    money = {name.replace("micros", "dollars"): dollars(told.pop(name)) for name in MONEY}
-    return told | money
+    amounts = {name: getattr(sums, name) for name in NAMES}
+    money = {name.replace("micros", "dollars"): dollars(amounts.pop(name)) for name in MONEY}
+    return amounts | money
 
 
 def _price(price: Price) -> dict[str, str]:
-    given, taken = price.words
-    return {"model": price.model, "in": given, "out": taken}
+    input_price, output_price = price.words
+    return {"model": price.model, "in": input_price, "out": output_price}
 
 
 def _limits(tokens: int | None, money: str | None) -> str:
@@ -200,11 +200,11 @@ def _limits(tokens: int | None, money: str | None) -> str:
 
 
 def _in_words(sums: Sums) -> str:
-    known = dollars(sums.micros)
+    spent = dollars(sums.micros)
     parts = [
         f"{sums.tokens_in:,} tokens in, {sums.tokens_out:,} out",
         f"{sums.requests:,} requests",
-        *([f"${known}"] if known is not None else []),
+        *([f"${spent}"] if spent is not None else []),
         *([f"{sums.unpriced_tokens:,} unpriced tokens"] if sums.unpriced_tokens else []),
     ]
     for name, tokens, micros in (

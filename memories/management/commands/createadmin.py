@@ -38,7 +38,7 @@ class Command(BaseCommand):
                 "The database cannot be read: run `manage.py migrate` first, or see DATABASE_URL."
             ) from error
         is_new = user is None
-        user = user or _sound(User(username=name, email=email))
+        user = user or _checked(User(username=name, email=email))
         needs_password = is_new or not user.has_usable_password()
         if needs_password:
             user.set_password(_good(self._password(user), user))
@@ -66,7 +66,7 @@ class Command(BaseCommand):
         return first
 
 
-def _sound(user: User) -> User:
+def _checked(user: User) -> User:
     """A new account with this name and address. CommandError says what is wrong with them."""
     try:
         User._meta.get_field("username").clean(user.username, user)

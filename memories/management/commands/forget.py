@@ -104,12 +104,12 @@ class Command(BaseCommand):
             raise CommandError("Nothing was changed.")
 
     def _tell(self, report: Forgotten, *, dry_run: bool, as_json: bool) -> None:
-        told = report.as_json()
+        counts = report.as_json()
         if as_json:
-            self.stdout.write(document({**told, "dry_run": dry_run}))
+            self.stdout.write(document({**counts, "dry_run": dry_run}))
             return
         self.stdout.write(f"{report.what} {report.subject}:")
-        for name, count in told.items():
+        for name, count in counts.items():
             if name in ("forgotten", "id"):
                 continue
             if isinstance(count, list):

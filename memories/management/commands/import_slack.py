@@ -149,10 +149,12 @@ class Command(BaseCommand):
         for name, count in report.unlisted:
             write(f"  left out, since no list names this channel: {marked(name)} ({count:,})")
         if report.earlier:
-            count = sum(one.count for one in report.earlier)
+            count = sum(channel_start.count for channel_start in report.earlier)
             write(
                 f"{count:,} messages lie before the start of memory of their channels and will not"
                 " be remembered. To include them: --backfill all, or --backfill DAYS."
             )
-            for one in report.earlier:
-                write(f"  {f'#{one.name}' if one.name else one.channel.slack_id}: {one.count:,}")
+            for channel_start in report.earlier:
+                write(
+                    f"  {f'#{channel_start.name}' if channel_start.name else channel_start.channel.slack_id}: {channel_start.count:,}"
+                )

@@ -18,7 +18,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.models import Job, Member, Reader, StaleBase, User
-from memories.models.turns import JobQuerySet
+from memories.models.job_queries import JobQuerySet
 from memories.pipeline import operate, proposals
 from memories.rules.context import NoSuchChannel, find_channel
 
@@ -88,12 +88,12 @@ class Command(BaseCommand):
         health = operate.health(reader, rows, now)
         closed = health.refusal is not None
         limit = max(options["limit"], 0)
-        found = _in_order(rows, options["state"])
-        jobs = [shown_jobs.job_row(one, now, endpoint_closed=closed) for one in found[:limit]]
-        left = max(found.count() - limit, 0)
+        matches = _in_order(rows, options["state"])
+        jobs = [shown_jobs.job_row(job, now, endpoint_closed=closed) for job in matches[:limit]]
+        left = max(matches.count() - limit, 0)
         if options["json"]:
-            told = shown_jobs.health_as_json(health)
-            self.stdout.write(document({"health": told, "jobs": jobs, "left_out": left}))
+            health_json = shown_jobs.health_as_json(health)
+            self.stdout.write(document({"health": health_json, "jobs": jobs, "left_out": left}))
             return
         self.stdout.write(shown_jobs.health_line(health, now))
         for line in shown_jobs.lines(jobs):
@@ -102,7 +102,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{left} more: see --limit.")
 
     def _show(self, reader: Reader, options: dict[str, Any]) -> None:
-        now, job = timezone.now(), self._one(options)
+        now, job = timezone.now(), self._job(options)
         endpoint = operate.endpoint_in_use().first()
         closed = endpoint is not None and endpoint.breaker.refusal(now) is not None
         row = shown_jobs.whole_job(job, now, endpoint_closed=closed)
@@ -116,18 +116,18 @@ class Command(BaseCommand):
             raise CommandError("Give the ids of some jobs, or --dead for all that were given up.")
         rows = _narrowed(self.rows, reader, options)
         if options["dead"]:
-            found = list(rows.filter(state=State.DEAD))
+            jobs = list(rows.filter(state=State.DEAD))
         else:
-            found = self._some(rows, options["id"])
-        self._must_be(reader, (Member.Role.ADMIN,), found)
-        count = operate.retry(found, self.by)
-        self.stdout.write(f"{count} of {len(found)} will be tried again.")
+            jobs = self._some(rows, options["id"])
+        self._must_be(reader, (Member.Role.ADMIN,), jobs)
+        count = operate.retry(jobs, self.by)
+        self.stdout.write(f"{count} of {len(jobs)} will be tried again.")
 
     def _cancel(self, reader: Reader, options: dict[str, Any]) -> None:
-        found = self._some(self.rows, options["id"])
-        self._must_be(reader, (Member.Role.ADMIN,), found)
-        count = operate.cancel(found, self.by)
-        self.stdout.write(f"{count} of {len(found)} cancelled; what runs is not stopped.")
+        jobs = self._some(self.rows, options["id"])
+        self._must_be(reader, (Member.Role.ADMIN,), jobs)
+        count = operate.cancel(jobs, self.by)
+        self.stdout.write(f"{count} of {len(jobs)} cancelled; what runs is not stopped.")
 
     def _accept(self, reader: Reader, options: dict[str, Any]) -> None:
         job = self._proposed(reader, options)
@@ -150,13 +150,13 @@ class Command(BaseCommand):
         count = operate.resume(self.by, timezone.now())
         self.stdout.write("Calls may go again." if count else "Nothing held the calls back.")
 
-    def _one(self, options: dict[str, Any]) -> Any:
+    def _job(self, options: dict[str, Any]) -> Any:
         [job] = self._some(self.rows, [options["id"]])
         return job
 
     def _proposed(self, reader: Reader, options: dict[str, Any]) -> Any:
         """A text that nobody may read is nobody's to judge."""
-        job = self._one(options)
+        job = self._job(options)
         if job.state != State.PROPOSED:
             raise CommandError(f"Job {job.pk} waits for nobody's word: {job.state}.")
         if not job.is_readable:
@@ -164,9 +164,9 @@ class Command(BaseCommand):
         self._must_be(reader, Member.EDITING, [job])
         return job
 
-    def _must_be(self, reader: Reader, roles: Container[str], found: Iterable[Any]) -> None:
+    def _must_be(self, reader: Reader, roles: Container[str], jobs: Iterable[Any]) -> None:
         """On whose behalf: they must be allowed to. Whoever holds the machine is."""
-        workspaces = {job.memory.workspace for job in found} if self.by else ()
+        workspaces = {job.memory.workspace for job in jobs} if self.by else ()
         for workspace in workspaces:
             if workspace.role_of(reader) not in roles:
                 raise CommandError(f"This user may not do that in workspace {workspace.slug}.")
@@ -174,10 +174,10 @@ class Command(BaseCommand):
     @staticmethod
     def _some(rows: JobQuerySet, keys: list[int]) -> list[Any]:
         """In the order asked for; CommandError, and nothing is done, when one is unknown."""
-        found = {job.pk: job for job in rows.filter(pk__in=keys)}
-        if unknown := [str(key) for key in keys if key not in found]:
+        by_id = {job.pk: job for job in rows.filter(pk__in=keys)}
+        if unknown := [str(key) for key in keys if key not in by_id]:
             raise CommandError(f"There is no job {', '.join(unknown)}.")
-        return [found[key] for key in dict.fromkeys(keys)]
+        return [by_id[key] for key in dict.fromkeys(keys)]
 
 
 def _add_workspace(parser: argparse.ArgumentParser) -> None:

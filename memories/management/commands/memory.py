@@ -156,11 +156,13 @@ class Command(BaseCommand):
         else:
             self.stdout.write(f"{link} {'made' if made else 'was there already'}.")
 
-    def _channel(self, workspace: Workspace, reader: Reader, wanted: str | None) -> Channel | None:
-        if not wanted:
+    def _channel(
+        self, workspace: Workspace, reader: Reader, channel_name: str | None
+    ) -> Channel | None:
+        if not channel_name:
             return None
         channels = workspace.channels.visible_to(reader)
-        return channels.get(slack_id=find_channel(channels.names(), wanted))
+        return channels.get(slack_id=find_channel(channels.names(), channel_name))
 
     def _show(self, workspace: Workspace, notes: Iterable[Note]) -> None:
         if self.as_json:

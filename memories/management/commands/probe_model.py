@@ -36,14 +36,14 @@ class Command(BaseCommand):
 
 
 def in_words(name: str, findings: Findings) -> str:
-    told = {True: "yes", False: "no"}
+    yes_no = {True: "yes", False: "no"}
     return "\n".join(
         [
             f"{name}: {findings.form} prompts",
-            f"  gives sources:      {told[findings.cites]}",
-            f"  keeps the language: {told[findings.keeps_language]}",
-            f"  writes operations:  {told[findings.writes_operations]}",
-            f"  reasons:            {told[findings.reasons]}",
+            f"  gives sources:      {yes_no[findings.cites]}",
+            f"  keeps the language: {yes_no[findings.keeps_language]}",
+            f"  writes operations:  {yes_no[findings.writes_operations]}",
+            f"  reasons:            {yes_no[findings.reasons]}",
             f"  reads at once:      {findings.context_tokens or 'less than 4,000'} tokens",
             f"  writes:             {findings.tokens_per_second or 'unknown'} tokens a second",
         ]

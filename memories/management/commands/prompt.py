@@ -50,15 +50,15 @@ class Command(BaseCommand):
     help = "Print the prompts of the memories, with their versions."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        told = "default: %(default)s"
+        default_help = "default: %(default)s"
         parser.add_argument(
-            "--scope", choices=list(MemoryScope), default=MemoryScope.CHANNEL, help=told
+            "--scope", choices=list(MemoryScope), default=MemoryScope.CHANNEL, help=default_help
         )
         parser.add_argument(
-            "--type", choices=list(MemoryType), default=MemoryType.SHORT_TERM, help=told
+            "--type", choices=list(MemoryType), default=MemoryType.SHORT_TERM, help=default_help
         )
         parser.add_argument(
-            "--language", choices=choices("output_language"), default="en", help=told
+            "--language", choices=choices("output_language"), default="en", help=default_help
         )
         parser.add_argument(
             "--form",

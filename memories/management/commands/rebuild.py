@@ -63,32 +63,32 @@ class Command(BaseCommand):
                 raise CommandError(f"{scope}: there is nothing to make it from.")
             jobs.append(job)
         run_pass(workspace, as_of)
-        told = [
+        outcomes = [
             _outcome(scope, Job.objects.with_memory().get(pk=job.pk))
             for scope, job in zip(options["memory"], jobs, strict=True)
         ]
         if options["json"]:
-            self.stdout.write(document({"rebuilds": told}))
+            self.stdout.write(document({"rebuilds": outcomes}))
         else:
-            self.stdout.write("\n\n".join(map(in_words, told)))
-        if late := [one for one in told if one["state"] not in MADE]:
-            numbers = ", ".join(str(one["job"]) for one in late)
+            self.stdout.write("\n\n".join(map(in_words, outcomes)))
+        if late := [outcome for outcome in outcomes if outcome["state"] not in MADE]:
+            numbers = ", ".join(str(outcome["job"]) for outcome in late)
             raise CommandError(f"Not done yet: see `jobs show` of {numbers}.")
 
 
 def _memory(workspace: Workspace, reader: Reader, scope: str) -> Memory:
     """The long-term memory of this scope, among those that the reader may read."""
-    found = (
+    memories = (
         Memory.objects.visible_to(reader)
         .with_current()
         .filter(workspace=workspace, memory_type=MemoryType.LONG_TERM, current__isnull=False)
     )
     if scope == MemoryScope.WORKSPACE:
-        memory = found.filter(scope=MemoryScope.WORKSPACE).first()
+        memory = memories.filter(scope=MemoryScope.WORKSPACE).first()
     else:
         names = workspace.channels.visible_to(reader).names()
         try:
-            memory = found.filter(channel__slack_id=find_channel(names, scope)).first()
+            memory = memories.filter(channel__slack_id=find_channel(names, scope)).first()
         except NoSuchChannel as error:
             raise CommandError(str(error)) from error
     if memory is None:
@@ -98,14 +98,19 @@ def _memory(workspace: Workspace, reader: Reader, scope: str) -> Memory:
 
 def _outcome(scope: str, job: Job) -> dict[str, Any]:
     """What became of a job; of a proposal its text, the lines that change and its drift."""
-    told: dict[str, Any] = {"memory": scope, "job": job.pk, "state": job.state, "fault": job.fault}
-    told |= dict.fromkeys(("based_on", "text", "diff", "drift"))
+    outcome: dict[str, Any] = {
+        "memory": scope,
+        "job": job.pk,
+        "state": job.state,
+        "fault": job.fault,
+    }
+    outcome |= dict.fromkeys(("based_on", "text", "diff", "drift"))
     base = proposals.base_of(job)
     if job.state != Job.State.PROPOSED or base is None:
-        return told
+        return outcome
     text = "\n".join(line.text for line in proposals.lines(job))
     drift = proposals.drift(job)
-    return told | {
+    return outcome | {
         "based_on": base.number,
         "text": text,
         "diff": [line for row in compare(base.content, text) for line in _diff(row)],
@@ -119,17 +124,17 @@ def _diff(row: Row) -> list[str]:
     return [f"{SIGNS[row.kind]} {row.before or row.after}"]
 
 
-def in_words(told: dict[str, Any]) -> str:
-    if told["diff"] is None:
-        because = f" ({told['fault']})" if told["fault"] else ""
-        return f"{told['memory']}: job {told['job']} is {told['state']}{because}"
-    rows = [f"{told['memory']}: job {told['job']}, beside version {told['based_on']}"]
-    rows += [f"  {marked(line)}" for line in told["diff"]]
+def in_words(outcome: dict[str, Any]) -> str:
+    if outcome["diff"] is None:
+        because = f" ({outcome['fault']})" if outcome["fault"] else ""
+        return f"{outcome['memory']}: job {outcome['job']} is {outcome['state']}{because}"
+    rows = [f"{outcome['memory']}: job {outcome['job']}, beside version {outcome['based_on']}"]
+    rows += [f"  {marked(line)}" for line in outcome["diff"]]
     rows += [
         f"  {kind}, only the {which} text: {marked(', '.join(words))}"
-        for kind, one in told["drift"].items()
-        for which, words in (("current", one["lost"]), ("rebuilt", one["gained"]))
+        for kind, difference in outcome["drift"].items()
+        for which, words in (("current", difference["lost"]), ("rebuilt", difference["gained"]))
         if words
     ]
-    rows.append(f"To make it the next version: manage.py jobs accept {told['job']}")
+    rows.append(f"To make it the next version: manage.py jobs accept {outcome['job']}")
     return "\n".join(rows)

@@ -91,11 +91,11 @@ class Command(BaseCommand):
 
 def _in_words(report: Report, *, is_check: bool) -> str:
     manifest = report.manifest
-    said = (
+    summary = (
         f"{report.file} of {manifest.created_at} (Memory Hub {manifest.version or 'unknown'},"
         f" {VENDORS[manifest.vendor]}): {manifest.rows:,} rows of {len(manifest.tables)} tables,"
         f" {report.migrated} migrations since, {report.seconds:.1f} s."
     )
     if is_check:
-        return f"{said}\nIt is whole and can be restored."
-    return f"{said}\nRestored. Everybody has to log in again."
+        return f"{summary}\nIt is whole and can be restored."
+    return f"{summary}\nRestored. Everybody has to log in again."

@@ -186,21 +186,21 @@ class Command(BaseCommand):
 
 def _memory(workspace: Workspace, reader: Reader, options: dict[str, Any]) -> Memory:
     """The memory that the options name, among those that the reader may read."""
-    thread_ts, wanted = options["thread"] or "", options["channel"]
-    if thread_ts and not wanted:
+    thread_ts, channel_name = options["thread"] or "", options["channel"]
+    if thread_ts and not channel_name:
         raise CommandError("--thread needs --channel.")
     scope = MemoryScope.WORKSPACE
-    found = Memory.objects.visible_to(reader).with_current().filter(workspace=workspace)
-    if wanted:
+    memories = Memory.objects.visible_to(reader).with_current().filter(workspace=workspace)
+    if channel_name:
         names = workspace.channels.visible_to(reader).names()
         try:
-            found = found.filter(channel__slack_id=find_channel(names, wanted))
+            memories = memories.filter(channel__slack_id=find_channel(names, channel_name))
         except NoSuchChannel as error:
             raise CommandError(str(error)) from error
         scope = MemoryScope.THREAD if thread_ts else MemoryScope.CHANNEL
     of_thread = MemoryType.SHORT_TERM if thread_ts else MemoryType.LONG_TERM
     memory_type = MemoryType(options["type"] or of_thread)
-    memory = found.filter(scope=scope, thread_ts=thread_ts, memory_type=memory_type).first()
+    memory = memories.filter(scope=scope, thread_ts=thread_ts, memory_type=memory_type).first()
     if memory is None:
         raise CommandError("There is no such memory yet: a pass makes the first text.")
     return memory
@@ -208,10 +208,10 @@ def _memory(workspace: Workspace, reader: Reader, options: dict[str, Any]) -> Me
 
 def _based_on(given: str) -> tuple[int, int]:
     """``3`` or ``3.1``: a version's number, and how often it had been rewritten in place."""
-    found = _NUMBER.fullmatch(given)
-    if found is None:
+    match = _NUMBER.fullmatch(given)
+    if match is None:
         raise argparse.ArgumentTypeError(f"{given!r} is no version: 3, or 3.1")
-    return int(found[1]), int(found[2] or 0)
+    return int(match[1]), int(match[2] or 0)
 
 
 def _seen(memory: Memory) -> str:

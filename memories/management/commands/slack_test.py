@@ -35,7 +35,7 @@ class Command(BaseCommand):
         if findings.code:
             raise CommandError(str(findings.error))
         if findings.missing:
-            names = ", ".join(one.scope for one in findings.missing)
+            names = ", ".join(missing.scope for missing in findings.missing)
             raise CommandError(f"Missing: {names}.")
 
     def _tell(self, findings: Findings) -> None:
@@ -44,13 +44,13 @@ class Command(BaseCommand):
             where = "kept here" if findings.source is Source.KEPT else "SLACK_BOT_TOKEN"
             end = f" (ends in {findings.token_end})" if findings.token_end else ""
             write(f"token: {where}{end}")
-        if told := findings.identity:
-            write(f"team: {told.team_name} ({told.team_id})")
-            write(f"bot: {told.bot_id or 'none'}")
+        if identity := findings.identity:
+            write(f"team: {identity.team_name} ({identity.team_id})")
+            write(f"bot: {identity.bot_id or 'none'}")
         if findings.scopes is not None:
             write(f"scopes: {', '.join(findings.scopes) or 'none'}")
-        for one in findings.missing:
-            write(f"missing: {one.scope}. Without it: {one.off}. {one.fix}")
+        for missing in findings.missing:
+            write(f"missing: {missing.scope}. Without it: {missing.off}. {missing.fix}")
         for note in findings.notes:
             write(f"note: {note}")
         if findings.is_good:

@@ -73,11 +73,11 @@ def take(body: object) -> None:
     """Store an event as the endpoint does; raises when it cannot."""
     close_old_connections()
     try:
-        taken = events.take(body)
-        if taken is None:
+        received = events.take(body)
+        if received is None:
             logger.warning("an event of a kind that is not known")
             return
-        for workspace_id in taken.call:
+        for workspace_id in received.call:
             events_later(workspace_id)
     finally:
         close_old_connections()

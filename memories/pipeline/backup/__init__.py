@@ -111,7 +111,7 @@ def back_up(path: Path, now: datetime, *, force: bool = False, tell: Tell = sile
 
 def check(path: Path, *, tell: Tell = silent) -> Report:
     """Do all that a restore does, and keep nothing of it. ArchiveError says what is wrong."""
-    with _taken(path) as (archive, report):
+    with _opened(path) as (archive, report):
 
         def finish() -> None:
             if broken := broken_memories():
@@ -129,7 +129,7 @@ def restore(
     Raises ArchiveError, HoldsData unless ``replace``, and WorkerAtWork unless ``force``; with
     ``force`` memories that do not add up are a warning only.
     """
-    with _taken(path) as (archive, report):
+    with _opened(path) as (archive, report):
         _must_know(migrations.applied(), "This database")
         last_beat = _last_beat()
         if last_beat is not None and now - last_beat < FRESH and not force:
@@ -155,7 +155,7 @@ def remove_leftovers() -> None:
 
 
 @contextmanager
-def _taken(path: Path) -> Iterator[tuple[Archive, Report]]:
+def _opened(path: Path) -> Iterator[tuple[Archive, Report]]:
     """A backup that fits this database and this code."""
     began = time.monotonic()
     with Archive(path) as archive:

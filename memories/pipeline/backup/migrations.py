@@ -18,8 +18,8 @@ def applied() -> list[Migration]:
 
 def unknown(names: Collection[Migration]) -> list[Migration]:
     """Those that this code does not have: they come from a newer one."""
-    known = MigrationLoader(None, ignore_no_migrations=True).graph.nodes
-    return sorted(name for name in names if name not in known)
+    migrations = MigrationLoader(None, ignore_no_migrations=True).graph.nodes
+    return sorted(name for name in names if name not in migrations)
 
 
 def models_after(names: Collection[Migration]) -> list[type[Model]]:

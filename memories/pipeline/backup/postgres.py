@@ -121,12 +121,12 @@ def _drop_tables() -> None:
 
 
 def _copied(models: Iterable[type[Model]]) -> list[type[Model]]:
-    found = [
+    stored_models = [
         model
         for model in models
         if model._meta.db_table not in LEFT_OUT and not model._meta.db_table.startswith(DERIVED)
     ]
-    return sorted(found, key=lambda model: model._meta.db_table)
+    return sorted(stored_models, key=lambda model: model._meta.db_table)
 
 
 def _columns(model: type[Model]) -> list[str]:
@@ -136,11 +136,11 @@ def _columns(model: type[Model]) -> list[str]:
 def _sequence(table: str) -> list[object] | None:
     """Where its keys go on, so that none is ever used again."""
     with connection.cursor() as cursor:
-        found = connection.introspection.get_sequences(cursor, table)
-        if not found:
+        sequences = connection.introspection.get_sequences(cursor, table)
+        if not sequences:
             return None
-        cursor.execute(f"SELECT last_value, is_called FROM {_names([found[0]['name']])}")
-        return [found[0]["column"], *cursor.fetchone()]
+        cursor.execute(f"SELECT last_value, is_called FROM {_names([sequences[0]['name']])}")
+        return [sequences[0]["column"], *cursor.fetchone()]
 
 
 def _member(table: str) -> str:

@@ -25,10 +25,10 @@ def broken_memories() -> list[str]:
             | (Q(current__isnull=False) & ~Q(current__memory=F("pk")))
         ),
     }
-    found = []
+    problems = []
     for what, memories in wrong.items():
         keys = list(memories.order_by("pk").values_list("pk", flat=True))
         if keys:
             named = ", ".join(map(str, keys[:3])) + (", …" if len(keys) > 3 else "")
-            found.append(f"{len(keys)} memories {what} ({named})")
-    return found
+            problems.append(f"{len(keys)} memories {what} ({named})")
+    return problems

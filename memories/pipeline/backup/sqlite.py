@@ -91,13 +91,13 @@ def take_in(archive: Archive, *, keep: bool, finish: Callable[[], None], tell: T
 def _instead_of_live(path: Path) -> Iterator[None]:
     """Here, in this thread, the database is this file."""
     live = connections[DEFAULT_DB_ALIAS]
-    other = connections.create_connection(DEFAULT_DB_ALIAS)
-    other.settings_dict = {**live.settings_dict, "NAME": str(path)}
-    connections[DEFAULT_DB_ALIAS] = other
+    restored = connections.create_connection(DEFAULT_DB_ALIAS)
+    restored.settings_dict = {**live.settings_dict, "NAME": str(path)}
+    connections[DEFAULT_DB_ALIAS] = restored
     try:
         yield
     finally:
-        other.close()
+        restored.close()
         connections[DEFAULT_DB_ALIAS] = live
 
 
@@ -157,12 +157,12 @@ def _tables(opened: sqlite3.Connection) -> list[str]:
 
 def _rows(opened: sqlite3.Connection) -> dict[str, int]:
     """How many each table holds that belongs to a backup."""
-    found = {}
+    counts = {}
     for name in _tables(opened):
         if name not in LEFT_OUT and not name.startswith(DERIVED):
             quoted = name.replace('"', '""')
-            found[name] = int(opened.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0])
-    return found
+            counts[name] = int(opened.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0])
+    return counts
 
 
 def _applied(opened: sqlite3.Connection) -> list[Migration]:

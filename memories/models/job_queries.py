@@ -48,9 +48,9 @@ def _not_held(now: datetime) -> Q:
 
 def _open_to(reader: Reader) -> Q:
     """Whose texts, replies and faults this reader may read."""
-    mine = Q(memory__channel__in=reader.keys(Channel.objects.of_members))
+    in_member_channels = Q(memory__channel__in=reader.keys(Channel.objects.of_members))
     readable = Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))
-    return mine | Q(models.Exists(readable)) & ~_rests_on_private()
+    return in_member_channels | Q(models.Exists(readable)) & ~_rests_on_private()
 
 
 def _rests_on_private() -> Q:
@@ -68,7 +68,7 @@ def _rests_on_private() -> Q:
     in_segment = private.filter(segment=own("segment"))
     in_thread = in_channel.filter(~Q(thread_ts=""), thread_ts=own("memory__thread_ts"))
     withheld = ~Q(version__audience=Audience.SCOPE)
-    gone = Q(version__memory__channel__isnull=False) & ~Q(
+    not_flowing = Q(version__memory__channel__isnull=False) & ~Q(
         version__memory__channel__in=Channel.objects.flowing().values("pk")
     )
     read = JobInput.objects.filter(job=own("pk"))
@@ -81,7 +81,7 @@ def _rests_on_private() -> Q:
         | models.Exists(made)
         | models.Exists(base)
         | Q(provisional=True) & models.Exists(in_channel)
-        | Q(memory__scope=MemoryScope.WORKSPACE) & models.Exists(read.filter(gone))
+        | Q(memory__scope=MemoryScope.WORKSPACE) & models.Exists(read.filter(not_flowing))
     )
 
 
@@ -156,8 +156,8 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def soonest(self, now: datetime) -> datetime | None:
         """When the next one may be asked or closed that is held back now."""
-        held = self.filter(not_before__gt=now, state__in=UNFINISHED)
-        return held.order_by("not_before").values_list("not_before", flat=True).first()
+        held_back = self.filter(not_before__gt=now, state__in=UNFINISHED)
+        return held_back.order_by("not_before").values_list("not_before", flat=True).first()
 
     def exhausted(self, now: datetime) -> "JobQuerySet":
         """Claimed as often as allowed, and each worker went away without a word."""
@@ -195,8 +195,10 @@ class JobQuerySet(models.QuerySet["Job"]):
     def unsettled(self, now: datetime) -> "JobQuerySet":
         """Will go on by itself soon: merges wait for it. What is held back is not waited for, nor
         what waits for its turn behind such."""
-        held = self.model.objects.unfinished().filter(not_before__gt=now).exclude(fault="over_cap")
-        behind = Q(state=JobState.REPLIED) & models.Exists(held.before_in_memory())
+        held_back = (
+            self.model.objects.unfinished().filter(not_before__gt=now).exclude(fault="over_cap")
+        )
+        behind = Q(state=JobState.REPLIED) & models.Exists(held_back.before_in_memory())
         going_on = self.unfinished().exclude(not_before__gt=now).exclude(behind)
         return going_on.exclude(pk__in=self.set_aside(now).values("pk"))
 

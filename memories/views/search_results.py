@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from memories.models import Line, MemoryVersion, Message, Note
 from memories.models.names import Names
-from memories.pipeline.finding import COUNTED, Found, Group
+from memories.pipeline.finding import COUNTED, Group, SearchResults
 from memories.rules.invisible import clean
 from memories.rules.lines import words_of
 from memories.rules.markup import plain
@@ -55,10 +55,10 @@ class ShownGroup:
 
 
 def shown_groups(
-    found: Found, query: Query, place: WorkspaceContext, asked: QueryDict
+    results: SearchResults, query: Query, place: WorkspaceContext, parameters: QueryDict
 ) -> list[ShownGroup]:
     """The hits of each kind; one query more for the names that messages mention."""
-    texts = [row.text for group in found.groups for row in group.rows if isinstance(row, Message)]
+    texts = [row.text for group in results.groups for row in group.rows if isinstance(row, Message)]
     names = names_in(texts, place)
     return [
         ShownGroup(
@@ -66,9 +66,9 @@ def shown_groups(
             _title(group.kind),
             [_hit(row, query, place, names) for row in group.rows],
             count_words(group.count),
-            _more(group, query, asked),
+            _more(group, query, parameters),
         )
-        for group in found.groups
+        for group in results.groups
     ]
 
 
@@ -81,11 +81,11 @@ class Filter:
     """A filter in force, as words, and the query without it."""
 
     words: str
-    rest: Query
+    without: Query
 
 
 def filters_of(query: Query, place: WorkspaceContext) -> list[Filter]:
-    known = place.find_channels([query.channel]).get(query.channel)
+    channel = place.find_channels([query.channel]).get(query.channel)
     writers = {
         "model": _("written by the model"),
         "person": _("written by a person"),
@@ -97,27 +97,27 @@ def filters_of(query: Query, place: WorkspaceContext) -> list[Filter]:
         "code": _("with code"),
         "thread": _("with replies"),
     }
-    found: list[Filter] = []
+    filters: list[Filter] = []
     if query.kind:
         words = _("only %(kind)s") % {"kind": _title(query.kind)}
-        found.append(Filter(words, replace(query, kind=None)))
+        filters.append(Filter(words, replace(query, kind=None)))
     if query.channel:
-        words = _("in #%(name)s") % {"name": known.name if known else query.channel}
-        found.append(Filter(words, replace(query, channel="")))
+        words = _("in #%(name)s") % {"name": channel.name if channel else query.channel}
+        filters.append(Filter(words, replace(query, channel="")))
     if query.person:
         words = _("by %(name)s") % {"name": query.person}
-        found.append(Filter(words, replace(query, person="")))
+        filters.append(Filter(words, replace(query, person="")))
     if query.writer:
-        found.append(Filter(writers[query.writer], replace(query, writer="")))
+        filters.append(Filter(writers[query.writer], replace(query, writer="")))
     if query.since:
         words = _("from %(day)s") % {"day": _day(query.since)}
-        found.append(Filter(words, replace(query, since=None)))
+        filters.append(Filter(words, replace(query, since=None)))
     if query.until:
         words = _("until %(day)s") % {"day": _day(query.until)}
-        found.append(Filter(words, replace(query, until=None)))
-    for one in sorted(query.has):
-        found.append(Filter(has[one], replace(query, has=query.has - {one})))
-    return found
+        filters.append(Filter(words, replace(query, until=None)))
+    for feature in sorted(query.has):
+        filters.append(Filter(has[feature], replace(query, has=query.has - {feature})))
+    return filters
 
 
 def _day(day: date) -> str:
@@ -129,12 +129,15 @@ def wider(query: Query, filters: Sequence[Filter], path: str) -> list[tuple[str,
     them; where there are none, each word by itself."""
     words = [word for word in query.words if not word.startswith("-")]
     if filters:
-        steps = [(_("Not %(filter)s") % {"filter": one.words}, one.rest) for one in filters]
-        found = [(said, f"{path}?{urlencode(as_fields(rest))}") for said, rest in steps]
+        steps = [
+            (_("Not %(filter)s") % {"filter": applied.words}, applied.without)
+            for applied in filters
+        ]
+        links = [(label, f"{path}?{urlencode(as_fields(step))}") for label, step in steps]
         everywhere = (_("Search everywhere"), f"{path}?{urlencode({'q': ' '.join(words)})}")
         if len(filters) == 1:
             return [everywhere] if words else []
-        return [everywhere, *found] if words else found
+        return [everywhere, *links] if words else links
     if len(words) < 2 and words == list(query.words):
         return []
     return [
@@ -154,11 +157,11 @@ def _title(kind: Kind) -> str:
     }[kind]
 
 
-def _more(group: Group, query: Query, asked: QueryDict) -> str:
+def _more(group: Group, query: Query, parameters: QueryDict) -> str:
     """The same search for this kind alone, or further down in it; "" when all is there."""
     if not group.has_more or (query.kind and query.sort is Sort.BEST):
         return ""
-    given = asked.copy()
+    given = parameters.copy()
     given["in"] = group.kind
     given.pop("below", None)
     if query.kind and group.below is not None:
