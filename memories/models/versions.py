@@ -71,7 +71,11 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         return self.filter(~Q(audience=Audience.SCOPE))
 
     def current(self) -> "MemoryVersionQuerySet":
-        return self.filter(memory__current=F("pk"))
+        """Those that stand now. `Exists`, for of a join by two columns PostgreSQL expects one row, and
+        then joins all rows before it sorts them."""
+        from memories.models.memories import Memory
+
+        return self.filter(models.Exists(Memory.objects.filter(current=models.OuterRef("pk"))))
 
     def older(self) -> "MemoryVersionQuerySet":
         """Those that another one stands for now."""

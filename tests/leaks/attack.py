@@ -247,17 +247,21 @@ def errors_in(response: Any) -> str:
     return str(dict(form.errors))[:300] if form is not None else ""
 
 
-def attack(world: AttackedTeam, roles: Iterable[str], *, is_full: bool) -> Report:
+def attack(
+    world: AttackedTeam, roles: Iterable[str], *, is_full: bool, share: tuple[int, int] = (0, 1)
+) -> Report:
     """Post every form of the admin as each of these roles, each on every kind of row and those of the
     pages too if ``is_full``, else once. An operator who is in every channel posts those of browsers
-    first: what such an account cannot save was not filled in well."""
+    first: what such an account cannot save was not filled in well. ``share``: (0, 2) and (1, 2) are
+    the two halves of all posts."""
     learner = Learner(world, is_full=is_full)
     posts = list(learner.admin_posts())
-    running = Attack(world, is_full=is_full)
-    running.run(ROOT, [post for post in posts if post.is_whole])
     if is_full:
         posts += learner.page_posts()
-    else:  # each of them is sent with more beside it
+    posts = posts[share[0] :: share[1]]
+    running = Attack(world, is_full=is_full)
+    running.run(ROOT, [post for post in posts if post.is_whole])
+    if not is_full:  # each of them is sent with more beside it
         posts = [post for post in posts if not post.is_whole]
     logging.disable(logging.CRITICAL)  # a traceback for each refusal
     try:

@@ -128,8 +128,10 @@ class Sweeper:
 
     def sweep(self, role: str, browser: Browser, posts: list[Written]) -> None:
         together = [post for post in posts if not (post.granted or post.is_less)]
-        for first in range(0, len(together), AT_ONCE):
-            self._sweep(role, browser, together[first : first + AT_ONCE])
+        # Neighbours often are posts to the same row, which would refuse the second one.
+        batches = -(-len(together) // AT_ONCE)
+        for first in range(batches):
+            self._sweep(role, browser, together[first::batches])
         for post in posts:
             if post.granted or post.is_less:
                 self._sweep(role, browser, [post])

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import F, OuterRef, QuerySet, Subquery, TextField, Value
+from django.db.models.functions import Cast, Concat
 from django.urls import reverse
 from django.utils import timezone
 
@@ -22,12 +23,15 @@ from memories.models import (
     Reader,
     Segment,
 )
+from memories.pipeline import search
+from memories.pipeline.finding import keys_of
 from memories.rules.memory import MemoryType
+from memories.rules.search_query import parse
 from memories.rules.segments import Trigger
 from memories.views.jobs import RECENT_SHOWN
 from memories.views.threads import THREADS_AT_ONCE
 from tests.factories import ChannelFactory, MemberFactory, MessageFactory, UserFactory
-from tests.work import steps_of
+from tests.work import steps_of, work_of
 
 pytestmark = pytest.mark.django_db
 
@@ -190,6 +194,36 @@ def test_steps_of_the_newest_versions_do_not_grow_with_the_others(
     before = steps_of(newest)
     add_rows(channel, range(20, 500))
     assert len(newest()) == 12 and steps_of(newest) <= before * 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.postgres("plans differ")
+def test_the_newest_hits_of_current_versions_cost_no_more_where_there_are_many(
+    reader: Reader, channel: Channel
+) -> None:
+    def newest() -> list[MemoryVersion]:
+        rows = MemoryVersion.objects.visible_to(reader.settled()).current()
+        rows = rows.filter(memory__workspace=channel.workspace).select_related("memory__channel")
+        terms, keys = parse("text").terms, keys_of(channel.workspace, reader, None)
+        return list(rows.matching(terms, keys)[:6])
+
+    def add(numbers: range) -> None:
+        add_rows(channel, numbers)
+        # Of fewer than 100 different words PostgreSQL does not know how often each stands.
+        number = Cast(F("pk") % 200, TextField())
+        MemoryVersion.objects.update(content=Concat(Value("text word"), number))
+        versions = MemoryVersion.objects.filter(memory=OuterRef("pk")).values("pk")
+        Memory.objects.filter(versions__isnull=False).update(current=Subquery(versions))
+        search.catch_up()
+        with connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                cursor.execute("ANALYZE")
+
+    add(range(300))
+    before = work_of(newest)
+    add(range(300, 1_500))
+    after = work_of(newest)
+    assert len(newest()) == 6 and after <= before * 1.5
 
 
 @pytest.mark.slow
