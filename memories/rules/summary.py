@@ -186,13 +186,18 @@ class Reply:
     left_out: tuple[int, ...] = ()  # refs that nobody read, for each of them is refused
     form: str = Form.FULL  # in which it was asked
     thinking_tokens: int = 0  # the room it was given
+    # The offline summariser's: pairs of a ref and the ref of the line that replaces it.
+    superseded: tuple[tuple[int, int], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"left_out": list(self.left_out)}
+        pairs = [list(pair) for pair in self.superseded]
+        return asdict(self) | {"left_out": list(self.left_out), "superseded": pairs}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Reply":
-        return cls(**{**data, "left_out": tuple(data.get("left_out", ()))})
+        pairs = tuple((old, new) for old, new in data.get("superseded", ()))
+        left_out = tuple(data.get("left_out", ()))
+        return cls(**{**data, "left_out": left_out, "superseded": pairs})
 
 
 class RequestStrategy(StrEnum):
