@@ -117,6 +117,7 @@ class Request:
     operations: bool = False  # a merge is asked for changes; else it writes the whole text (S1)
     form: Form = Form.FULL
     thinking_tokens: int = 0  # room for what a reasoning model thinks before it answers
+    input_limit: int | None = None  # of a model that reads less than others (rule 11)
 
     @property
     def memory_lines(self) -> "list[MemoryLine]":
