@@ -107,11 +107,17 @@ def tick() -> None:
         async_task("memories.tasks.probe")
 
 
+def probe_later() -> None:
+    """Queue the probe that a person asks for."""
+    transaction.on_commit(lambda: async_task("memories.tasks.probe", by_person=True))
+
+
 @redact_task_errors
-def probe() -> None:
-    """Find out what a newly named model can do; an endpoint that does not answer is probed later."""
+def probe(*, by_person: bool = False) -> None:
+    """Find out what a newly named model can do, or any when a person asks for it; an endpoint that
+    does not answer is probed later."""
     model = probing.configured_model()
-    if model is None or not probing.needs_probe():
+    if model is None or not (by_person or probing.needs_probe()):
         return
     try:
         probing.probe_model(model)

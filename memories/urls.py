@@ -49,6 +49,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/catch-up/", catch_up.index, name="catch_up-index"),
     path("w/<slug:slug>/seen/<int:pk>/", catch_up.mark, name="catch_up-mark"),
     path("w/<slug:slug>/settings/", settings.edit, name="settings-edit"),
+    path("w/<slug:slug>/settings/probe/", settings.probe, name="settings-probe"),
     path("w/<slug:slug>/people/", people.index, name="people-index"),
     path("w/<slug:slug>/slack/", slack.index, name="slack-index"),
     path("w/<slug:slug>/slack/test/", slack.test, name="slack-test"),

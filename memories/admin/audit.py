@@ -29,6 +29,7 @@ WORDS = {
     "channel_opt_out": _("took a private channel out of the workspace's memory"),
     "channel_unfollow": _("let a channel be read no more"),
     "demo": _("made the demo workspace"),
+    "endpoint_probe": _("asked for a probe of an endpoint"),
     "endpoint_resume": _("allowed calls to an endpoint again"),
     "event_retry": _("retried an event"),
     "export": _("wrote a bundle"),

@@ -9,8 +9,10 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from memories import tasks
 from memories.admin.audience import AudienceAdmin, ReadOnly, spelled
-from memories.models import Endpoint, Reader, User
+from memories.models import AuditEvent, Endpoint, Reader, User
+from memories.pipeline import probing
 from memories.rules.breaker import Refusal
 
 WORDS = {
@@ -27,7 +29,7 @@ class EndpointAdmin(ReadOnly, AudienceAdmin):
     list_display = ("name", "closed", "until", "fault", "failures", "changed_at")
     search_fields = ("name", "fault")
     ordering = ("-changed_at",)
-    actions = ("resume",)
+    actions = ("resume", "probe")
     fields = (
         "name",
         "closed",
@@ -62,6 +64,23 @@ class EndpointAdmin(ReadOnly, AudienceAdmin):
     def until(self, endpoint: Endpoint) -> Any:
         refused = endpoint.breaker.refusal(timezone.now())
         return spelled(refused and refused[1])
+
+    def has_probe_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("memories.change_endpoint")
+
+    @admin.action(description=_("Probe now"), permissions=["probe"])
+    def probe(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Queue a probe. Only the endpoint of the settings can be called."""
+        endpoint = queryset.filter(pk__in=probing.configured_endpoints()).first()
+        if endpoint is None:
+            text = _("The settings name another model.")
+            self.message_user(request, text, messages.WARNING)
+            return
+        user = cast(User, request.user)
+        AuditEvent.objects.record("endpoint_probe", by=user, subject=endpoint.name)
+        tasks.probe_later()
+        text = _("The probe is queued. A worker asks the model a few small tasks.")
+        self.message_user(request, text, messages.SUCCESS)
 
     def has_resume_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_endpoint")

@@ -50,10 +50,13 @@ class ModelSummariser:
         return prompts.version(request)
 
     def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
-        return bounds.bound(request, way, self._input_limit)
+        return bounds.bound(request, way, self._limit_of(request))
 
     def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
-        return Asking(request, self._call, self.name, self._input_limit).reply(way)
+        return Asking(request, self._call, self.name, self._limit_of(request)).reply(way)
+
+    def _limit_of(self, request: Request) -> int:
+        return min(self._input_limit, request.input_limit or self._input_limit)
 
     def answer(self, prompt: Prompt, limit: int, thinking_tokens: int) -> Reply:
         """The reply to a prompt that asks for no memory, of so many tokens beside its thoughts."""

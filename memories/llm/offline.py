@@ -15,7 +15,7 @@ from memories.rules.summary import (
     RequestStrategy,
 )
 
-VERSION = "offline-highlights-4"  # raise the number when the same request is answered otherwise
+VERSION = "offline-highlights-5"  # raise the number when the same request is answered otherwise
 
 
 class OfflineSummariser:
@@ -33,7 +33,8 @@ class OfflineSummariser:
 
     def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
         started = time.monotonic()
-        lines = [ReadLine(line.line, line.refs) for line in extract(request)]
+        extracted = extract(request)
+        lines = [ReadLine(line.line, line.refs) for line in extracted.lines]
         nothing = NOTHING if request.memory_type is MemoryType.SHORT_TERM else ""
         return Reply(
             text=with_refs(lines) or nothing,
@@ -41,4 +42,5 @@ class OfflineSummariser:
             model=self.name,
             prompt_version=VERSION,
             seconds=time.monotonic() - started,
+            superseded=extracted.superseded,
         )

@@ -11,7 +11,7 @@ from memories.models.audit import AuditEvent
 from memories.models.jobs import Job
 from memories.models.users import User
 from memories.rules.breaker import Breaker
-from memories.rules.probe import Findings
+from memories.rules.probe import LONGEST, Findings
 from memories.rules.summary import Form
 
 LEAST_THINKING = 1_000  # tokens
@@ -96,6 +96,13 @@ class Endpoint(models.Model):
     @property
     def breaker(self) -> Breaker:
         return Breaker(**{name: getattr(self, name) for name in Breaker.NAMES})
+
+    @property
+    def input_limit(self) -> int | None:
+        """Estimated tokens of the longest prompt that is not split; None: as long as any. It is what a
+        probe showed to be read to its beginning, where a longer text was not."""
+        known = self.context_tokens
+        return known if known and known < LONGEST else None
 
     @transaction.atomic
     def resume(self, by: User | None) -> bool:

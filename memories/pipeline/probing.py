@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from django.conf import settings
 from django.utils import timezone
 
 from memories.llm import ModelSummariser
 from memories.models import Endpoint
+from memories.models.endpoints import EndpointQuerySet
 from memories.pipeline.passes import configured_summariser
 from memories.pipeline.spending import CallBudget, Refused
 from memories.rules import probe
@@ -15,7 +15,6 @@ from memories.rules.probe import Findings
 from memories.rules.prompts import Prompt
 from memories.rules.reply import Fault, read_reply
 from memories.rules.summary import Bound, Reply, Request, SummariserError, Usage
-from memories.rules.tokens import estimate
 
 _MOST_TRIES = 5  # each with more room for thoughts
 
@@ -64,10 +63,9 @@ class Prober:
 
     def _answer(self, prompt: Prompt, limit: int) -> Reply:
         def ask(room: int) -> tuple[Bound, Callable[[], Reply]]:
-            tokens = estimate(prompt.system) + estimate(prompt.user)
-            return Bound(tokens, limit + room, 1), lambda: self.summariser.answer(
-                prompt, limit, room
-            )
+            return Bound(
+                probe.prompt_tokens(prompt), limit + room, 1
+            ), lambda: self.summariser.answer(prompt, limit, room)
 
         return self._with_room(ask)
 
@@ -95,14 +93,18 @@ class Prober:
         return reply
 
     def _context_tokens(self) -> int | None:
-        """Tokens of a long prompt that was read to its beginning; None when it was not."""
-        try:
-            reply = self._answer(probe.long_prompt(), probe.WORD_LIMIT)
-        except SummariserError as error:
-            if error.code != "context_too_long":
-                raise
-            return None
-        return reply.prompt_tokens if probe.reads_to_its_beginning(reply.text) else None
+        """Estimated tokens of the longest prompt that was read to its beginning; None when none was."""
+        for lines in probe.LONG_TEXTS:
+            prompt = probe.long_prompt(lines)
+            try:
+                reply = self._answer(prompt, probe.WORD_LIMIT)
+            except SummariserError as error:
+                if error.code != "context_too_long":
+                    raise
+            else:
+                if probe.reads_to_its_beginning(reply.text):
+                    return probe.prompt_tokens(prompt)
+        return None
 
 
 def probe_model(summariser: ModelSummariser) -> Findings:
@@ -120,10 +122,12 @@ def configured_model() -> ModelSummariser | None:
     return summariser if isinstance(summariser, ModelSummariser) else None
 
 
+def configured_endpoints() -> EndpointQuerySet:
+    """The row of the model of the settings; empty when none is named, or it was never called."""
+    model = configured_model()
+    return Endpoint.objects.filter(fingerprint=model.endpoint) if model else Endpoint.objects.none()
+
+
 def needs_probe() -> bool:
     """Whether a model is named that has answered and was never probed."""
-    if not settings.MEMORYHUB_MODEL:
-        return False
-    summariser = configured_summariser()
-    unprobed = Endpoint.objects.filter(fingerprint=summariser.endpoint, probed_at=None)
-    return unprobed.answering().exists()
+    return configured_endpoints().filter(probed_at=None).answering().exists()

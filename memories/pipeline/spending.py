@@ -70,6 +70,10 @@ class CallBudget:
         return self.endpoint.thinking_tokens if self.endpoint else 0
 
     @property
+    def input_limit(self) -> int | None:
+        return self.endpoint.input_limit if self.endpoint else None
+
+    @property
     def answered_at(self) -> datetime | None:
         """When the endpoint first answered after it had failed."""
         if self.endpoint is None:

@@ -194,6 +194,7 @@ class Worker:
             question.request,
             form=self.till.form_for(job, question.request),
             thinking_tokens=self.till.thinking_tokens,
+            input_limit=self.till.input_limit,
         )
         bound = self.summariser.bound(request, way)
         call = self.till.reserve(job, bound, timezone.now())

@@ -14,7 +14,7 @@ from memories.rules import salience
 from memories.rules.names import LONGEST_NAME
 from memories.rules.prompts import one_line, speaker
 from memories.rules.salience import Words
-from memories.rules.slacktime import to_micros
+from memories.rules.slacktime import micros, to_micros
 from memories.rules.summary import MemoryLine, MessageLine, Request
 from memories.rules.superseding import Statement, superseded
 from memories.rules.tokens import estimate
@@ -41,6 +41,7 @@ class Candidate:
     by_person: bool = False
     is_salient: bool = True
     is_bot: bool = False
+    thread_us: int = 0  # when its thread began
     words: Words = field(default_factory=frozenset)
 
     @property
@@ -48,24 +49,32 @@ class Candidate:
         return estimate(f"- {self.line} [{', '.join(map(str, self.refs))}]\n")
 
 
-def extract(request: Request) -> list[Candidate]:
-    """The lines worth keeping, in order of time; at least one wherever a person wrote a word.
+@dataclass(frozen=True)
+class Extract:
+    """The lines worth keeping, in order of time, and for each line that a newer one replaces the
+    numbers of both."""
 
-    Where nothing is salient, a few of the lines that say most are kept, but none of a bot.
-    """
+    lines: list[Candidate]
+    superseded: tuple[tuple[int, int], ...] = ()
+
+
+def extract(request: Request) -> Extract:
+    """At least one line wherever a person wrote a word. Where nothing is salient, a few of the lines
+    that say most are kept, but none of a bot."""
     pool = _pool(request)
     if not pool:
-        return []
-    salient = [candidate for candidate in pool if _is_worth_keeping(candidate)]
+        return Extract([])
+    salient = [candidate for candidate in pool if candidate.is_salient or candidate.by_person]
+    replaced = _superseded(salient)
     if salient:
-        replaced = _superseded(salient)
         current = [candidate for n, candidate in enumerate(salient) if n not in replaced]
         is_merge = bool(request.existing or request.additions)
         chosen = _choose(current, request.max_tokens, merging=is_merge)
     else:
         people = [candidate for candidate in pool if not candidate.is_bot]
         chosen = _choose(people, request.max_tokens, merging=False)[:_FALLBACK] if people else []
-    return sorted(chosen[: request.most_lines], key=pool.index)
+    pairs = ((salient[old].refs[0], salient[new].refs[0]) for old, new in replaced.items())
+    return Extract(sorted(chosen[: request.most_lines], key=pool.index), tuple(pairs))
 
 
 def _pool(request: Request) -> list[Candidate]:
@@ -73,10 +82,6 @@ def _pool(request: Request) -> list[Candidate]:
     pool = [*_from_memories(request.memory_lines), *_from_messages(request.messages)]
     pool = [candidate for candidate in pool if any(map(str.isalnum, candidate.body))]
     return sorted(pool, key=lambda candidate: candidate.at_us)
-
-
-def _is_worth_keeping(candidate: Candidate) -> bool:
-    return candidate.is_salient or candidate.by_person
 
 
 def _choose(pool: Sequence[Candidate], budget: int, *, merging: bool) -> list[Candidate]:
@@ -105,23 +110,14 @@ def _choose(pool: Sequence[Candidate], budget: int, *, merging: bool) -> list[Ca
     return chosen or [pool[order[0]]]  # a limit too small for any line
 
 
-def superseded_lines(request: Request) -> dict[int, str]:
-    """The refs of lines of memories that newer ones replace, and the text in their place."""
-    pool = [candidate for candidate in _pool(request) if _is_worth_keeping(candidate)]
-    places = _superseded(pool)
-    found = {}
-    for index in places:
-        last = places[index]
-        while last in places:
-            last = places[last]
-        found[pool[index].refs[0]] = pool[last].line
-    return found
-
-
 def _superseded(pool: Sequence[Candidate]) -> dict[int, int]:
-    """By the place of a line, that of the newer one which replaces it; never of a person's line."""
-    found = superseded([Statement(c.body, c.at_us, c.words) for c in pool])
-    return {index: other for index, other in found.items() if not pool[index].by_person}
+    """By the place of a line, that of the last one in the chain which replaces it. A person's line
+    is never replaced."""
+    found = superseded([Statement(c.body, c.at_us, c.words, c.thread_us) for c in pool])
+    found = {index: other for index, other in found.items() if not pool[index].by_person}
+    for index in sorted(found, reverse=True):
+        found[index] = found.get(found[index], found[index])
+    return found
 
 
 def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
@@ -150,6 +146,7 @@ def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
             to_micros(message.at if answer is None else messages[answer].at),
             is_salient=is_salient,
             is_bot=message.is_bot,
+            thread_us=micros(message.thread) if message.thread else to_micros(message.at),
             words=salience.words_in(body),
         )
 

@@ -30,7 +30,7 @@ _DAY_ONLY = re.compile(
 )
 _LINK = re.compile(r"https?://[^\s<>「」（）()]+[^\s<>「」（）().,;:!?。、]")
 _TIME = re.compile(
-    r"(?P<half>午前|午後)?(?<![\d.])(?P<h>\d{1,2})(?:[:：](?P<min>\d\d)|時(?:(?P<jmin>\d{1,2})分|(?P<jhalf>半))?)"
+    r"(?P<half>午前|午後)?(?<![\d.])(?P<h>\d{1,2})(?:[:：](?P<min>\d\d)|時(?!間)(?:(?P<jmin>\d{1,2})分|(?P<jhalf>半))?)"
     r"(?: ?(?P<ampm>[ap])\.?m\b)?|(?<![\d.])(?P<h12>\d{1,2}) ?(?P<ap>[ap])\.?m\b"
 )
 _NUMBER = re.compile(r"\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)*")

@@ -19,7 +19,7 @@ _MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 _FEWEST_LINES = 3
 _MOST_WRONG = 0.3  # of the statements
 _THOUGHTS = 100  # tokens beyond those of the answer
-_FILLERS = 120  # lines of the long text: about 4,000 tokens
+LONG_TEXTS = (120, 60, 30)  # lines: about 5,000, 2,500 and 1,300 tokens
 _WORD = "maple"
 OPERATIONS_LIMIT = 150  # tokens of an answer
 WORD_LIMIT = 30
@@ -66,7 +66,7 @@ class Findings:
     writes_operations: bool
     keeps_language: bool
     reasons: bool
-    context_tokens: int | None  # the longest prompt that was read to its beginning
+    context_tokens: int | None  # by our estimate, of the longest prompt read to its beginning
     tokens_per_second: float | None
 
     @property
@@ -100,17 +100,24 @@ def operations_prompt() -> Prompt:
     )
 
 
-def long_prompt() -> Prompt:
+def long_prompt(lines: int = LONG_TEXTS[0]) -> Prompt:
     """A word at the beginning of a long text, and the question for it at its end."""
     fillers = (
         f"[2026-01-05 {n // 60 + 9:02}:{n % 60:02}] {('Ann', 'Ben', 'Cara')[n % 3]}: shelf {n} holds {n * 7 % 90} "
         "boxes of cables, lamps, paper and tape, and nobody has counted the spare parts below it"
-        for n in range(1, _FILLERS)
+        for n in range(1, lines)
     )
     first = f"[2026-01-05 09:00] Ann: the word for the harbour gate is {_WORD}"
     asked = "What is the word for the harbour gate? Write only the word."
     system = prompts.system_text(conversation(japanese=False))
     return Prompt(system, "\n".join([first, *fillers, "", asked]), "probe-context")
+
+
+def prompt_tokens(prompt: Prompt) -> int:
+    return estimate(prompt.system) + estimate(prompt.user)
+
+
+LONGEST = prompt_tokens(long_prompt())  # a model that reads so much gets prompts of full length
 
 
 def cites(reply: Reply, request: Request) -> bool:

@@ -8,7 +8,6 @@ from enum import StrEnum
 from functools import cached_property
 
 from memories.rules import prompts
-from memories.rules.extract import superseded_lines
 from memories.rules.kinds import kind_of
 from memories.rules.language import clear_language
 from memories.rules.memory import MemoryType
@@ -98,7 +97,7 @@ def read_reply(reply: Reply, request: Request) -> ParsedReply:
     if fault:
         return ParsedReply(fault=fault)
     if reply.model == OFFLINE:
-        return _read_highlights(lines, request)
+        return _read_highlights(lines, reply, request)
     if request.only_adds:
         return carry_out(request, list(_additions(lines, request)), _says)
     if request.begins_text:
@@ -113,7 +112,7 @@ def _read_changes(text: str, reply: Reply, request: Request) -> ParsedReply:
         return ParsedReply(fault=Fault.PROMPT_ECHOED)
     reader = _Reader(request, is_offline=reply.model == OFFLINE)
     if reply.model == OFFLINE:
-        return _read_highlights(reader.lines(statements(text)), request)
+        return _read_highlights(reader.lines(statements(text)), reply, request)
     changes = list(reader.changes(read_operations(text)))
     new = [change.line for change in changes if change.line is not None]
     fault = _fault(text, [], new, request) if new or not changes else None
@@ -128,11 +127,13 @@ def _read_changes(text: str, reply: Reply, request: Request) -> ParsedReply:
     return reading
 
 
-def _read_highlights(lines: Sequence[ReadLine], request: Request) -> ParsedReply:
+def _read_highlights(lines: Sequence[ReadLine], reply: Reply, request: Request) -> ParsedReply:
     """What the offline summariser kept of all lines. What it left out is superseded, said by another
     line, or goes to the archive where a merge has one."""
     kept = {line.text for line in lines}
-    superseded = superseded_lines(request) if request.additions else {}
+    known = {line.ref: prompts.one_line(line.text) for line in request.memory_lines}
+    pairs = reply.superseded if request.additions else ()
+    superseded = {old: known[new] for old, new in pairs}
     gone = [
         line
         for line in (request.existing if request.uses_operations else ())

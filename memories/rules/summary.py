@@ -117,6 +117,7 @@ class Request:
     operations: bool = False  # a merge is asked for changes; else it writes the whole text (S1)
     form: Form = Form.FULL
     thinking_tokens: int = 0  # room for what a reasoning model thinks before it answers
+    input_limit: int | None = None  # of a model that reads less than others (rule 11)
 
     @property
     def memory_lines(self) -> "list[MemoryLine]":
@@ -186,13 +187,18 @@ class Reply:
     left_out: tuple[int, ...] = ()  # refs that nobody read, for each of them is refused
     form: str = Form.FULL  # in which it was asked
     thinking_tokens: int = 0  # the room it was given
+    # The offline summariser's: pairs of a ref and the ref of the line that replaces it.
+    superseded: tuple[tuple[int, int], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"left_out": list(self.left_out)}
+        pairs = [list(pair) for pair in self.superseded]
+        return asdict(self) | {"left_out": list(self.left_out), "superseded": pairs}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Reply":
-        return cls(**{**data, "left_out": tuple(data.get("left_out", ()))})
+        pairs = tuple((old, new) for old, new in data.get("superseded", ()))
+        left_out = tuple(data.get("left_out", ()))
+        return cls(**{**data, "left_out": left_out, "superseded": pairs})
 
 
 class RequestStrategy(StrEnum):

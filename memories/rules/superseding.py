@@ -25,6 +25,16 @@ _COMMON = 0.25  # of the lines: a word in so many of them tells no subject from 
 _NAMED = 2  # words of the subject of a proposal, which the decision names
 _FEWEST = 10  # things of which some are done: "14 of 16"
 _AHEAD = timedelta(days=183)  # a date without a year is to come within so long
+_WISH = re.compile(
+    r"\b(?:wants?|wanted|wish(?:es|ed)?|would (?:like|prefer)|prefers?|preferred|(?:ask(?:s|ed|ing)?|hop(?:es?|ed|ing)) for|requested)\b"
+    r"|希望|要望|要求|要請|て(?:ほ|欲)し|求めて",
+    re.IGNORECASE,
+)
+_OFFER = re.compile(
+    r"\b(?:offer(?:s|ed|ing)?|propos(?:e[sd]?|ing)|accept(?:s|ed)?|we (?:can|could|will))\b"
+    r"|打診|提案|了承|回答し|お受け",
+    re.IGNORECASE,
+)
 
 _PROGRESS = re.compile(
     r"(?<![\d.,])(?P<done>\d{1,6})(?: of (?:the )?| / )(?P<all>\d{1,6})(?![\d.,])"
@@ -34,11 +44,13 @@ _PROGRESS = re.compile(
 
 @dataclass(frozen=True)
 class Statement:
-    """A line without its speaker; ``at_us`` is when it was said, in microseconds."""
+    """A line without its speaker; ``at_us`` is when it was said, in microseconds. ``thread_us``
+    is when its thread began; 0 is not known."""
 
     text: str
     at_us: int
     words: salience.Words
+    thread_us: int = 0
 
     @cached_property
     def figures(self) -> salience.Words:
@@ -98,6 +110,7 @@ def superseded(lines: Sequence[Statement]) -> dict[int, int]:
                 or _goes_on(older, newer)
                 or _ends(older, newer)
                 or _settles(older, newer)
+                or _answers_wish(older, newer)
                 or _has_another_date(older, newer, common)
             ):
                 found[index] = other
@@ -184,6 +197,26 @@ def _settles(older: Statement, newer: Statement) -> bool:
         one.is_same(other) and len(one.subject & other.subject) >= _NAMED
         for one in older.claims
         for other in newer.claims
+    )
+
+
+def _answers_wish(older: Statement, newer: Statement) -> bool:
+    """The newer line decides what the older one wishes for, with a value of the same kind. In the
+    thread of the wish an offer does so too, and the subject need not be named again."""
+    main = older.main
+    if main is None or not _WISH.search(older.text) or _WISH.search(newer.text):
+        return False
+    values = [claim for claim in newer.claims if claim.kind == main.kind]
+    if older.thread_us and older.thread_us == newer.thread_us:
+        is_offer = salience.decides(newer.text) or _OFFER.search(newer.text) is not None
+        return is_offer and bool(values)
+    if not salience.decides(newer.text):
+        return False
+    subject = subject_of(_WISH.sub(" ", older.text))
+    return any(
+        len(subject & claim.subject) >= max(1, _HALF * len(subject))
+        and not _names_another(subject, claim.subject)
+        for claim in values
     )
 
 

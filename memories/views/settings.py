@@ -9,10 +9,19 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
 
+from memories import tasks
 from memories.forms import SETTING_WORDS, SettingsForm, focus_first_wrong, value_words
 from memories.models import AuditEvent
-from memories.views.access import UserRequest, WorkspaceContext, must_administer, open_workspace
+from memories.pipeline import probing
+from memories.views.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_administer,
+    must_operate,
+    open_workspace,
+)
 from memories.views.pages import render_page
 from memories.views.setting_costs import tell_costs
 
@@ -55,6 +64,24 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
     return redirect("settings-edit", slug)
 
 
+@login_required
+@require_POST
+def probe(request: UserRequest, slug: str) -> HttpResponse:
+    """Queue a probe of the model, for operators. What it finds is shown beside the settings."""
+    open_workspace(request, slug)
+    must_operate(request)
+    model = probing.configured_model()
+    if model is None:
+        toasts.error(request, _("No model is named, so there is none to probe."))
+    else:
+        AuditEvent.objects.record("endpoint_probe", by=request.user, subject=model.endpoint_name)
+        tasks.probe_later()
+        toasts.success(
+            request, _("The probe is queued. A worker asks the model a few small tasks.")
+        )
+    return redirect("settings-edit", slug)
+
+
 def _page(
     request: UserRequest,
     place: WorkspaceContext,
@@ -65,7 +92,16 @@ def _page(
 ) -> HttpResponse:
     """``days``: messages older than that would be removed, which nobody has confirmed yet."""
     costs = tell_costs(form, place, timezone.now())
-    context = {"place": place, "form": form, "saves": _saves(place), "days": days, **costs}
+    is_operator = place.reader.is_operator
+    context = {
+        "place": place,
+        "form": form,
+        "saves": _saves(place),
+        "days": days,
+        "may_probe": is_operator and probing.configured_model() is not None,
+        "endpoint": probing.configured_endpoints().first() if is_operator else None,
+        **costs,
+    }
     return render_page(request, "settings/edit.html", context, status=status)
 
 

@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 from django.utils import timezone
+from django_q.models import OrmQ
 
 from memories.models import (
     AuditEvent,
@@ -20,6 +21,7 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.pipeline.probing import configured_model
 from memories.rules.memory import MemoryType
 from memories.rules.summary import Reply
 from tests.factories import (
@@ -182,6 +184,22 @@ class TestEndpoints:
         assert act(client, "endpoint", "resume", closed) == ["0 endpoints are called again."]
         details = {"fault": "out_of_credit"}
         assert told() == [("boss", "endpoint_resume", "", "tiny", details)]
+
+    def test_a_probe_is_queued(
+        self, client, operator, settings, django_capture_on_commit_callbacks
+    ):
+        settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "secret"
+        model = configured_model()
+        named = Endpoint.objects.known_as(model.endpoint, model.endpoint_name)
+        other = Endpoint.objects.create(fingerprint="f", name="other")
+        with django_capture_on_commit_callbacks(execute=True):
+            assert act(client, "endpoint", "probe", other) == ["The settings name another model."]
+            assert not OrmQ.objects.exists() and told() == []
+            [text] = act(client, "endpoint", "probe", named)
+        assert text.startswith("The probe is queued.")
+        task = OrmQ.objects.get().task
+        assert (task["func"], task["kwargs"]) == ("memories.tasks.probe", {"by_person": True})
+        assert told() == [("boss", "endpoint_probe", "", model.endpoint_name, {})]
 
     def test_only_operators_see_them(self, client):
         closed = Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True)

@@ -377,6 +377,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
         query=f"q={TYPED}",
     ),
     "settings-edit": _of_workspace("settings-edit", {"time_zone": "nowhere"}),
+    "settings-probe": _of_workspace("settings-probe", {}),
     "slack-index": _of_workspace("slack-index", {"channel": "CSECRET"}, query=f"q={TYPED}"),
     "slack-test": _of_workspace("slack-test", {}),
     "jobs-index": _of_workspace("jobs-index", {"do": "retry_failed"}, {"retry": "1"}),

@@ -229,7 +229,7 @@ def test_a_name_adds_nothing_to_a_highlight(name: str, shown: str) -> None:
     [line] = read(short(messages("We ship on Friday", author=name))).lines
     assert line.text == f"{shown}: We ship on Friday"
     # A merge reads the message's words behind the name, too.
-    [merged] = extract(long(additions=added(line.text)))
+    [merged] = extract(long(additions=added(line.text))).lines
     assert merged.body == "We ship on Friday"
 
 
@@ -290,6 +290,21 @@ class TestMerges:
         text = "Ben: we ship on Friday"
         lines = read(long(existing=memory(text), additions=added(text, first=2))).lines
         assert [line.text for line in lines] == [text]
+
+    def test_what_a_line_replaces_is_named(self) -> None:
+        wanted = long(
+            existing=memory("Ben: the launch is on 18 November", "Ana: the budget is 900 euros"),
+            additions=added(
+                "Ben: the launch moved from 18 November to 26 November",
+                "Ben: the launch moved from 26 November to 30 November",
+                first=3,
+            ),
+            operations=True,
+        )
+        reading = read(wanted)
+        newest = "Ben: the launch moved from 26 November to 30 November"
+        assert [line.refs for line in reading.lines] == [(2,), (4,)]
+        assert reading.superseded == {1: newest, 3: newest}
 
     def test_what_a_person_wrote_stays(self) -> None:
         own = [MemoryLine(n, f"thanks {n}", by_person=True) for n in range(1, 6)]

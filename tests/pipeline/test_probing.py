@@ -13,6 +13,7 @@ from memories.llm import ModelSummariser
 from memories.models import Cap, Endpoint, Job, ModelCall
 from memories.pipeline.probing import ProbeRefused, needs_probe, probe_model
 from memories.pipeline.spending import CallBudget
+from memories.rules.probe import LONG_TEXTS, long_prompt, prompt_tokens
 from memories.rules.summary import Form
 from tests.factories import WorkspaceFactory
 from tests.llm.requests import added, long, memory, messages, short
@@ -83,7 +84,8 @@ def test_what_a_model_can_do_picks_its_form(
     endpoint = Endpoint.objects.get()
     assert endpoint.form == form and endpoint.probed_at is not None
     assert (endpoint.reasons, endpoint.thinking_tokens) == (False, 0)
-    assert [call.tokens for call in ModelCall.objects.all()] == [107] * 4
+    calls = 3 + (1 if findings.context_tokens else len(LONG_TEXTS))
+    assert [call.tokens for call in ModelCall.objects.all()] == [107] * calls
 
 
 @pytest.mark.parametrize(("answers", "form"), [(GOOD, Form.FULL), (REWRITES, Form.SIMPLE)])
@@ -100,6 +102,31 @@ def test_a_model_that_cannot_write_operations_only_adds(
     assert budget.form_for(job, short(messages("hello"))) == Form.FULL
     job.form = Form.FULL  # after a bad answer in the other one
     assert budget.form_for(job, merge) == Form.FULL
+
+
+@pytest.mark.parametrize(("reads", "tries"), [(0, 1), (1, 2), (2, 3)])
+def test_input_is_split_for_a_model_that_reads_less(
+    httpserver: HTTPServer, reads: int, tries: int
+) -> None:
+    """It keeps the end of a prompt that is too long for it, and says nothing about that."""
+    window = len(long_prompt(LONG_TEXTS[reads]).user)
+
+    def complete(request: Request) -> Response:
+        user = request.json["messages"][1]["content"]
+        return answer(GOOD[task_of(user)] if len(user) <= window else "I do not know.")
+
+    httpserver.expect_request("/v1/chat/completions").respond_with_handler(complete)
+    model = ModelSummariser(
+        api_key="k", base_url=httpserver.url_for("/v1"), model="tiny", timeout=PATIENCE
+    )
+    findings = probe_model(model)
+    assert findings.context_tokens == prompt_tokens(long_prompt(LONG_TEXTS[reads]))
+    assert ModelCall.objects.count() == 3 + tries
+    limit = CallBudget(WorkspaceFactory(), model).input_limit
+    assert limit == (findings.context_tokens if reads else None)
+    many = messages(*(f"shelf {n} holds {n} boxes of cables and lamps" for n in range(300)))
+    wanted = replace(short(many), input_limit=limit)
+    assert model.bound(wanted).calls == {0: 1, 1: 5, 2: 9}[reads]
 
 
 def test_a_model_that_thinks_gets_room(httpserver: HTTPServer) -> None:

@@ -1,3 +1,4 @@
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -438,7 +439,8 @@ def test_what_highlights_leave_out_is_superseded_or_archived() -> None:
     news = "The launch moved to 26 November."
     wanted = long(existing=old, additions=added(news, first=4), operations=True)
     text = f"- {news} [4]\n- Mika owns the budget. [3]"
-    reading = read_reply(replace(reply(text), model=OFFLINE), wanted)
+    offline = replace(reply(text), model=OFFLINE, superseded=((1, 4),))
+    reading = read_reply(Reply.from_json(json.loads(json.dumps(offline.as_json()))), wanted)
     assert dict(reading.superseded) == {1: news}
     assert [line.text for line in reading.archived] == ["Ann shipped the beta."]
 

@@ -1,5 +1,6 @@
 """Which lines newer ones replace, and which they leave alone."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -45,6 +46,11 @@ def statements(*texts: str) -> list[Statement]:
         ("aurora number 1 ships on Friday 20 November", "aurora number 1 ships on Friday 27 November"),
         ("オーロラの1号機は11月20日（金）に出荷します", "オーロラの1号機は11月27日（金）に出荷します"),
         ("アプリの文字列、611のうち402まで終わりました", "611 / 611、終わりました！"),
+        ("The client wants delivery on 3 December", "Agreed: delivery is on 10 December"),
+        ("Sora asked for a discount of 30 %", "Decision: the discount is 20 %"),
+        ("Sora asked for a discount of 30 %", "Decision: Sora gets the discount of 30 %"),
+        ("先方は納品を12月3日に希望しています", "【決定】納品は12月10日"),
+        ("割引は30%を要望されています", "割引は20%で合意しました"),
     ],
 )  # fmt: skip
 def test_newer_news_replaces_older(older: str, newer: str) -> None:
@@ -80,11 +86,42 @@ def test_newer_news_replaces_older(older: str, newer: str) -> None:
         ("オーロラの1号機は11月20日（金）に出荷します", "コバルトの1号機は11月27日（金）に出荷します"),
         ("【決定】東京の説明会は11月20日", "【決定】大阪の説明会は11月27日に変更"),
         ("オーロラの文字列、16のうち14まで終了", "コバルトの文字列、16のうち15まで終了"),
+        ("The client wants delivery on 3 December", "Agreed: the kitchen is painted on 10 December"),
+        ("The client wants delivery on 3 December", "Delivery from the printer came on 10 December"),
+        ("Aurora wants a discount of 30 %", "Decision: Cobalt gets a discount of 20 %"),
+        ("Sora asked for a discount of 30 %", "Sora wants a discount of 20 % on lamps"),
+        ("Sora asked for 24 hours", "We offer an answer within 2 hours"),
+        ("先方は納品を12月3日に希望しています", "【決定】会場は12月10日に予約"),
+        ("オーロラは割引30%を希望", "【決定】コバルトの割引は20%"),
+        ("先方の希望は24時間です", "それ以外は2時間以内で打診してみます"),
     ],
 )  # fmt: skip
 def test_other_news_leaves_it_alone(older: str, newer: str) -> None:
     first, second = OTHERS
     assert superseded(statements(first, older, second, newer)) == {}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "is_replaced"),
+    [
+        ("The client wants an answer within 24 hours", "We offer 2 hours by day, and 12 hours at night", True),
+        ("The client wants an answer within 24 hours", "Agreed with them: 2 hours", True),
+        ("The client wants an answer within 24 hours", "Nobody of us could keep 2 hours at night for long", False),
+        ("The client wants an answer within 24 hours", "We offer a price of 300 euros", False),
+        ("The client gave an answer within 24 hours", "We offer 2 hours by day", False),
+        ("先方の希望は24時間です", "「営業時間内は2時間以内、それ以外は翌営業日の10時まで」で打診してみます", True),
+        ("先方の希望は24時間です", "2時間以内で合意しました", True),
+        ("先方の希望は24時間です", "夜中の2時間は約束できない", False),
+        ("先方の希望は24時間です", "翌営業日の10時までで打診してみます", False),
+        ("先方の作業は24時間です", "2時間以内で打診してみます", False),
+    ],
+)  # fmt: skip
+def test_an_offer_answers_the_wish_of_its_thread(older: str, newer: str, is_replaced: bool) -> None:
+    began = to_micros(FIRST)
+    lines = [replace(line, thread_us=began) for line in statements(older, newer)]
+    assert superseded(lines) == ({0: 1} if is_replaced else {})
+    lines = [replace(line, thread_us=began + n) for n, line in enumerate(lines)]
+    assert superseded(lines) == {}, "of another thread"
 
 
 def test_a_chain_ends_at_the_newest() -> None:

@@ -5,13 +5,17 @@ import re
 from dataclasses import asdict
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.utils import timezone
+from django_q.models import OrmQ
 from pytest_django import Settings
 
-from memories.models import AuditEvent, Cap, Job, Memory, Price, Workspace
+from memories.models import AuditEvent, Cap, Endpoint, Job, Memory, Price, Workspace
+from memories.pipeline.probing import configured_model
 from memories.rules.memory import MemoryType
+from memories.rules.probe import Findings
 from tests.factories import WorkspaceFactory, make_thread_memory
 from tests.views.conftest import Cast
 from tests.views.test_jobs import call, job
@@ -205,3 +209,46 @@ def test_costs_of_others_are_not_told(spent: Cast) -> None:
     spent.workspace.members.update(role="admin")
     page = spent.clients["editor"].get(spent.path("settings/")).content.decode()
     assert helps(page)["message_threshold"].endswith("1 call, $1.50.")
+
+
+def test_an_operator_has_the_model_probed(
+    cast: Cast, settings: Settings, django_capture_on_commit_callbacks: Any
+) -> None:
+    client, path = cast.clients["operator"], cast.path("settings/")
+    assert "Probe now" not in client.get(path).content.decode(), "no model is named"
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-secret"
+    page = client.get(path).content.decode()
+    assert "Not probed yet." in page and cast.path("settings/probe/") in page
+    assert "Probe now" not in cast.clients["insider"].get(path).content.decode(), "no operator"
+    assert cast.clients["insider"].post(cast.path("settings/probe/")).status_code == 403
+    assert client.get(cast.path("settings/probe/")).status_code == 405
+    with django_capture_on_commit_callbacks(execute=True):
+        response = client.post(cast.path("settings/probe/"), follow=True)
+    assert "The probe is queued." in response.content.decode()
+    task = OrmQ.objects.get().task
+    assert (task["func"], task["kwargs"]) == ("memories.tasks.probe", {"by_person": True})
+    assert AuditEvent.objects.get(action="endpoint_probe").actor == "operator"
+    model = configured_model()
+    assert model is not None
+    endpoint = Endpoint.objects.known_as(model.endpoint, model.endpoint_name)
+    findings = Findings(
+        cites=True,
+        writes_operations=False,
+        keeps_language=True,
+        reasons=False,
+        context_tokens=1_018,
+        tokens_per_second=None,
+    )
+    endpoint.found(findings, timezone.now())
+    page = client.get(path).content.decode()
+    shown = re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page.split("Last probed")[1])
+    assert dict(shown[:7]) == {
+        "prompt form": "full",
+        "gives sources": "yes",
+        "keeps the language": "yes",
+        "writes operations": "no",
+        "reasons": "no",
+        "tokens read at once": "1018",
+        "tokens a second": "unknown",
+    }
+    assert "sk-secret" not in page and endpoint.fingerprint not in page

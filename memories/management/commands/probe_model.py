@@ -13,7 +13,7 @@ from memories.rules.summary import SummariserError
 
 class Command(BaseCommand):
     help = (
-        "Probe the model of the settings with four small tasks: whether it gives sources, keeps the "
+        "Probe the model of the settings with a few small tasks: whether it gives sources, keeps the "
         "language, writes operations and reads a long text, whether it reasons, and how fast it is. "
         "The result is kept and picks the form of the prompts."
     )
@@ -44,7 +44,7 @@ def in_words(name: str, findings: Findings) -> str:
             f"  keeps the language: {yes_no[findings.keeps_language]}",
             f"  writes operations:  {yes_no[findings.writes_operations]}",
             f"  reasons:            {yes_no[findings.reasons]}",
-            f"  reads at once:      {findings.context_tokens or 'less than 4,000'} tokens",
+            f"  reads at once:      {findings.context_tokens or 'unknown'} tokens",
             f"  writes:             {findings.tokens_per_second or 'unknown'} tokens a second",
         ]
     )

@@ -1,0 +1,67 @@
+"""What a merge keeps of the demo's story, judged by the story itself."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memories.demo.workspace import build_export
+from memories.llm.offline import OfflineSummariser
+from memories.models import Memory, Message
+from memories.pipeline.importing import import_export
+from memories.pipeline.passes import run_pass
+from memories.rules import salience
+from memories.slack.export import Export
+from tests.factories import WorkspaceFactory
+
+NOW = datetime(2026, 11, 24, 9, tzinfo=UTC)
+# People laughed about it, but it is something that happened.
+LAUGHED_ABOUT_EVENT = "And I called the hardware shop."
+SENTENCE = re.compile(r"(?<=[.!?。！？])\s*")
+
+
+def messages_of(folder: Path, kind: str) -> set[str]:
+    """The ts of the export's messages by bots, or of those that people laughed about."""
+    rows = (row for path in folder.glob("*/*.json") for row in json.loads(path.read_text("utf-8")))
+    if kind == "bots":
+        return {row["ts"] for row in rows if "bot_id" in row or row.get("subtype") == "bot_message"}
+    return {
+        row["ts"]
+        for row in rows
+        if any(reaction["name"] == "joy" for reaction in row.get("reactions", ()))
+    }
+
+
+def is_question_alone(text: str) -> bool:
+    return all(salience.asks(part) for part in SENTENCE.split(text) if part.strip())
+
+
+def merged() -> Iterator[tuple[str, str, list[str]]]:
+    """Kind, text and the ts of the sources of each line of the long-term memories."""
+    for memory in Memory.objects.filter(memory_type="long_term").exclude(current=None):
+        for line in memory.current.line_values():
+            sources = Message.objects.filter(pk__in=line.sources).order_by("micros")
+            yield line.kind, line.text, list(sources.values_list("ts", flat=True))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.django_db
+def test_merges_keep_no_bot_joke_or_question_alone(tmp_path: Path) -> None:
+    build_export(tmp_path, NOW)
+    workspace = WorkspaceFactory(slug="kazoe", settings={"time_zone": "Asia/Tokyo"})
+    with Export(tmp_path) as export:
+        import_export(workspace, export, NOW, backfill="all")
+    run_pass(workspace, NOW, OfflineSummariser())
+    bots, jokes = messages_of(tmp_path, "bots"), messages_of(tmp_path, "jokes")
+    assert len(bots) > 50 and len(jokes) > 20
+    lines = list(merged())
+    assert len(lines) > 80
+    assert all(kind in ("decision", "task", "question", "status", "event") for kind, *_ in lines)
+    assert not [text for _, text, sources in lines if bots & set(sources)]
+    assert not [text for _, text, sources in lines if len(sources) < 2 and is_question_alone(text)]
+    laughed_about = [text for _, text, sources in lines if jokes & set(sources)]
+    assert not [text for text in laughed_about if LAUGHED_ABOUT_EVENT not in text]
