@@ -101,8 +101,8 @@ class Endpoint(models.Model):
     def input_limit(self) -> int | None:
         """Estimated tokens of the longest prompt that is not split; None: as long as any. It is what a
         probe showed to be read to its beginning, where a longer text was not."""
-        known = self.context_tokens
-        return known if known and known < LONGEST else None
+        is_short = self.context_tokens and self.context_tokens < LONGEST
+        return self.context_tokens if is_short else None
 
     @transaction.atomic
     def resume(self, by: User | None) -> bool:

@@ -119,7 +119,7 @@ JOBS = {
     "job_over_cap",
     "job_state",
     "job_unfinished",
-    "memories_job_memory_id_7fc599bf",
+    "memories_job_memory_id_49198924",
 }
 
 

@@ -239,7 +239,7 @@ def test_an_operator_has_the_model_probed(
         context_tokens=1_018,
         tokens_per_second=None,
     )
-    endpoint.found(findings, timezone.now())
+    endpoint.record_findings(findings, timezone.now())
     page = client.get(path).content.decode()
     shown = re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page.split("Last probed")[1])
     assert dict(shown[:7]) == {
