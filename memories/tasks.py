@@ -19,7 +19,7 @@ from django_q.brokers import get_broker
 from django_q.models import Schedule
 from django_q.tasks import async_task
 
-from memories.models import Draft, Heartbeat, Job, Upload, Workspace
+from memories.models import AuditEvent, Draft, Heartbeat, Job, Upload, User, Workspace
 from memories.pipeline import events as slack_events
 from memories.pipeline import probing, search, uploads
 from memories.pipeline.connecting import client_for, may_be_asked
@@ -107,8 +107,9 @@ def tick() -> None:
         async_task("memories.tasks.probe")
 
 
-def probe_later() -> None:
-    """Queue the probe that a person asks for."""
+def probe_later(by: User, endpoint_name: str) -> None:
+    """Queue the probe that a person asks for, and record who did."""
+    AuditEvent.objects.record("endpoint_probe", by=by, subject=endpoint_name)
     transaction.on_commit(lambda: async_task("memories.tasks.probe", by_person=True))
 
 

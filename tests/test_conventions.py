@@ -49,7 +49,6 @@ PRIVATE = set(
 )
 # Files and folders that still use such names. This list may only get shorter.
 NOT_YET_RENAMED = (
-    "memories/api",
     "memories/llm",
     "memories/rules",
     "memories/pipeline/ask.py",

@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 
 from memories import tasks
 from memories.admin.audience import AudienceAdmin, ReadOnly, spelled
-from memories.models import AuditEvent, Endpoint, Reader, User
+from memories.models import Endpoint, Reader, User
 from memories.pipeline import probing
 from memories.rules.breaker import Refusal
 
@@ -76,9 +76,7 @@ class EndpointAdmin(ReadOnly, AudienceAdmin):
             text = _("The settings name another model.")
             self.message_user(request, text, messages.WARNING)
             return
-        user = cast(User, request.user)
-        AuditEvent.objects.record("endpoint_probe", by=user, subject=endpoint.name)
-        tasks.probe_later()
+        tasks.probe_later(cast(User, request.user), endpoint.name)
         text = _("The probe is queued. A worker asks the model a few small tasks.")
         self.message_user(request, text, messages.SUCCESS)
 

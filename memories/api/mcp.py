@@ -22,12 +22,13 @@ from memories.api.routes import (
     context_for,
     get_or_404,
     note_from,
+    readable_channels,
     readable_messages,
     search_for,
     sources_for,
 )
 from memories.api.schemas import NoteIn
-from memories.models import ApiKey, Channel, Line, MemoryVersion, Note
+from memories.models import ApiKey, Line, MemoryVersion, Note
 from memories.rules.context import DEFAULT_BUDGET
 from memories.rules.slacktime import from_micros, to_micros
 
@@ -127,8 +128,8 @@ class _Tools:
 
         Returns JSON: {"results": [{"id", "title", "url", "snippet", "since"}]}.
         """
-        found = search_for(self.key, query, channel, max(1, min(limit, 50)), timezone.now())
-        return json.dumps(found.model_dump(mode="json"), ensure_ascii=False)
+        results = search_for(self.key, query, channel, max(1, min(limit, 50)), timezone.now())
+        return json.dumps(results.model_dump(mode="json"), ensure_ascii=False)
 
     def fetch(self, id: str) -> str:
         """Read one search result, or a line, in full, with the messages it rests on.
@@ -187,18 +188,16 @@ class _Tools:
         rows = MemoryVersion.objects.visible_to(reader).current()
         rows = rows.filter(memory__workspace=key.workspace)
         if channel:
-            named = (
-                Channel.objects.visible_to(reader).filter(workspace=key.workspace).named(channel)
-            )
+            named = readable_channels(reader, key.workspace).named(channel)
             if not named:
                 raise Problem(404, f"There is no channel {channel!r}.")
             rows = rows.filter(memory__channel__in=named)
         lines = Line.objects.filter(version__in=rows, masked=False, at_us__gt=to_micros(moment))
-        found = lines.select_related("version__memory__channel").order_by("-at_us")[:MOST_CHANGES]
+        newest = lines.select_related("version__memory__channel").order_by("-at_us")[:MOST_CHANGES]
         texts = [
             f"{from_micros(line.at_us):%Y-%m-%d} {line.version.memory.channel or 'workspace'}:"
             f" {line.text.removeprefix('- ')}"
-            for line in found
+            for line in newest
         ]
         return "\n".join(texts) or "Nothing is new."
 

@@ -67,7 +67,7 @@ def add_handlers(api: NinjaAPI) -> None:
 
     @api.exception_handler(ValidationError)
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        errors = [f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors]
+        errors = [f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors]
         return respond(422, "Some inputs are not valid.", errors=errors)
 
     @api.exception_handler(HttpError)

@@ -4,7 +4,7 @@ import difflib
 from datetime import datetime
 from typing import Annotated, Any
 
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import NinjaAPI, Query, Status
@@ -46,6 +46,7 @@ from memories.models import (
     StaleNote,
     Workspace,
 )
+from memories.models.channels import ChannelQuerySet
 from memories.pipeline.context import build_context
 from memories.pipeline.finding import find
 from memories.rules.context import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
@@ -186,31 +187,32 @@ def context(
 
 @api.get("/channels", response={200: ChannelsOut} | READS, summary="Channels, by id")
 def channels(request: HttpRequest, cursor: Cursor, limit: Limit) -> ChannelsOut:
-    rows = Channel.objects.visible_to(reader_of(request)).filter(workspace=_workspace(request))
+    rows = readable_channels(reader_of(request), _workspace(request))
     page, following = _page(rows, cursor, limit)
     return ChannelsOut(items=_with_memories(request, page), next=following)
 
 
 @api.get("/channels/{slack_id}", response={200: ChannelOut} | READS, summary="A channel")
 def channel(request: HttpRequest, slack_id: Text) -> ChannelOut:
-    rows = Channel.objects.visible_to(reader_of(request)).filter(workspace=_workspace(request))
+    rows = readable_channels(reader_of(request), _workspace(request))
     return _with_memories(request, [get_or_404(rows, slack_id=slack_id)])[0]
 
 
 def _with_memories(request: HttpRequest, rows: list[Channel]) -> list[ChannelOut]:
     """Each channel with the ids of its own memories, by type. One query."""
     memories: dict[int, dict[str, int]] = {}
-    found = Memory.objects.visible_to(reader_of(request)).filter(channel__in=rows, scope="channel")
-    for pk, channel_pk, memory_type in found.values_list("pk", "channel", "memory_type"):
+    readable = Memory.objects.visible_to(reader_of(request))
+    own = readable.filter(channel__in=rows, scope="channel")
+    for pk, channel_pk, memory_type in own.values_list("pk", "channel", "memory_type"):
         memories.setdefault(channel_pk, {})[memory_type] = pk
     return [serialize.channel_out(row, memories.get(row.pk, {})) for row in rows]
 
 
 @api.get("/memories/{pk}", response={200: MemoryOut} | READS, summary="A memory, with its lines")
 def memory(request: HttpRequest, pk: Id) -> MemoryOut:
-    found = _memory(request, pk)
-    current = _versions(request, found).filter(pk=found.current_id or 0).first()
-    return serialize.memory_out(found, current)
+    row = _memory(request, pk)
+    current = _versions(request, row).filter(pk=row.current_id or 0).first()
+    return serialize.memory_out(row, current)
 
 
 @api.get("/memories/{pk}/versions", response={200: VersionsOut} | READS, summary="Newest first")
@@ -218,9 +220,9 @@ def versions(request: HttpRequest, pk: Id, cursor: Cursor, limit: Limit) -> Vers
     rows = _versions(request, _memory(request, pk))
     if cursor is not None:
         rows = rows.filter(number__lt=cursor)
-    found = list(rows.order_by("-number")[: limit + 1])
-    following = str(found[limit - 1].number) if len(found) > limit else None
-    return VersionsOut(items=[serialize.version_out(row) for row in found[:limit]], next=following)
+    page = list(rows.order_by("-number")[: limit + 1])
+    following = str(page[limit - 1].number) if len(page) > limit else None
+    return VersionsOut(items=[serialize.version_out(row) for row in page[:limit]], next=following)
 
 
 @api.get("/memories/{pk}/versions/{number}", response={200: VersionOut} | READS)
@@ -247,12 +249,12 @@ def diff(
 
 def _memory(request: HttpRequest, pk: int) -> Memory:
     rows = Memory.objects.visible_to(reader_of(request)).with_current()
-    found: Memory = get_or_404(rows, pk=pk, workspace=_workspace(request))
-    return found
+    row: Memory = get_or_404(rows, pk=pk, workspace=_workspace(request))
+    return row
 
 
-def _versions(request: HttpRequest, found: Memory) -> QuerySet[MemoryVersion]:
-    rows = MemoryVersion.objects.visible_to(reader_of(request)).filter(memory=found)
+def _versions(request: HttpRequest, memory: Memory) -> QuerySet[MemoryVersion]:
+    rows = MemoryVersion.objects.visible_to(reader_of(request)).filter(memory=memory)
     return rows.prefetch_related("lines")
 
 
@@ -273,6 +275,10 @@ def sources_for(key: ApiKey, pk: int, now: datetime) -> tuple[Line, SourcesOut]:
         messages=serialize.messages_out(messages, workspace, reader),
         withheld=line.sources.count() - len(messages),
     )
+
+
+def readable_channels(reader: Reader, workspace: Workspace) -> ChannelQuerySet:
+    return Channel.objects.visible_to(reader).filter(workspace=workspace)
 
 
 def readable_messages(reader: Reader, workspace: Workspace) -> Any:
@@ -304,7 +310,7 @@ def search_for(key: ApiKey, q: str, channel: str, limit: int, now: datetime) -> 
     """Return what the key's reader finds: notes first, then memories, threads and messages."""
     reader = key.reader(now)
     query = parse(f"{q} in:{channel}" if channel else q)
-    rows = Channel.objects.visible_to(reader).filter(workspace=key.workspace)
+    rows = readable_channels(reader, key.workspace)
     named = list(rows.named(query.channel)) if query.channel else []
     result = find(query, key.workspace, reader, named)
     if result.unknown:
@@ -345,7 +351,7 @@ def note_from(key: ApiKey, given: NoteIn, now: datetime) -> Note:
     _check_edits(key, now)
     place = None
     if given.channel:
-        rows = Channel.objects.visible_to(key.reader(now)).filter(workspace=key.workspace)
+        rows = readable_channels(key.reader(now), key.workspace)
         place = get_or_404(rows.named(given.channel).order_by("pk"))
     elif key.is_narrowed:
         raise Problem(422, "This key is limited to channels: name the note's channel.")
@@ -368,16 +374,16 @@ def note_from(key: ApiKey, given: NoteIn, now: datetime) -> Note:
 @api.patch("/notes/{pk}", response={200: NoteOut} | WRITES, summary="Change a note (If-Match)")
 @needs(ApiKey.Scope.NOTES)
 def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpResponse) -> NoteOut:
-    found = _matching_note(request, pk)
+    row = _matching_note(request, pk)
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     try:
-        found.rewrite(
-            found.content if given.content is None else given.content,
-            tags=found.tags if given.tags is None else given.tags,
+        row.rewrite(
+            row.content if given.content is None else given.content,
+            tags=row.tags if given.tags is None else given.tags,
             title=given.title,
             by=key.user,
-            based_on=found.number,
-            revision=found.revision,
+            based_on=row.number,
+            revision=row.revision,
         )
     except StaleNote as error:
         raise Problem(412, str(error)) from error
@@ -405,17 +411,17 @@ def _matching_note(request: HttpRequest, pk: int) -> Note:
     """Return the note. Raise Problem 403 for an account that may not edit, 428 without If-Match, 412
     when the note has changed since."""
     _check_edits(request.auth, timezone.now())  # type: ignore[attr-defined]
-    found: Note = get_or_404(_notes(request), pk=pk)
+    row: Note = get_or_404(_notes(request), pk=pk)
     etag = request.headers.get("If-Match")
     if not etag:
         raise Problem(428, "Send the note's ETag in If-Match.")
-    if etag != serialize.note_etag(found):
+    if etag != serialize.note_etag(row):
         raise Problem(412, "The note has changed since: read it again.")
-    return found
+    return row
 
 
-def _answer(found: Note, response: HttpResponse) -> NoteOut:
-    out = serialize.note_out(found)
+def _answer(row: Note, response: HttpResponse) -> NoteOut:
+    out = serialize.note_out(row)
     response["ETag"] = out.etag
     return out
 
@@ -431,16 +437,16 @@ def changes(
 ) -> ChangesOut:
     rows = MemoryVersion.objects.visible_to(reader_of(request)).saying_something()
     rows = rows.filter(memory__workspace=_workspace(request), pk__gt=since)
-    found = list(rows.select_related("memory").order_by("pk")[:limit])
-    last = str(found[-1].pk) if found else str(since)
-    return ChangesOut(items=[serialize.change_out(row) for row in found], next=last)
+    page = list(rows.select_related("memory").order_by("pk")[:limit])
+    last = str(page[-1].pk) if page else str(since)
+    return ChangesOut(items=[serialize.change_out(row) for row in page], next=last)
 
 
 @api.get("/status", response={200: StatusOut} | READS, summary="What this key reads, and how fresh")
 def status(request: HttpRequest) -> StatusOut:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     reader, workspace = reader_of(request), _workspace(request)
-    readable = Channel.objects.visible_to(reader).filter(workspace=workspace)
+    readable = readable_channels(reader, workspace)
     waiting = Message.objects.visible_to(reader).waiting().filter(channel__workspace=workspace)
     newest = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
     micros = newest.aggregate(at=Max("micros"))["at"]
@@ -459,6 +465,6 @@ def status(request: HttpRequest) -> StatusOut:
 def _page(rows: QuerySet[Any], cursor: int | None, limit: int) -> tuple[list[Any], str | None]:
     """A page in the order of keys, and the cursor of the next one."""
     if cursor is not None:
-        rows = rows.filter(Q(pk__gt=cursor))
-    found = list(rows.order_by("pk")[: limit + 1])
-    return found[:limit], str(found[limit - 1].pk) if len(found) > limit else None
+        rows = rows.filter(pk__gt=cursor)
+    page = list(rows.order_by("pk")[: limit + 1])
+    return page[:limit], str(page[limit - 1].pk) if len(page) > limit else None

@@ -116,7 +116,7 @@ class Line(models.Model):
         indexes = [
             # LineQuerySet.archived: few rows of very many.
             models.Index(fields=["version"], name="line_archived", condition=Q(fate=Fate.ARCHIVED)),
-            # LineQuerySet.held: few as well, and a context looks for them in each current version.
+            # LineQuerySet.pinned_or_by_person: few as well, and a context looks for them in each current version.
             models.Index(
                 fields=["version"],
                 name="line_held",
@@ -132,8 +132,8 @@ class Line(models.Model):
         self, *, by: User | None, based_on: int, revision: int | None = None
     ) -> "MemoryVersion":
         """Bring a line of the archive back as it was, with its author and sources, as a new version
-        of the current text. It is pinned: no merge archives it again. Raises StaleBase as `Memory.revise` does, LookupError when the archive
-        has it no longer."""
+        of the current text. It is pinned: no merge archives it again. Raises StaleBase as
+        `Memory.revise` does, LookupError when the archive has it no longer."""
         memory = self.version.memory
         base = memory.as_seen(based_on, revision)
         values = memory.archived_lines().filter(pk=self.pk).as_values()
