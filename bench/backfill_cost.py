@@ -62,9 +62,9 @@ def remembered(work: Path, url: str, slug: str) -> dict[str, Any]:
     from django.utils import timezone
 
     from memories.models import Backfill
-    from memories.pipeline.backfill import carry_out
-    from memories.pipeline.estimate import quote_backfill
-    from memories.rules.slacktime import to_micros
+    from memories.pipeline.costs.estimate import quote_backfill
+    from memories.pipeline.generate.backfill import carry_out
+    from memories.rules.ingest.timestamps import to_micros
 
     workspace = imported_slice(work, slug, "none")
     channels = list(workspace.channels.all())

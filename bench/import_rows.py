@@ -101,7 +101,7 @@ def rates(path: Path, rows: int, rounds: int) -> dict[str, object]:
     from django.utils import timezone
 
     from memories.models import Message, Workspace
-    from memories.pipeline.importing import import_export
+    from memories.pipeline.ingest.importing import import_export
     from memories.slack.export import Export
 
     process = psutil.Process()

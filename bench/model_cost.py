@@ -34,7 +34,7 @@ def tokens_beside_floor(work: Path, url: str, folder: Path, interval: int) -> di
     from replay import ticks
 
     from memories.models import Job, Message
-    from memories.pipeline.passes import run_pass
+    from memories.pipeline.generate.passes import run_pass
 
     floor = replayed(folder, work, url, "floor", "--split", "--interval", str(interval))
     workspace = imported_slice(work, f"every-{interval}", "all")
@@ -85,8 +85,8 @@ def ten_channels(url: str) -> dict[str, Any]:
 
 def one_pass(url: str, latency: float) -> float:
     from memories.models import Channel, Message, Workspace
-    from memories.pipeline.passes import run_pass
-    from memories.rules.slacktime import to_micros, ts_from_micros
+    from memories.pipeline.generate.passes import run_pass
+    from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 
     now = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
     workspace = Workspace.objects.create(slug=f"ten-{latency:.0f}", name="ten")

@@ -54,7 +54,7 @@ def lived_through(work: Path, url: str, slug: str) -> dict[str, Any]:
     from replay import ticks
 
     from memories.models import MemoryVersion, Message
-    from memories.pipeline.passes import run_pass
+    from memories.pipeline.generate.passes import run_pass
 
     workspace = imported_slice(work, slug, "all")
     control(url, "__reset")

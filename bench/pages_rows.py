@@ -14,9 +14,9 @@ from django.utils import timezone
 from memories.demo.workspace import DEMO_USER
 from memories.management.commands.demo import SLUG
 from memories.models import Channel, Line, Memory, Message, Person, User, Workspace
-from memories.pipeline import search
-from memories.rules.memory import MemoryType
-from memories.rules.slacktime import to_micros, ts_from_micros
+from memories.pipeline.search import indexing
+from memories.rules.ingest.timestamps import to_micros, ts_from_micros
+from memories.rules.memory.identity import MemoryType
 from tests.factories import make_version
 
 CHANNELS = 60
@@ -34,7 +34,7 @@ def make() -> tuple[Pages, str]:
     workspace = Workspace.objects.get(slug=SLUG)
     with transaction.atomic():
         long = _grown(workspace, timezone.now(), random.Random(1))
-    search.catch_up()
+    indexing.catch_up()
     client = Client()
     client.force_login(User.objects.get(username=DEMO_USER))
     return _pages(workspace, long), f"{settings.SESSION_COOKIE_NAME}={client.session.session_key}"

@@ -140,27 +140,27 @@ def ask_gatemem(data: str, budgets: Sequence[int] = BUDGETS, summariser: Any = N
 
 
 def _import(workspace: Any, folder: Path, now: datetime) -> None:
-    from memories.pipeline import search
-    from memories.pipeline.importing import import_export
+    from memories.pipeline.ingest.importing import import_export
+    from memories.pipeline.search import indexing
     from memories.slack.export import Export
 
     with Export(folder) as export:
         import_export(workspace, export, now, backfill="all")
-    search.catch_up()
+    indexing.catch_up()
 
 
 def _remember(workspace: Any, at: datetime, summariser: Any) -> None:
     from memories.llm.offline import OfflineSummariser
-    from memories.pipeline.passes import run_pass
+    from memories.pipeline.generate.passes import run_pass
 
     run_pass(workspace, at, summariser or OfflineSummariser())
 
 
 def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Scores) -> None:
     from memories.models import Message, Reader
-    from memories.pipeline.context import build_context
-    from memories.pipeline.finding import best_for, keys_of
-    from memories.rules.slacktime import to_micros
+    from memories.pipeline.context.build import build_context
+    from memories.pipeline.search.finding import best_for, keys_of
+    from memories.rules.ingest.timestamps import to_micros
 
     said = Message.objects.visible_to(Reader.public()).filter(
         channel__workspace=workspace, channel__name=question.channel
@@ -208,7 +208,7 @@ def current_lines(text: str) -> list[str]:
 
 def _within(lines: Iterable[str], budget: int, *, may_skip: bool = False) -> str:
     """The first lines that fit, up to the first that does not, or without those that do not."""
-    from memories.rules.tokens import estimate
+    from memories.rules.generate.tokens import estimate
 
     kept = []
     for line in lines:
@@ -320,7 +320,7 @@ def main() -> None:
         django.setup()
         call_command("migrate", verbosity=0)
         from bench.quality_model import Recorder
-        from memories.pipeline.passes import configured_summariser
+        from memories.pipeline.generate.passes import configured_summariser
 
         model = Recorder(configured_summariser()) if os.environ.get("MODEL") == "1" else None
         data = os.environ.get("DATA")

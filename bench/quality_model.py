@@ -4,10 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memories.rules.operations import read_operations
-from memories.rules.reply import read_reply
-from memories.rules.reply_text import answer_of, is_nothing
-from memories.rules.summary import OFFLINE, Bound, Form, Reply, Request, RequestStrategy, Summariser
+from memories.rules.generate.reply import read_reply
+from memories.rules.generate.reply_text import answer_of, is_nothing
+from memories.rules.generate.summary import (
+    OFFLINE,
+    Bound,
+    Form,
+    Reply,
+    Request,
+    RequestStrategy,
+    Summariser,
+)
+from memories.rules.memory.operations import read_operations
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def index_bytes() -> int:
     """The size of the index of the tokens, without the stored tokens."""
     from django.db import connection
 
-    from memories.models.search import WORDS
+    from memories.models.search.documents import WORDS
 
     size = f"SELECT sum(length(block)) FROM {WORDS}_data"  # noqa: S608
     if connection.vendor == "postgresql":

@@ -8,8 +8,8 @@ from django.db.models import Q
 
 from bench.search_rows import SECRET, Rows
 from memories.models import Message
-from memories.pipeline.finding import COUNTED, OF_MESSAGES, find
-from memories.rules.search_query import Kind, parse
+from memories.pipeline.search.finding import COUNTED, OF_MESSAGES, find
+from memories.rules.search.query import Kind, parse
 
 
 def kinds_of(rows: Rows) -> dict[str, list[str]]:

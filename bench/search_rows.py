@@ -24,8 +24,8 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.models.search import SLOTS, WORDS
-from memories.pipeline import search
+from memories.models.search.documents import SLOTS, WORDS
+from memories.pipeline.search import indexing
 
 CHANNELS = 60
 PRIVATE = 4  # each fourth
@@ -84,10 +84,10 @@ def fill(rows: int) -> Rows:
     speakers = Speakers(talk, channels, people, private[READ:])
     base = min(rows, BASE)
     Message.objects.insert(list(speakers.say(0, base)))
-    search.catch_up()
+    indexing.catch_up()
     repeat(base, rows // base)
     Message.objects.insert(list(speakers.say(rows, LAST)))
-    search.catch_up()
+    indexing.catch_up()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE" if connection.vendor == "sqlite" else "VACUUM ANALYZE")
     reader = Reader.of(user)

@@ -33,12 +33,12 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.models.people import BY_SLACK
-from memories.pipeline import search
-from memories.rules.lines import Origin
-from memories.rules.memory import WORKSPACE_SCOPE_ID, MemoryScope, MemoryType
-from memories.rules.segments import Trigger
-from memories.rules.slacktime import SECOND, from_micros
+from memories.models.ingest.people import BY_SLACK
+from memories.pipeline.search import indexing
+from memories.rules.generate.segments import Trigger
+from memories.rules.ingest.timestamps import SECOND, from_micros
+from memories.rules.memory.identity import WORKSPACE_SCOPE_ID, MemoryScope, MemoryType
+from memories.rules.memory.lines import Origin
 
 PRIVATE = 10  # each tenth channel
 READ = 3  # private channels of the member
@@ -103,7 +103,7 @@ def fill(size: Size) -> Rows:
     _memories(talk, channels, member, size)
     _jobs(workspace, channels[0], size)
     _others(talk, workspace, size)
-    search.catch_up()
+    indexing.catch_up()
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":  # on SQLite no statistics are made
             cursor.execute("VACUUM ANALYZE")
@@ -180,7 +180,7 @@ def _messages(
     for message in rows:
         message.segment_id = segments[message.segment_id].pk
     Message.objects.insert(rows)
-    search.catch_up()
+    indexing.catch_up()
     repeat(base, size.messages // base)
     Message.objects.insert(list(_threaded(speakers.say(size.messages, LAST))))
 

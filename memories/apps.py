@@ -31,19 +31,19 @@ def make_cache_table(using: str, **kwargs: Any) -> None:
 
 def make_search_index(using: str, **kwargs: Any) -> None:
     """What no model and no migration can keep: see there."""
-    from memories.models.search_triggers import install
+    from memories.models.search.search_triggers import install
 
     install(connections[using])
 
 
 def remove_memory_triggers(using: str, **kwargs: Any) -> None:
     """They would stop a migration that makes their tables anew."""
-    from memories.models.memory_triggers import remove
+    from memories.models.memory.memory_triggers import remove
 
     remove(connections[using])
 
 
 def make_memory_triggers(using: str, **kwargs: Any) -> None:
-    from memories.models.memory_triggers import install
+    from memories.models.memory.memory_triggers import install
 
     install(connections[using])

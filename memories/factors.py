@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memories.models import AuditEvent, User
-from memories.rules import encryption
+from memories.rules.safety import encryption
 
 ISSUER = "Memory Hub"
 

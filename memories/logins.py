@@ -32,8 +32,8 @@ from django.utils.translation import gettext_lazy
 
 from memories.devices import find_device, remember_device
 from memories.models import ApiKey, AuditEvent, Person, User
-from memories.models.people import BY_EMAIL, BY_SLACK
-from memories.pipeline import linking
+from memories.models.ingest.people import BY_EMAIL, BY_SLACK
+from memories.pipeline.access import linking
 
 
 @receiver(user_logged_in)

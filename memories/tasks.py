@@ -20,14 +20,16 @@ from django_q.models import Schedule
 from django_q.tasks import async_task
 
 from memories.models import AuditEvent, Draft, Heartbeat, Job, Upload, User, Workspace
-from memories.pipeline import events as slack_events
-from memories.pipeline import probing, search, uploads
-from memories.pipeline.connecting import client_for, may_be_asked
+from memories.pipeline.generate import probing
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.ingest import events as slack_events
+from memories.pipeline.ingest import uploads
 from memories.pipeline.locks import Busy
-from memories.pipeline.passes import run_pass
-from memories.pipeline.retention import delete_expired
-from memories.pipeline.sync import State, sync_workspace
-from memories.rules.summary import SummariserError
+from memories.pipeline.redaction.retention import delete_expired
+from memories.pipeline.search import indexing
+from memories.pipeline.sync.connecting import client_for, may_be_asked
+from memories.pipeline.sync.sync import State, sync_workspace
+from memories.rules.generate.summary import SummariserError
 from memoryhub.failpoints import fail_point
 from memoryhub.pulse import signs_of_life
 
@@ -129,10 +131,10 @@ def probe(*, by_person: bool = False) -> None:
 @redact_task_errors
 def index() -> None:
     """Put what was said and written into the index of the search; of very much the rest later."""
-    if not (search.has_work() and cache.add(INDEXING, 1, timeout=2 * WORK_SECONDS)):
+    if not (indexing.has_work() and cache.add(INDEXING, 1, timeout=2 * WORK_SECONDS)):
         return
     try:
-        search.catch_up(seconds=WORK_SECONDS)
+        indexing.catch_up(seconds=WORK_SECONDS)
     finally:
         cache.delete(INDEXING)
 
@@ -155,7 +157,7 @@ def retention() -> None:
     """What is older than its workspace keeps it, and drafts of yesterday; the rest of very much in
     the next task."""
     Draft.objects.delete_old(timezone.now())
-    search.erase()
+    indexing.erase()
     uploads.tidy(timezone.now())
     for workspace in Workspace.objects.all():
         if not delete_expired(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
@@ -181,7 +183,7 @@ def sync(workspace_id: int) -> None:
     except Busy:
         logger.info("workspace %s is being stored by another process", workspace_id)
         return
-    search.catch_up_or_wait(most=SOON)
+    indexing.catch_up_or_wait(most=SOON)
     if report.of(State.UNFINISHED):
         sync_later(workspace_id)
     remember_later(workspace_id)
@@ -201,7 +203,7 @@ def import_upload(upload_id: int) -> None:
     upload = Upload.objects.filter(pk=upload_id).first()
     workspace = uploads.work_on(upload, timezone.now()) if upload else None
     if workspace is not None:
-        search.catch_up_or_wait(most=SOON)
+        indexing.catch_up_or_wait(most=SOON)
         remember_later(workspace.pk)
 
 
@@ -218,7 +220,7 @@ def events(workspace_id: int) -> None:
     workspace = Workspace.objects.filter(pk=workspace_id).first()
     if workspace is not None and slack_events.work_on_all(workspace, seconds=WORK_SECONDS):
         events_later(workspace_id)
-    search.catch_up_or_wait(most=SOON)
+    indexing.catch_up_or_wait(most=SOON)
 
 
 def remember_later(workspace_id: int) -> None:
@@ -238,7 +240,7 @@ def remember(workspace_id: int) -> None:
     if as_of is None:
         return
     report = run_pass(workspace, as_of, for_seconds=WORK_SECONDS)
-    search.catch_up_or_wait(most=SOON)
+    indexing.catch_up_or_wait(most=SOON)
     if (timezone.now() - began).total_seconds() >= WORK_SECONDS and report.left:
         remember_later(workspace_id)
     fail_point("before_acknowledge")

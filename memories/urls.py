@@ -2,36 +2,27 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from memories.views import (
-    api_keys,
+from memories.views import guide, settings
+from memories.views.access import api_keys, people, preferences, setup
+from memories.views.context import context
+from memories.views.costs import costs
+from memories.views.generate import backfill, jobs, updates
+from memories.views.ingest import events, imports, messages
+from memories.views.memory import (
     archive,
-    backfill,
     catch_up,
     channels,
-    context,
-    costs,
-    events,
-    guide,
-    imports,
-    jobs,
     memories,
-    messages,
-    notes,
-    people,
-    preferences,
     proposals,
-    quarantine,
     rebuilds,
-    search,
-    settings,
-    setup,
-    slack,
     threads,
-    trash,
-    updates,
     versions,
     workspaces,
 )
+from memories.views.notes import notes, trash
+from memories.views.safety import quarantine
+from memories.views.search import search
+from memories.views.sync import slack
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", workspaces.index, name="workspaces-index"),

@@ -31,7 +31,7 @@ if _url.scheme not in ("http", "https") or not _url.hostname or _url.path or _ur
 
 SECRET_KEY = env.str("SECRET_KEY", default="") or kept_secret_key(MEMORYHUB_VAR)
 
-# What lies sealed in the database (memories/rules/encryption.py): the first key seals, all of them open.
+# What lies sealed in the database (memories/rules/safety/encryption.py): the first key seals, all of them open.
 MEMORYHUB_KEYS = read_keys(
     env.str("MEMORYHUB_KEYS", default="") or kept_keys(MEMORYHUB_VAR), "MEMORYHUB_KEYS"
 )
@@ -85,12 +85,12 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "memories.views.preferences.applied",
+    "memories.views.access.preferences.applied",
     "django.contrib.messages.middleware.MessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "memories.views.indexing.index_after_post",
+    "memories.views.search.indexing.index_after_post",
 ]
 
 ROOT_URLCONF = "memoryhub.urls"

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from memories.api.mcp_view import mcp
 from memories.api.routes import api
-from memories.views import preferences, setup
+from memories.views.access import preferences, setup
 from memoryhub import health
 
 # Who tries too often waits there too, and there is one page to sign in on.

@@ -30,12 +30,12 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline.bundle.reading import import_workspace
-from memories.pipeline.bundle.writing import export_workspace
-from memories.pipeline.passes import run_pass
-from memories.rules.memory import MemoryType
-from memories.rules.slacktime import to_micros
-from memories.rules.summary import RequestStrategy
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.transfer.export.reading import import_workspace
+from memories.pipeline.transfer.export.writing import export_workspace
+from memories.rules.generate.summary import RequestStrategy
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -188,7 +188,7 @@ def _backfill(workspace: Workspace, channel: Channel, editor: User) -> None:
 
 def make_job(channel: Channel, **given: object) -> Job:
     """An owed one of a segment of its own, as a pass would have made it."""
-    from memories.pipeline.plan import plan_channel
+    from memories.pipeline.generate.plan import plan_channel
 
     message = MessageFactory(channel=channel, at=MONDAY - timedelta(days=1), text="We ship.")
     channel.remember_from(message.micros)

@@ -27,10 +27,10 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.rules.lines import Line, Origin
-from memories.rules.memory import MemoryType
-from memories.rules.segments import Trigger
-from memories.rules.slacktime import micros, to_micros, ts_from_micros
+from memories.rules.generate.segments import Trigger
+from memories.rules.ingest.timestamps import micros, to_micros, ts_from_micros
+from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Line, Origin
 
 PASSWORD = "correct horse battery"
 MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)  # where messages begin unless told otherwise

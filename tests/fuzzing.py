@@ -381,7 +381,7 @@ def _route_of(path: str) -> str:
 
 def _fields_of_views() -> Iterator[str]:
     """What the views read by name."""
-    for path in VIEWS.glob("*.py"):
+    for path in VIEWS.rglob("*.py"):
         text = path.read_text("utf-8")
         yield from re.findall(r"(?:GET|POST|asked|data)(?:\.get(?:list)?\(|\[)\"([\w-]+)\"", text)
         yield from re.findall(r"number_in\(request, \"([\w-]+)\"", text)

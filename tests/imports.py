@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management import CommandError, call_command
 
 from memories.models import Channel, Message, Person
-from memories.rules.markup import plain
+from memories.rules.ingest.markup import plain
 from tests.slackexports import export_files, write_zip
 
 

@@ -28,8 +28,8 @@ from memories.models import (
     Segment,
     Workspace,
 )
-from memories.rules.memory import MemoryType
-from memories.rules.slacktime import to_micros
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryType
 from memories.tasks import remember_later
 from tests.factories import ChannelFactory, MessageFactory, PersonFactory, WorkspaceFactory
 from tests.processes import alive_in_sessions, descendants, wait_until

@@ -51,16 +51,16 @@ PRIVATE = set(
 NOT_YET_RENAMED = (
     "memories/llm",
     "memories/rules",
-    "memories/pipeline/ask.py",
-    "memories/pipeline/bundle",
-    "memories/pipeline/close.py",
-    "memories/pipeline/context.py",
-    "memories/pipeline/followups.py",
-    "memories/pipeline/forgetting.py",
-    "memories/pipeline/guarding.py",
-    "memories/pipeline/probing.py",
-    "memories/pipeline/report.py",
-    "memories/pipeline/work.py",
+    "memories/pipeline/generate/ask.py",
+    "memories/pipeline/transfer/export",
+    "memories/pipeline/generate/close.py",
+    "memories/pipeline/context/build.py",
+    "memories/pipeline/generate/followups.py",
+    "memories/pipeline/redaction/forgetting.py",
+    "memories/pipeline/safety/guarding.py",
+    "memories/pipeline/generate/probing.py",
+    "memories/pipeline/generate/report.py",
+    "memories/pipeline/generate/work.py",
 )
 
 
@@ -125,7 +125,7 @@ def test_imports_point_one_way(room: str) -> None:
         "from django.db import models",
         "from memories import models",
         "from ..models import Memory",
-        "def f():\n    from memories.models.memories import Memory",
+        "def f():\n    from memories.models.memory.memories import Memory",
     ],
 )
 def test_a_wrong_import_is_seen(source: str) -> None:

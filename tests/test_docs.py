@@ -15,9 +15,9 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver
 
 from memories import urls
-from memories.pipeline.sync import State
-from memories.rules.notes_file import Fate
-from memories.rules.outcomes import Result
+from memories.pipeline.sync.sync import State
+from memories.rules.ingest.outcomes import Result
+from memories.rules.notes.notes_file import Fate
 from memories.rules.settings import KEYS, MemorySettings
 from memoryhub import urls as all_urls
 from tests.documentation import (
@@ -116,7 +116,7 @@ def test_reasons_of_outcomes() -> None:
     slack = "".join(path.read_text() for path in (ROOT / "memories" / "slack").glob("*.py"))
     assert all(f'"{reason}"' in slack for reason in made)
     for room in ("rules", "slack", "pipeline"):
-        for path in (ROOT / "memories" / room).glob("*.py"):
+        for path in (ROOT / "memories" / room).rglob("*.py"):
             made |= set(reasons(ast.parse(path.read_text())))
     documented = code(DOCS["Outcomes"].partition("Reasons of `skipped`:")[2])
     assert set(documented) - {"quarantined"} == made

@@ -18,8 +18,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from memories.models import AuditEvent, User
-from memories.pipeline.backup import LEFT_OUT, back_up, restore
-from memories.rules.encryption import new_key, unseal
+from memories.pipeline.transfer.backup import LEFT_OUT, back_up, restore
+from memories.rules.safety.encryption import new_key, unseal
 from tests.factories import PASSWORD, MemberFactory, UserFactory, WorkspaceFactory
 from tests.leaks.probes import overhearing, records
 from tests.secondfactors import SECRET, code, code_of, give_factor, password, set_up

@@ -22,8 +22,8 @@ from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
 from memories.models import Channel, Job, Memory, MemoryVersion, Person, Workspace
-from memories.rules.memory import MemoryType
-from memories.rules.prompt_texts import PERSON
+from memories.rules.generate.prompt_texts import PERSON
+from memories.rules.memory.identity import MemoryType
 from tests.factories import MemberFactory, UserFactory, WorkspaceFactory, ts_at
 from tests.llm.forgetful import ForgetfulModel
 from tests.slack.fake_slack import TOKEN, FakeSlack
@@ -239,30 +239,30 @@ def broken(*args: Any, **kwargs: Any) -> Any:
 @pytest.mark.parametrize(
     "name",
     [
-        "memories.rules.memory.is_valid_memory_combination",
-        "memories.rules.memory.create_memory",
-        "memories.rules.memory.make_thread_scope_id",
-        "memories.rules.memory.parse_thread_scope_id",
-        "memories.rules.segments.should_update_short_term_memory",
-        "memories.rules.segments.cut",
-        "memories.rules.context.history_limit",
-        "memories.rules.context.history_in_order",
-        "memories.rules.context.assemble",
-        "memories.rules.context.injects",
-        "memories.pipeline.context.build_context",
-        "memories.pipeline.ask.Asker.question",
+        "memories.rules.memory.identity.is_valid_memory_combination",
+        "memories.rules.memory.identity.create_memory",
+        "memories.rules.memory.identity.make_thread_scope_id",
+        "memories.rules.memory.identity.parse_thread_scope_id",
+        "memories.rules.generate.segments.should_update_short_term_memory",
+        "memories.rules.generate.segments.cut",
+        "memories.rules.context.contents.history_limit",
+        "memories.rules.context.contents.history_in_order",
+        "memories.rules.context.contents.assemble",
+        "memories.rules.context.contents.injects",
+        "memories.pipeline.context.build.build_context",
+        "memories.pipeline.generate.ask.Asker.question",
         "memories.llm.summarise",
-        "memories.rules.prompts.build",
-        "memories.rules.reply.read_reply",
-        "memories.models.notes.NoteQuerySet.write",
-        "memories.models.notes.NoteQuerySet.search",
-        "memories.models.notes.Note.remove",
-        "memories.rules.notes.title_of",
-        "memories.rules.notes.matches",
-        "memories.rules.notes_file.injection",
-        "memories.rules.notes_file.write",
-        "memories.rules.notes_file.read",
-        "memories.rules.notes_file.fate",
+        "memories.rules.generate.prompts.build",
+        "memories.rules.generate.reply.read_reply",
+        "memories.models.notes.notes.NoteQuerySet.write",
+        "memories.models.notes.notes.NoteQuerySet.search",
+        "memories.models.notes.notes.Note.remove",
+        "memories.rules.notes.fields.title_of",
+        "memories.rules.notes.fields.matches",
+        "memories.rules.notes.notes_file.injection",
+        "memories.rules.notes.notes_file.write",
+        "memories.rules.notes.notes_file.read",
+        "memories.rules.notes.notes_file.fate",
     ],
 )
 def test_the_day_fails_without(

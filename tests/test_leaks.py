@@ -11,7 +11,7 @@ from django_q.models import Schedule
 from memories.admin.accounts import EmailAddressAdmin, UserAdmin
 from memories.admin.tasks import ScheduleAdmin
 from memories.models import Note, User
-from memories.pipeline import operators
+from memories.pipeline.access import operators
 from tests import documentation
 from tests.leaks.attack import Attack, attack
 from tests.leaks.attacked import ATTACKERS, AttackedTeam

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memories.models import Channel, Job, Memory, MemoryVersion, Message, Note
-from memories.pipeline import search
+from memories.pipeline.search import indexing
 from tests.leaks.attacked import ATTACKERS, PRIVATE, AttackedTeam
 from tests.work import steps_of
 
@@ -37,7 +37,7 @@ def world_with_a_word() -> AttackedTeam:
         Message(channel=channel, ts=f"{n}.000000", micros=n * 10**6, text=f"{WORD} {n}")
         for n in range(1, MESSAGES + 1)
     )
-    search.catch_up()
+    indexing.catch_up()
     return world
 
 

@@ -17,7 +17,7 @@ from jwt.algorithms import RSAAlgorithm
 from werkzeug import Request, Response
 
 from memories.models import AuditEvent, Channel, Person, Reader, User
-from memories.pipeline import operators
+from memories.pipeline.access import operators
 from tests.factories import (
     PASSWORD,
     ChannelFactory,

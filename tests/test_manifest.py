@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from memories.rules import scopes
-from memories.rules.events import SUBSCRIBED
+from memories.rules.ingest.events import SUBSCRIBED
+from memories.rules.sync import scopes
 from tests.documentation import ROOT, prose
 
 MANIFEST = (ROOT / "slack-app-manifest.yaml").read_text()

@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone, translation
 
 from memories.llm import faults
-from memories.rules.reply import Fault
-from memories.rules.slacktime import to_micros
+from memories.rules.generate.reply import Fault
+from memories.rules.ingest.timestamps import to_micros
 from memories.templatetags import reading
 
 FRIDAY = datetime(2026, 11, 20, 9, 5, tzinfo=UTC)

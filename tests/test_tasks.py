@@ -17,8 +17,9 @@ from memories.models import (
     SlackEvent,
     Workspace,
 )
-from memories.pipeline import events, search
-from memories.rules.faults import MOST_ATTEMPTS
+from memories.pipeline.ingest import events
+from memories.pipeline.search import indexing
+from memories.rules.generate.faults import MOST_ATTEMPTS
 from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
@@ -64,10 +65,10 @@ def test_a_tick_beats_and_remembers(talk, tasks_at_once, django_capture_on_commi
 def test_what_was_said_is_read_into_the_index_once_at_a_time(talk):
     cache.set(tasks.INDEXING, 1)
     tasks.index()
-    assert search.waits()
+    assert indexing.waits()
     cache.delete(tasks.INDEXING)
     tasks.index()
-    assert not search.waits() and cache.get(tasks.INDEXING) is None
+    assert not indexing.waits() and cache.get(tasks.INDEXING) is None
 
 
 def test_tasks_carry_ids_only(talk, django_capture_on_commit_callbacks):
@@ -280,7 +281,7 @@ def test_the_queue_learns_only_the_kind_of_an_error(talk, monkeypatch, caplog):
 
 
 class TestEvents:
-    """What Slack tells by itself (tests/pipeline/test_events.py says what becomes of it)."""
+    """What Slack tells by itself (tests/pipeline/ingest/test_events.py says what becomes of it)."""
 
     @pytest.fixture
     def room(self):

@@ -38,9 +38,9 @@ from memories.admin.audience import (
 from memories.admin.forgetting import Forgetting
 from memories.admin.workspaces import MemberInline
 from memories.models import AuditEvent, Member, Person, Reader, User, Workspace
-from memories.models.people import BY_OPERATOR
-from memories.models.users import no_operator_but
-from memories.pipeline import operators
+from memories.models.access.users import no_operator_but
+from memories.models.ingest.people import BY_OPERATOR
+from memories.pipeline.access import operators
 
 RIGHTS = ("is_active", "is_staff", "is_superuser")
 

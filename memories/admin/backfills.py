@@ -11,8 +11,8 @@ from django.utils.translation import ngettext
 
 from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter, spelled
 from memories.models import Backfill, User
-from memories.rules.money import MICROS
-from memories.rules.slacktime import from_micros
+from memories.rules.costs.money import MICROS
+from memories.rules.ingest.timestamps import from_micros
 
 
 @admin.register(Backfill)

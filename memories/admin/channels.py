@@ -21,9 +21,9 @@ from memories.admin.audience import (
 )
 from memories.admin.forgetting import Forgetting
 from memories.models import Channel, ChannelMember, Memory, Message, Reader, Segment
-from memories.pipeline.coverage import coverage_of
-from memories.rules.markup import without_labels
-from memories.rules.slacktime import from_micros
+from memories.pipeline.sync.coverage import coverage_of
+from memories.rules.ingest.markup import without_labels
+from memories.rules.ingest.timestamps import from_micros
 
 
 @admin.register(Channel)

@@ -18,9 +18,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from memories.admin.audience import AudienceAdmin, spelled
 from memories.models import SlackConnection, User
-from memories.pipeline import connecting
-from memories.rules import scopes
-from memories.rules.bottoken import NotABotToken, read_bot_token
+from memories.pipeline.sync import connecting
+from memories.rules.sync import scopes
+from memories.rules.sync.bot_token import NotABotToken, read_bot_token
 
 PATIENCE = 10  # seconds that a person waits for Slack
 

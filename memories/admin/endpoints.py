@@ -12,8 +12,8 @@ from django.utils.translation import ngettext
 from memories import tasks
 from memories.admin.audience import AudienceAdmin, ReadOnly, spelled
 from memories.models import Endpoint, Reader, User
-from memories.pipeline import probing
-from memories.rules.breaker import Refusal
+from memories.pipeline.generate import probing
+from memories.rules.generate.breaker import Refusal
 
 WORDS = {
     Refusal.RATE_LIMITED: _("asks for a pause"),

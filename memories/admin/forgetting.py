@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from memories.models import Channel, Message, Person, User
-from memories.pipeline import forget
-from memories.pipeline.forget import Forgotten
 from memories.pipeline.locks import Busy
+from memories.pipeline.redaction import forget
+from memories.pipeline.redaction.forget import Forgotten
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]

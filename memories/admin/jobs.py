@@ -24,7 +24,8 @@ from memories.models import (
     StaleBase,
     User,
 )
-from memories.pipeline import operate, proposals
+from memories.pipeline.generate import operate
+from memories.pipeline.memory import proposals
 
 
 class InputInline(ReadOnlyInline):

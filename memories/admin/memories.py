@@ -24,7 +24,7 @@ from memories.admin.audience import (
 )
 from memories.admin.memory_form import MemoryForm
 from memories.models import Line, Memory, MemoryVersion, StaleBase, Unchanged
-from memories.rules.lines import Origin
+from memories.rules.memory.lines import Origin
 
 BY = {Origin.MODEL: _("model"), Origin.PERSON: _("person"), Origin.RESTORE: _("restore")}
 

@@ -8,9 +8,9 @@ from django.utils.text import normalize_newlines
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged, User
-from memories.models.versions import MemoryVersionQuerySet
-from memories.rules import compare
-from memories.rules.lines import words_of
+from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.rules.memory import compare
+from memories.rules.memory.lines import words_of
 
 
 class Pins(forms.MultipleChoiceField):

@@ -10,8 +10,8 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter, VisibleFilter, spelled
 from memories.models import Cap, ModelCall, Price, Reader, User, Workspace
-from memories.models.model_calls import ModelCallQuerySet
-from memories.rules.money import MICROS
+from memories.models.costs.model_calls import ModelCallQuerySet
+from memories.rules.costs.money import MICROS
 
 
 @admin.register(Price)

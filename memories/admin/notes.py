@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import AudienceAdmin, VisibleFilter
 from memories.models import Note, User
-from memories.rules import notes as rules
+from memories.rules.notes import fields as rules
 
 
 class NoteForm(forms.ModelForm):  # type: ignore[type-arg]

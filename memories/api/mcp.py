@@ -29,8 +29,8 @@ from memories.api.routes import (
 )
 from memories.api.schemas import NoteIn
 from memories.models import ApiKey, Line, MemoryVersion, Note
-from memories.rules.context import DEFAULT_BUDGET
-from memories.rules.slacktime import from_micros, to_micros
+from memories.rules.context.contents import DEFAULT_BUDGET
+from memories.rules.ingest.timestamps import from_micros, to_micros
 
 INSTRUCTIONS = (
     "Memory Hub holds what a team decided, plans and asked in its Slack channels. Call get_context"

@@ -46,14 +46,14 @@ from memories.models import (
     StaleNote,
     Workspace,
 )
-from memories.models.channels import ChannelQuerySet
-from memories.pipeline.context import build_context
-from memories.pipeline.finding import find
-from memories.rules.context import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
-from memories.rules.context_text import Part
-from memories.rules.notes import InvalidNote
-from memories.rules.search_query import parse
-from memories.rules.slacktime import from_micros
+from memories.models.ingest.channels import ChannelQuerySet
+from memories.pipeline.context.build import build_context
+from memories.pipeline.search.finding import find
+from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
+from memories.rules.context.context_text import Part
+from memories.rules.ingest.timestamps import from_micros
+from memories.rules.notes.fields import InvalidNote
+from memories.rules.search.query import parse
 
 MOST_TOKENS = 20_000
 PAGE = 100

@@ -27,14 +27,14 @@ from memories.models import (
     Reader,
     Workspace,
 )
-from memories.models.names import Names
-from memories.rules.invisible import clean
-from memories.rules.lines import words_of
-from memories.rules.markup import mentions_in, plain
-from memories.rules.permalinks import permalink
-from memories.rules.search import Term
-from memories.rules.search_snippet import snippet
-from memories.rules.slacktime import from_micros
+from memories.models.ingest.names import Names
+from memories.rules.ingest.invisible import clean
+from memories.rules.ingest.markup import mentions_in, plain
+from memories.rules.ingest.permalinks import permalink
+from memories.rules.ingest.timestamps import from_micros
+from memories.rules.memory.lines import words_of
+from memories.rules.search.snippet import snippet
+from memories.rules.search.tokenizer import Term
 from memories.views import paths
 
 

@@ -13,12 +13,12 @@ from memories.demo.ids import channel_id, person_id
 from memories.demo.workspace import DEMO_PERSON, DEMO_USER, build_export
 from memories.llm.offline import OfflineSummariser
 from memories.models import Channel, Member, Memory, MemoryVersion, Note, Person, User, Workspace
-from memories.models.people import IN_DEMO
-from memories.pipeline import search
-from memories.pipeline.importing import import_export
+from memories.models.ingest.people import IN_DEMO
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.ingest.importing import import_export
 from memories.pipeline.locks import preparing
-from memories.pipeline.passes import run_pass
-from memories.rules.memory import MemoryType
+from memories.pipeline.search import indexing
+from memories.rules.memory.identity import MemoryType
 from memories.slack.export import Export
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ def make_demo(now: datetime, *, password: str | None) -> bool:
         if is_new:
             _Demo(workspace, now, password).make()
     if is_new:
-        search.catch_up()
+        indexing.catch_up()
     return is_new
 
 

@@ -4,8 +4,8 @@ from functools import cache
 
 from memories.llm.model import ModelSummariser
 from memories.llm.offline import OfflineSummariser
-from memories.rules.reply import with_refs
-from memories.rules.summary import (
+from memories.rules.generate.reply import with_refs
+from memories.rules.generate.summary import (
     ReadLine,
     Reply,
     Request,

@@ -5,9 +5,9 @@ from typing import Any
 from openai.types.chat import ChatCompletion
 
 from memories.llm.faults import malformed
-from memories.rules.prompts import Prompt
-from memories.rules.summary import Reply, SummariserError, Usage
-from memories.rules.tokens import estimate
+from memories.rules.generate.prompts import Prompt
+from memories.rules.generate.summary import Reply, SummariserError, Usage
+from memories.rules.generate.tokens import estimate
 
 
 def read_answer(answer: Any, prompt: Prompt, model: str, seconds: float) -> Reply:

@@ -4,16 +4,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from memories.rules import prompts
-from memories.rules.bounds import (
+from memories.rules.generate import prompts
+from memories.rules.generate.bounds import (
     MOST_CALLS,
     MOST_HALVINGS,
     combination_tokens,
     prompt_tokens,
 )
-from memories.rules.parts import combination, halves, restored
-from memories.rules.reply import REFUSED, Fault, read_reply, with_refs
-from memories.rules.summary import (
+from memories.rules.generate.parts import combination, halves, restored
+from memories.rules.generate.reply import REFUSED, Fault, read_reply, with_refs
+from memories.rules.generate.summary import (
     NOTHING,
     ParsedReply,
     ReadLine,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import openai
 
-from memories.rules.summary import SummariserError
+from memories.rules.generate.summary import SummariserError
 
 LONGEST_WAIT = 86_400.0  # seconds: whatever an endpoint asks for, it is called again in a day
 

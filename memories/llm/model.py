@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from memories.llm.asking import Asking
 from memories.llm.deadline import OverdueError, Wire, in_time, watched
-from memories.rules import bounds, prompts
-from memories.rules.prompts import Prompt
-from memories.rules.summary import Bound, Form, Reply, Request, RequestStrategy
+from memories.rules.generate import bounds, prompts
+from memories.rules.generate.prompts import Prompt
+from memories.rules.generate.summary import Bound, Form, Reply, Request, RequestStrategy
 
 if TYPE_CHECKING:
     from openai import OpenAI

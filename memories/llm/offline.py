@@ -2,10 +2,9 @@
 
 import time
 
-from memories.rules.extract import extract
-from memories.rules.memory import MemoryType
-from memories.rules.reply import with_refs
-from memories.rules.summary import (
+from memories.rules.generate.extract import extract
+from memories.rules.generate.reply import with_refs
+from memories.rules.generate.summary import (
     NOTHING,
     OFFLINE,
     Bound,
@@ -14,6 +13,7 @@ from memories.rules.summary import (
     Request,
     RequestStrategy,
 )
+from memories.rules.memory.identity import MemoryType
 
 VERSION = "offline-highlights-5"  # raise the number when the same request is answered otherwise
 

@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from memories.models import ModelCall
-from memories.pipeline import proposals
-from memories.pipeline.costs import CapUse
-from memories.pipeline.operate import Health, wait_of
-from memories.rules.faults import MOST_ATTEMPTS
-from memories.rules.invisible import marked
-from memories.rules.money import MICROS
-from memories.rules.waits import Wait
+from memories.pipeline.costs.usage import CapUse
+from memories.pipeline.generate.operate import Health, wait_of
+from memories.pipeline.memory import proposals
+from memories.rules.costs.money import MICROS
+from memories.rules.generate.faults import MOST_ATTEMPTS
+from memories.rules.generate.waits import Wait
+from memories.rules.ingest.invisible import marked
 
 PRIVATE = "private"
 

@@ -1,34 +1,34 @@
 """What is kept."""
 
-from memories.models.access_grants import AccessGrant
-from memories.models.api_keys import ApiKey
-from memories.models.audit import AppendOnly, AuditEvent
-from memories.models.backfills import AnotherBackfill, Backfill, BackfillChannel
-from memories.models.budgets import SlackBudget
-from memories.models.channels import Channel, ChannelMember
-from memories.models.connections import SlackConnection
-from memories.models.drafts import Draft
-from memories.models.endpoints import Endpoint
-from memories.models.events import SlackEvent
-from memories.models.heartbeats import Heartbeat
-from memories.models.jobs import Job, JobInput
-from memories.models.lines import Line
-from memories.models.memories import Memory
-from memories.models.messages import Message
-from memories.models.model_calls import ModelCall
-from memories.models.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
-from memories.models.notes import Note, NotesDisabled, NoteVersion, StaleNote
-from memories.models.people import Person
-from memories.models.prices import Cap, Price
-from memories.models.quarantine import QuarantinedLine
-from memories.models.readers import Reader
-from memories.models.search import SearchDocument, SearchPending
-from memories.models.seen import Seen
-from memories.models.segments import Segment
-from memories.models.uploads import AnotherUpload, Upload
-from memories.models.users import User
-from memories.models.versions import MemoryVersion
-from memories.models.workspaces import Member, RoleRefused, Workspace
+from memories.models.access.access_grants import AccessGrant
+from memories.models.access.api_keys import ApiKey
+from memories.models.access.audit import AppendOnly, AuditEvent
+from memories.models.access.readers import Reader
+from memories.models.access.users import User
+from memories.models.access.workspaces import Member, RoleRefused, Workspace
+from memories.models.costs.model_calls import ModelCall
+from memories.models.costs.prices import Cap, Price
+from memories.models.generate.backfills import AnotherBackfill, Backfill, BackfillChannel
+from memories.models.generate.endpoints import Endpoint
+from memories.models.generate.heartbeats import Heartbeat
+from memories.models.generate.jobs import Job, JobInput
+from memories.models.generate.segments import Segment
+from memories.models.ingest.channels import Channel, ChannelMember
+from memories.models.ingest.events import SlackEvent
+from memories.models.ingest.messages import Message
+from memories.models.ingest.people import Person
+from memories.models.ingest.uploads import AnotherUpload, Upload
+from memories.models.memory.drafts import Draft
+from memories.models.memory.lines import Line
+from memories.models.memory.memories import Memory
+from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
+from memories.models.memory.seen import Seen
+from memories.models.memory.versions import MemoryVersion
+from memories.models.notes.notes import Note, NotesDisabled, NoteVersion, StaleNote
+from memories.models.safety.quarantine import QuarantinedLine
+from memories.models.search.documents import SearchDocument, SearchPending
+from memories.models.sync.connections import SlackConnection
+from memories.models.sync.slack_budgets import SlackBudget
 
 __all__ = [
     "ApiKey",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from memories.rules.resync_schedule import SYNC_EVERY
+from memories.rules.sync.resync_schedule import SYNC_EVERY
 
 SYNC_LASTS = 2 * SYNC_EVERY
 

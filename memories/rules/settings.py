@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, available_timezones
 
-from memories.rules.slacktime import HOUR
+from memories.rules.ingest.timestamps import HOUR
 
 Inject = Literal["auto", "manual", "none"]
 OutputLanguage = Literal["conversation", "ja", "en"]

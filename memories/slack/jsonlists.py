@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from memories.rules.slack import TooLarge
+from memories.rules.ingest.slack_objects import TooLarge
 
 CHUNK = 1 << 16  # bytes
 LARGEST_HELD = 8_000_000  # characters

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from memories.rules.slacktext import as_dict
-from memories.rules.tiers import SLOW_METHODS, SLOW_PAGE
+from memories.rules.ingest.message_text import as_dict
+from memories.rules.sync.rate_limits import SLOW_METHODS, SLOW_PAGE
 from memories.slack.retries import PAUSE, retry_after, retry_handlers
 
 TIMEOUT = 30  # seconds a call may take

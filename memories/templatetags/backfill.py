@@ -5,7 +5,7 @@ from typing import Any
 from django import template
 from django.utils.formats import number_format
 
-from memories.rules.money import MICROS
+from memories.rules.costs.money import MICROS
 
 register = template.Library()
 

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memories.rules.quote import Range
+from memories.rules.costs.estimate import Range
 
 register = template.Library()
 

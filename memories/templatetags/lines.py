@@ -11,11 +11,11 @@ from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
 from memories.models import Line
-from memories.rules.compare import Kind, Piece, Row
-from memories.rules.lines import Origin
+from memories.rules.memory.compare import Kind, Piece, Row
+from memories.rules.memory.lines import Origin
 from memories.templatetags.reading import author_icon, icon, moment
-from memories.views.marks import NavChannel
-from memories.views.shown import Chip, ShownLine
+from memories.views.memory.marks import NavChannel
+from memories.views.memory.shown import Chip, ShownLine
 from memories.views.texts import line_text
 
 register = template.Library()

@@ -17,14 +17,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from memories.models import Memory, MemoryVersion, User
-from memories.rules.lines import words_of
-from memories.rules.segments import Trigger
-from memories.rules.slacktime import from_micros
-from memories.rules.tokens import estimate
+from memories.rules.generate.segments import Trigger
+from memories.rules.generate.tokens import estimate
+from memories.rules.ingest.timestamps import from_micros
+from memories.rules.memory.lines import words_of
 from memories.views import paths
+from memories.views.ingest.messages import topic_words
 from memories.views.keys import KEYS
-from memories.views.messages import topic_words
-from memories.views.shown import shape_of, who_wrote
+from memories.views.memory.shown import shape_of, who_wrote
 from memories.views.texts import in_its_language, line_text, message_text, text_lang
 
 register = template.Library()

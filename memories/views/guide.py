@@ -3,7 +3,7 @@
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
-from memories.views.access import UserRequest, only_place
+from memories.views.access.access import UserRequest, only_place
 from memories.views.pages import render_page
 
 

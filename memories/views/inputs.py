@@ -5,7 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 
-from memories.rules.characters import is_storable
+from memories.rules.ingest.characters import is_storable
 from memories.views.pages import refused
 
 View = Callable[..., HttpResponse]

@@ -20,7 +20,7 @@ from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from memories.models import AccessGrant
-from memories.views.access import UserRequest, WorkspaceContext
+from memories.views.access.access import UserRequest, WorkspaceContext
 
 POLLING_ENDS = 286  # htmx asks no more
 

@@ -6,7 +6,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from memories.models import Memory
-from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.memory.identity import MemoryScope, MemoryType
 
 KEPT = 5_000  # addresses: each page names all channels
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memories.rules.orders import Unreadable, read_since
+from memories.rules.costs.orders import Unreadable, read_since
 
 
 def since_field() -> forms.CharField:

@@ -14,16 +14,16 @@ from django.views.decorators.http import require_POST
 from memories import tasks
 from memories.forms import SETTING_WORDS, SettingsForm, focus_first_wrong, value_words
 from memories.models import AuditEvent
-from memories.pipeline import probing
-from memories.views.access import (
+from memories.pipeline.generate import probing
+from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
     must_administer,
     must_operate,
     open_workspace,
 )
+from memories.views.costs.setting_costs import tell_costs
 from memories.views.pages import render_page
-from memories.views.setting_costs import tell_costs
 
 SAVES_SHOWN = 20
 

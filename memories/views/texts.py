@@ -7,9 +7,9 @@ from dataclasses import replace
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from memories.rules import markup
+from memories.rules.ingest import markup
 from memories.views import paths
-from memories.views.access import WorkspaceContext
+from memories.views.access.access import WorkspaceContext
 
 _JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f]")
 _CODE = re.compile(r"`([^`\n]+)`")

@@ -35,7 +35,7 @@ from memories.models import (
     Segment,
     Workspace,
 )
-from memories.rules.memory import MemoryType
+from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
     ChannelMemberFactory,

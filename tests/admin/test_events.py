@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from memories.models import AuditEvent, SlackEvent, User
-from memories.rules.events import MOST_ATTEMPTS
+from memories.rules.ingest.events import MOST_ATTEMPTS
 from tests.factories import MemberFactory, UserFactory, WorkspaceFactory
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from memories.models import AuditEvent, Memory, MemoryVersion, NewVersion
-from memories.rules.lines import Line, Origin
+from memories.rules.memory.lines import Line, Origin
 from tests.factories import (
     MONDAY,
     ChannelFactory,

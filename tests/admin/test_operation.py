@@ -8,7 +8,7 @@ from django.urls import reverse
 from time_machine import travel
 
 from memories.models import Channel, Job, Note, Reader, Workspace
-from memories.rules.memory import MemoryType
+from memories.rules.memory.identity import MemoryType
 from memories.rules.settings import KEYS, MemorySettings
 from tests.factories import (
     ChannelFactory,

@@ -21,9 +21,9 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline.probing import configured_model
-from memories.rules.memory import MemoryType
-from memories.rules.summary import Reply
+from memories.pipeline.generate.probing import configured_model
+from memories.rules.generate.summary import Reply
+from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
     MemberFactory,

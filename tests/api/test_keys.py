@@ -7,8 +7,8 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from memories.models import AccessGrant, ApiKey, AuditEvent, Member
-from memories.pipeline import search
-from memories.rules.memory import MemoryType
+from memories.pipeline.search import indexing
+from memories.rules.memory.identity import MemoryType
 from tests.factories import NoteFactory, make_channel_memory, make_workspace_memory
 
 PUBLIC, PRIVATE = "We launch on Monday", "Tom earns a lot"
@@ -19,7 +19,7 @@ WHOLE, NOTE_WORDS = "Everybody ships", "A note for all"
 def texts(cast):
     make_workspace_memory(workspace=cast.workspace, texts=[f"- {WHOLE}"])
     NoteFactory(workspace=cast.workspace, content=NOTE_WORDS)
-    search.catch_up()
+    indexing.catch_up()
     return [PUBLIC, PRIVATE, WHOLE, NOTE_WORDS]
 
 

@@ -15,7 +15,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from memories.models import ApiKey, Note
-from memories.pipeline import search
+from memories.pipeline.search import indexing
 from tests.factories import (
     MemberFactory,
     MessageFactory,
@@ -35,7 +35,7 @@ def team(transactional_db):
     MemberFactory(workspace=workspace, user=user, role="editor")
     message = MessageFactory(channel__workspace=workspace, text="We launch on Monday")
     make_channel_memory(channel=message.channel, texts=["- We launch on Monday"])
-    search.catch_up()
+    indexing.catch_up()
     return workspace, user, message
 
 

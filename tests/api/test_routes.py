@@ -8,7 +8,7 @@ from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 
 from memories.models import ApiKey, Line, Note
-from memories.pipeline import search as index
+from memories.pipeline.search import indexing as index
 from memories.rules.settings import MemorySettings
 from tests.factories import NoteFactory
 

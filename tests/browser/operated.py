@@ -16,7 +16,7 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.rules.scopes import ALWAYS
+from memories.rules.sync.scopes import ALWAYS
 
 
 def operate(workspace: Workspace, memory: Memory, by: User) -> None:

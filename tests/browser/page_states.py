@@ -10,8 +10,8 @@ from django.utils import timezone
 from playwright.sync_api import Page
 
 from memories.models import Backfill, Endpoint, Job, Memory, Note
-from memories.rules.memory import MemoryType
-from memories.rules.slacktime import to_micros
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryType
 from tests.browser.story import Story
 from tests.factories import MemberFactory, WorkspaceFactory
 

@@ -19,12 +19,12 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline import search
-from memories.pipeline.estimate import quote_backfill
-from memories.rules.lines import Line, Origin, merged
-from memories.rules.memory import MemoryType
-from memories.rules.slacktime import to_micros
-from memories.rules.summary import Reply
+from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.search import indexing
+from memories.rules.generate.summary import Reply
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Line, Origin, merged
 from tests.browser.operated import operate
 from tests.factories import (
     ChannelFactory,
@@ -246,7 +246,7 @@ def tell() -> Story:
     stock.mark(is_pinned=True, review_on=now.date())
     operate(workspace, memory, mika)
     memory.refresh_from_db()
-    search.catch_up()
+    indexing.catch_up()
     return Story("", workspace, launch, memory, thread_ts, mika)
 
 

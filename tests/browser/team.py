@@ -7,10 +7,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from memories.models import Channel, Memory, Message, Note, Person, Seen, Segment, Workspace
-from memories.pipeline import search
-from memories.rules.memory import MemoryType
-from memories.rules.segments import Trigger
-from memories.rules.slacktime import to_micros, ts_from_micros
+from memories.pipeline.search import indexing
+from memories.rules.generate.segments import Trigger
+from memories.rules.ingest.timestamps import to_micros, ts_from_micros
+from memories.rules.memory.identity import MemoryType
 from tests.browser.story import LINES, LINES_JA, SAID, SAID_JA, Story, tell
 from tests.factories import ChannelMemberFactory, make_version
 
@@ -63,7 +63,7 @@ def grow() -> Team:
         memory.refresh_from_db()
     for i in range(30):
         Note.objects.write(workspace, f"Lasting statement {i}: 移行.", author=story.user)
-    search.catch_up()
+    indexing.catch_up()
     return Team(**vars(story), long=long, prose=prose)
 
 

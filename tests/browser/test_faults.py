@@ -26,16 +26,16 @@ from pytest_httpserver import HTTPServer
 from time_machine import TimeMachineFixture
 
 from memories.models import Backfill, Heartbeat, Job, Workspace
-from memories.pipeline.backfill import carry_out
-from memories.pipeline.estimate import quote_backfill
-from memories.rules.slacktime import to_micros
+from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.generate.backfill import carry_out
+from memories.rules.ingest.timestamps import to_micros
 from tests.browser.conftest import enter, sign_in
 from tests.browser.page_states import running
 from tests.browser.story import LINES, Story, fail_a_job
 from tests.factories import ChannelFactory, all_is_well
 from tests.llm.endpoint import Endpoint
+from tests.pipeline.generate.test_backfill import talk
 from tests.pipeline.metered import Metered
-from tests.pipeline.test_backfill import talk
 from tests.processes import clean_environment, wait_until
 
 pytestmark = pytest.mark.browser

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from memories.models import Message
-from memories.pipeline import search
+from memories.pipeline.search import indexing
 from tests.browser.conftest import sign_in
 from tests.browser.measures import look_at
 from tests.browser.story import Story
@@ -20,7 +20,7 @@ def found_by(story: Story) -> Message:
     message = Message.objects.filter(channel=story.launch, thread_ts="").order_by("-micros").first()
     assert message is not None
     Message.objects.filter(pk=message.pk).update(text="来月のデータ鯨肉計画", is_notice=False)
-    search.catch_up()
+    indexing.catch_up()
     return message
 
 

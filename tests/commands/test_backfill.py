@@ -13,8 +13,8 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from memories.models import AuditEvent, Backfill, Job, MemoryVersion, Price, Workspace
-from memories.pipeline.passes import run_pass
-from memories.rules.slacktime import to_micros
+from memories.pipeline.generate.passes import run_pass
+from memories.rules.ingest.timestamps import to_micros
 from tests.factories import (
     ChannelFactory,
     MemberFactory,

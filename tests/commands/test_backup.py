@@ -1,5 +1,5 @@
 """`manage.py backup` and `manage.py restore`: words, exit status, files. What they do is in
-tests/pipeline/test_backup.py."""
+tests/pipeline/transfer/test_backup.py."""
 
 import errno
 import json

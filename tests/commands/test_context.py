@@ -9,8 +9,8 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from memories.models import Workspace
-from memories.pipeline.search import catch_up
-from memories.rules.memory import MemoryType
+from memories.pipeline.search.indexing import catch_up
+from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
     MessageFactory,

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from time_machine import travel
 
 from memories.models import AuditEvent, Cap, Job, Memory, ModelCall, Price
-from memories.rules.memory import MemoryType
+from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
     MemberFactory,

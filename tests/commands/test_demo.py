@@ -22,9 +22,9 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline.passes import run_pass
-from memories.rules.lines import Origin
-from memories.rules.memory import MemoryScope, MemoryType
+from memories.pipeline.generate.passes import run_pass
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.lines import Origin
 from tests.bundles import Forbidden, contents, exported, moved, owner_of
 from tests.demo.made import MadeDemo
 
@@ -125,7 +125,7 @@ def _versions_by_people(workspace: Workspace, user: User) -> None:
 @pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.timeout(400)
-@pytest.mark.nightly("smaller exports come back in tests/pipeline/test_bundle.py")
+@pytest.mark.nightly("smaller exports come back in tests/pipeline/transfer/test_export.py")
 def test_its_export_comes_back_byte_for_byte_and_needs_no_job(
     demo: MadeDemo, tmp_path: Path
 ) -> None:

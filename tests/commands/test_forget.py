@@ -11,10 +11,10 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from memories.models import AuditEvent, Channel, Job, Memory, Message, Note, Person
-from memories.pipeline.roster import store_people
-from memories.pipeline.store import store_messages
-from memories.rules.names import safe_name
-from memories.rules.outcomes import Result, Thing
+from memories.pipeline.ingest.roster import store_people
+from memories.pipeline.ingest.store import store_messages
+from memories.rules.ingest.names import safe_name
+from memories.rules.ingest.outcomes import Result, Thing
 from tests.factories import (
     MONDAY,
     ChannelFactory,

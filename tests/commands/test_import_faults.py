@@ -15,8 +15,8 @@ import pytest
 import time_machine
 
 from memories.models import Channel, Message, Person, Reader
-from memories.rules.characters import fit
-from memories.rules.invisible import marked
+from memories.rules.ingest.characters import fit
+from memories.rules.ingest.invisible import marked
 from tests.factories import UserFactory
 from tests.imports import Import, readable
 from tests.slackexports import START, channel, export_files, person, said, ts, write_folder

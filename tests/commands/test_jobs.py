@@ -16,8 +16,8 @@ from memories.models import (
     Memory,
     ModelCall,
 )
-from memories.rules.memory import MemoryType
-from memories.rules.summary import Reply
+from memories.rules.generate.summary import Reply
+from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
     MemberFactory,

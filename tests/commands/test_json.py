@@ -26,9 +26,9 @@ from memories.models import (
     Workspace,
 )
 from memories.models import Endpoint as ModelEndpoint
-from memories.rules.memory import MemoryType
-from memories.rules.probe import Findings
-from memories.rules.summary import Reply
+from memories.rules.generate.probe import Findings
+from memories.rules.generate.summary import Reply
+from memories.rules.memory.identity import MemoryType
 from tests.documentation import COMMANDS, code, parsers, rows, sections
 from tests.factories import (
     ChannelFactory,

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from memories.models import Note, Workspace
-from memories.rules import notes_file
+from memories.rules.notes import notes_file
 from tests.factories import (
     ChannelFactory,
     NoteFactory,

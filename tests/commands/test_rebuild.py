@@ -7,8 +7,8 @@ from django.core.management import CommandError, call_command
 from pytest_httpserver import HTTPServer
 
 from memories.models import Channel, Job, Memory
-from memories.pipeline import proposals
-from memories.rules.memory import MemoryType
+from memories.pipeline.memory import proposals
+from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     MONDAY,
     ChannelFactory,

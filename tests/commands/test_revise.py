@@ -6,8 +6,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from memories.models import AuditEvent, NewVersion
-from memories.rules.lines import Line, Origin
-from memories.rules.memory import MemoryType
+from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Line, Origin
 from tests.factories import (
     ChannelFactory,
     MemberFactory,

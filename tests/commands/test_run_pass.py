@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from memories.models import Workspace
-from memories.rules.slacktime import to_micros
+from memories.rules.ingest.timestamps import to_micros
 from tests.factories import MONDAY, ChannelFactory, MessageFactory, WorkspaceFactory
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from memories.models import AuditEvent, SlackConnection, Workspace
-from memories.rules.encryption import new_key, unseal
+from memories.rules.safety.encryption import new_key, unseal
 from tests.factories import WorkspaceFactory
 
 pytestmark = pytest.mark.django_db

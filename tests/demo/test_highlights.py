@@ -11,9 +11,9 @@ import pytest
 from memories.demo.workspace import build_export
 from memories.llm.offline import OfflineSummariser
 from memories.models import Memory, Message
-from memories.pipeline.importing import import_export
-from memories.pipeline.passes import run_pass
-from memories.rules import salience
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.ingest.importing import import_export
+from memories.rules.generate import salience
 from memories.slack.export import Export
 from tests.factories import WorkspaceFactory
 

@@ -159,7 +159,7 @@ def _digest(text: str) -> str:
 def _make_memories() -> None:
     """What the writers add versions to."""
     from memories.models import Channel, Memory, Workspace
-    from memories.rules.memory import MemoryType
+    from memories.rules.memory.identity import MemoryType
 
     workspace = Workspace.objects.create(slug="team", name="Team")
     for i in range(CHANNELS):
@@ -173,7 +173,7 @@ def _make_memories() -> None:
 def _write(ledger: Path, seed: int) -> None:
     """Jobs' and people's versions in turn, until killed; each is told after its commit."""
     from memories.models import Memory, NewVersion, StaleBase
-    from memories.rules.lines import Line, Origin
+    from memories.rules.memory.lines import Line, Origin
 
     chance = random.Random(seed)
     keys = list(Memory.objects.values_list("pk", flat=True))

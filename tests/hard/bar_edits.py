@@ -303,7 +303,7 @@ class _Job:
         from django.utils import timezone
 
         from memories.models import Workspace
-        from memories.pipeline.passes import run_pass
+        from memories.pipeline.generate.passes import run_pass
 
         self.world.feed(self.channel)
         errors = run_pass(Workspace.objects.get(), timezone.now()).errors

@@ -25,7 +25,7 @@ import psutil
 from django.utils import timezone
 
 from memories.models import Channel, Message, SlackEvent, Workspace
-from memories.rules.slacktime import to_micros, ts_from_micros
+from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from tests.hard.trees import Trees, trees
 from tests.processes import wait_until
 from tests.slack.fake_events import SIGNING_SECRET, signed_event, url_verification

@@ -275,8 +275,8 @@ class _Importer:
     def _import(self, path: Path, workspace: Any, *, direct: bool) -> dict[str, Any]:
         from django.utils import timezone
 
-        from memories.pipeline.importing import WrongTeam, import_export
-        from memories.rules.outcomes import Thing
+        from memories.pipeline.ingest.importing import WrongTeam, import_export
+        from memories.rules.ingest.outcomes import Thing
         from memories.slack.export import Export, NotAnExport
 
         try:
@@ -299,9 +299,9 @@ class _Importer:
     def _read_again(self, workspace: Any) -> None:
         """What was stored can be shown and given to a model."""
         from memories.models import Channel, Message, Person
-        from memories.rules.invisible import clean, marked
-        from memories.rules.markup import parse, plain
-        from memories.views.messages import files_of
+        from memories.rules.ingest.invisible import clean, marked
+        from memories.rules.ingest.markup import parse, plain
+        from memories.views.ingest.messages import files_of
         from tests.imports import Names
 
         names = Names(

@@ -168,7 +168,7 @@ class _Round:
 
     def _begin(self) -> None:
         from memories.models import Channel, Member, Person, User, Workspace
-        from memories.pipeline.passes import run_pass
+        from memories.pipeline.generate.passes import run_pass
 
         slack = self.slack
         for name, slack_id in READERS.items():
@@ -235,7 +235,7 @@ class _Round:
     # -- our side
 
     def _sync(self, now: Any) -> None:
-        from memories.pipeline.sync import sync_workspace
+        from memories.pipeline.sync.sync import sync_workspace
         from memories.slack.web import SlackClient
 
         timeout = HASTE if self.slack.way == "timeout" else PATIENCE
@@ -267,7 +267,7 @@ class _Round:
     def _memory(self, now: Any) -> Iterator[tuple[str, bool]]:
         """The workspace's: without what closed at once, and made again from the rest."""
         from memories.models import Memory, MemoryVersion, Reader
-        from memories.pipeline.passes import run_pass
+        from memories.pipeline.generate.passes import run_pass
 
         memory = Memory.objects.get(
             workspace=self.workspace, scope="workspace", memory_type="long_term"

@@ -15,8 +15,8 @@ from typing import Any
 from django.utils import timezone
 
 from memories.models import Cap, Channel, Endpoint, Job, Message
-from memories.pipeline import proposals
-from memories.rules.breaker import MOST_FAILURES
+from memories.pipeline.memory import proposals
+from memories.rules.generate.breaker import MOST_FAILURES
 from tests.hard import oracle, world
 from tests.hard.fake_model import FAULTS
 from tests.hard.model_client import Asked, FakeModel, fake_model

@@ -51,12 +51,12 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.models.versions import LONGEST_NAME
-from memories.pipeline.ask import Asker, Question
-from memories.pipeline.passes import run_pass
-from memories.pipeline.store import store_messages
-from memories.rules.memory import MemoryType
-from memories.rules.summary import Reply
+from memories.models.memory.versions import LONGEST_NAME
+from memories.pipeline.generate.ask import Asker, Question
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.ingest.store import store_messages
+from memories.rules.generate.summary import Reply
+from memories.rules.memory.identity import MemoryType
 from tests.hard.model_client import ROOT, FakeModel, fake_model
 from tests.slackexports import channel, export_files, person, write_zip
 

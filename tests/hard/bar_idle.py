@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from memories.llm import configured
 from memories.models import Message
-from memories.pipeline.passes import run_pass
-from memories.rules.slacktime import to_micros, ts_from_micros
+from memories.pipeline.generate.passes import run_pass
+from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from tests.hard import oracle, world
 from tests.hard.model_client import fake_model
 

@@ -35,12 +35,12 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline.context import build_context
-from memories.pipeline.importing import import_export
-from memories.pipeline.passes import run_pass
-from memories.pipeline.revoking import revoke_message, revoke_person
-from memories.rules.slacktime import to_micros, ts_from_micros
-from memories.rules.summary import Summariser
+from memories.pipeline.context.build import build_context
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.ingest.importing import import_export
+from memories.pipeline.safety.revoking import revoke_message, revoke_person
+from memories.rules.generate.summary import Summariser
+from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from memories.slack.export import Export
 from tests.hard.attacks import Attack, attacks
 from tests.hard.obedient_model import Obedient, obedient_model

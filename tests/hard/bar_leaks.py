@@ -256,7 +256,7 @@ def _prompts(world: Any) -> tuple[int, list[str]]:
 
     from memories.llm import configured
     from memories.models import Channel, Job
-    from memories.pipeline.passes import run_pass
+    from memories.pipeline.generate.passes import run_pass
     from tests.leaks.world import ELSEWHERE, WORD, WORKSPACE, word
     from tests.llm.forgetful import ForgetfulModel
 

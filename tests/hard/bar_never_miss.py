@@ -24,11 +24,11 @@ from django.conf import settings
 from django.db.models import Q
 
 from memories.models import Message, SlackConnection, Workspace
-from memories.pipeline import events
-from memories.pipeline.budget import Budget
-from memories.pipeline.connecting import client_for
-from memories.pipeline.sync import SyncReport, sync_workspace
-from memories.rules.slacktime import micros, ts_from_micros
+from memories.pipeline.ingest import events
+from memories.pipeline.sync.connecting import client_for
+from memories.pipeline.sync.slack_budget import Budget
+from memories.pipeline.sync.sync import SyncReport, sync_workspace
+from memories.rules.ingest.timestamps import micros, ts_from_micros
 from tests.slack.fake_channel import is_reply
 from tests.slack.fake_limits import INTERNAL_APP, SLOW_PAGE, SLOW_PLAN, busiest_minute
 from tests.slack.fake_slack import TOKEN, FakeSlack, VirtualClock, Whims

@@ -25,11 +25,11 @@ from typing import Any
 
 from memories.llm.offline import OfflineSummariser
 from memories.models import Channel, Line, Message, Segment, SlackBudget, SlackEvent, Workspace
-from memories.pipeline.events import take, work_on
-from memories.pipeline.importing import import_export
-from memories.pipeline.passes import run_pass
-from memories.pipeline.sync import sync_workspace
-from memories.rules.slacktime import to_micros
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.ingest.events import take, work_on
+from memories.pipeline.ingest.importing import import_export
+from memories.pipeline.sync.sync import sync_workspace
+from memories.rules.ingest.timestamps import to_micros
 from memories.slack.export import Export
 from memories.slack.web import SlackClient
 from tests.hard import lived

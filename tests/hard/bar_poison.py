@@ -17,7 +17,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from memories.models import Channel, Job
-from memories.pipeline.plan import plan_channel
+from memories.pipeline.generate.plan import plan_channel
 from tests.hard import oracle, world
 from tests.hard.bar_freeze import with_offers, workers
 from tests.hard.model_client import FakeModel, fake_model

@@ -18,10 +18,10 @@ from django.conf import settings
 from django.utils import timezone
 
 from memories.models import Backfill, Job, MemoryVersion, Message, Workspace
-from memories.pipeline.backfill import carry_out
-from memories.pipeline.estimate import quote_backfill
-from memories.pipeline.passes import run_pass
-from memories.rules.slacktime import to_micros
+from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.generate.backfill import carry_out
+from memories.pipeline.generate.passes import run_pass
+from memories.rules.ingest.timestamps import to_micros
 from tests.hard import oracle, world
 from tests.hard.model_client import ROOT, FakeModel, fake_model
 from tests.processes import clean_environment

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memories.rules.slacktime import from_micros, micros, to_micros, ts_from_micros
+from memories.rules.ingest.timestamps import from_micros, micros, to_micros, ts_from_micros
 from tests.slack.fake_channel import FakeChannel, is_reply
 from tests.slack.fake_workspace import FakeWorkspace
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from memories.llm import ModelSummariser
-from memories.rules.memory import MemoryScope, MemoryType
-from memories.rules.reply import read_reply
-from memories.rules.summary import (
+from memories.rules.generate.reply import read_reply
+from memories.rules.generate.summary import (
     Addition,
     MemoryLine,
     MessageLine,
@@ -19,6 +18,7 @@ from memories.rules.summary import (
     Request,
     SummariserError,
 )
+from memories.rules.memory.identity import MemoryScope, MemoryType
 from tests.hard.fake_model import FAULTS, FREE, WORD
 from tests.hard.model_client import FakeModel, fake_model
 from tests.processes import wait_until

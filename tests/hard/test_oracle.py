@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memories.models import Channel, Line, Memory, MemoryVersion
-from memories.rules.memory import MemoryType
+from memories.rules.memory.identity import MemoryType
 from tests.factories import ChannelFactory, make_version
 from tests.hard import oracle
 from tests.hard.model_client import Asked

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from memories.models import Channel, Job, Message, Person, Workspace
-from memories.rules.slacktime import to_micros, ts_from_micros
+from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from tests.hard.model_client import FakeModel
 
 BEGIN = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

@@ -21,7 +21,7 @@ from memories.models import (
     SlackEvent,
     User,
 )
-from memories.pipeline import search
+from memories.pipeline.search import indexing
 from tests.leaks.world import NOTICE, WORKSPACE, World
 from tests.workers import package
 
@@ -64,7 +64,7 @@ class AttackedTeam(World):
         self.audiences = {place: set(everybody) for place in (PUBLIC, WORKSPACE, NOTICE)}
         self.audiences[PRIVATE] = {"victim", ROOT}
         self._rows_of_operation()
-        search.catch_up()  # else the first form of each attacker would read it in
+        indexing.catch_up()  # else the first form of each attacker would read it in
         return self
 
     def _rows_of_operation(self) -> None:

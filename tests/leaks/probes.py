@@ -38,8 +38,8 @@ from memories.models import (
     Upload,
     Workspace,
 )
-from memories.pipeline import search
-from memories.rules.slacktime import to_micros, ts_from_micros
+from memories.pipeline.search import indexing
+from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from tests.leaks.world import ROLES, WORD, World
 
 TYPED = "zq"  # how every word begins
@@ -215,7 +215,7 @@ def _rows_of_workspace(name: str, model: Any, *posts: dict[str, Any], gets: bool
 
 
 def _search(world: World) -> Iterator[Ask]:
-    search.catch_up()  # all that was said until now could be found
+    indexing.catch_up()  # all that was said until now could be found
     for slug in _slugs(world):
         path = reverse("search-index", args=[slug])
         yield path, None
@@ -568,7 +568,7 @@ def _deeds(model: Any, keys: list[int]) -> Iterator[dict[str, Any]]:
 
 def api_asks(world: World) -> Iterator[Ask]:
     """Operations of the API by their addresses, and every tool of MCP."""
-    search.catch_up()
+    indexing.catch_up()
     channels = [channel.slack_id for channel in world.channels.values()]
     for path in ("context?format=json&budget=20000", "channels", "notes", "changes", "status"):
         yield f"/api/v1/{path}", None

@@ -33,11 +33,13 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline import audience, search, uploads
-from memories.pipeline.roster import set_members, store_channels, store_people
-from memories.rules.memory import MemoryType
-from memories.rules.slacktime import to_micros, ts_from_micros
-from memories.rules.summary import Reply
+from memories.pipeline.access import audience
+from memories.pipeline.ingest import uploads
+from memories.pipeline.ingest.roster import set_members, store_channels, store_people
+from memories.pipeline.search import indexing
+from memories.rules.generate.summary import Reply
+from memories.rules.ingest.timestamps import to_micros, ts_from_micros
+from memories.rules.memory.identity import MemoryType
 from tests.factories import make_segment, make_version
 from tests.slackexports import channel, export_files, said, write_zip
 
@@ -151,7 +153,7 @@ class World:
             self.channels[place] = Channel.objects.get(slack_id=f"C{place.upper()}")
             self.audiences[place] = set()
         self.audiences["quay"] = {"operator", "public"}
-        search.catch_up()
+        indexing.catch_up()
 
     # -- rows
 

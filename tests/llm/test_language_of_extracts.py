@@ -10,9 +10,9 @@ import pytest
 
 from memories.demo.workspace import build_export
 from memories.llm import OfflineSummariser
-from memories.rules.language import clear_language
-from memories.rules.reply import Fault, read_reply
-from memories.rules.summary import MessageLine, Request
+from memories.rules.generate.language import clear_language
+from memories.rules.generate.reply import Fault, read_reply
+from memories.rules.generate.summary import MessageLine, Request
 from tests.llm.requests import messages, short
 
 

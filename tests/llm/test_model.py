@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 
 from memories.llm import ModelSummariser, OfflineSummariser, configured, summarise
 from memories.llm.asking import Asking
-from memories.rules import bounds, prompts
-from memories.rules.parts import combination
-from memories.rules.reply import read_reply
-from memories.rules.summary import Form, ParsedReply, ReadLine, Reply, Request, RequestStrategy
-from memories.rules.tokens import estimate
+from memories.rules.generate import bounds, prompts
+from memories.rules.generate.parts import combination
+from memories.rules.generate.reply import read_reply
+from memories.rules.generate.summary import (
+    Form,
+    ParsedReply,
+    ReadLine,
+    Reply,
+    Request,
+    RequestStrategy,
+)
+from memories.rules.generate.tokens import estimate
 from tests.llm.endpoint import Endpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memories.llm import ModelSummariser, faults, summarise
-from memories.rules.reply import Fault, read_reply
-from memories.rules.summary import SummariserError, Usage
+from memories.rules.generate.reply import Fault, read_reply
+from memories.rules.generate.summary import SummariserError, Usage
 from tests.llm.endpoint import PATH, Endpoint, completion
 from tests.llm.requests import messages, short
 

@@ -11,11 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.llm import OfflineSummariser, summarise
-from memories.rules.extract import extract
-from memories.rules.memory import MemoryScope, MemoryType
-from memories.rules.reply import read_reply
-from memories.rules.summary import Addition, Kind, MemoryLine, MessageLine, ParsedReply, Request
-from memories.rules.tokens import estimate
+from memories.rules.generate.extract import extract
+from memories.rules.generate.reply import read_reply
+from memories.rules.generate.summary import (
+    Addition,
+    Kind,
+    MemoryLine,
+    MessageLine,
+    ParsedReply,
+    Request,
+)
+from memories.rules.generate.tokens import estimate
+from memories.rules.memory.identity import MemoryScope, MemoryType
 from tests.llm.requests import START, added, long, memory, messages, request, short
 
 OFFLINE = OfflineSummariser()

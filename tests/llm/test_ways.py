@@ -5,10 +5,17 @@ import json
 import pytest
 
 from memories.llm import ModelSummariser, OfflineSummariser, summarise
-from memories.rules.bounds import prompt_tokens
-from memories.rules.reply import Fault, read_reply
-from memories.rules.summary import Bound, Reply, Request, RequestStrategy, SummariserError, Usage
-from memories.rules.tokens import estimate
+from memories.rules.generate.bounds import prompt_tokens
+from memories.rules.generate.reply import Fault, read_reply
+from memories.rules.generate.summary import (
+    Bound,
+    Reply,
+    Request,
+    RequestStrategy,
+    SummariserError,
+    Usage,
+)
+from memories.rules.generate.tokens import estimate
 from tests.llm.endpoint import Endpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
 

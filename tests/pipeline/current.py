@@ -1,7 +1,7 @@
 """The memories of a channel and its workspace as they are now, read anew at each call."""
 
 from memories.models import Channel, Memory
-from memories.rules.memory import MemoryType
+from memories.rules.memory.identity import MemoryType
 
 
 def short(channel: Channel) -> Memory:

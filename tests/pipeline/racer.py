@@ -29,7 +29,7 @@ def main(what: str, *arguments: str) -> None:
 
 def _passes(moments: tuple[str, ...]) -> list[str]:
     from memories.models import Workspace
-    from memories.pipeline.passes import run_pass
+    from memories.pipeline.generate.passes import run_pass
 
     errors: list[str] = []
     for moment in moments:

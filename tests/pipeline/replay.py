@@ -22,8 +22,8 @@ def main(export: str, seconds: int) -> None:
     from django.db.models import Max, Min
 
     from memories.models import Message, Workspace
-    from memories.pipeline.passes import run_pass
-    from memories.rules.slacktime import from_micros
+    from memories.pipeline.generate.passes import run_pass
+    from memories.rules.ingest.timestamps import from_micros
 
     call_command("import_slack", export, backfill="all", stdout=sys.stderr)
     workspace = Workspace.objects.get()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memories.demo.ids import TEAM
-from memories.rules.slacktime import micros
+from memories.rules.ingest.timestamps import micros
 from tests.slack.fake_slack import FakeSlack
 
 Json = dict[str, Any]

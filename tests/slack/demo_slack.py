@@ -118,8 +118,8 @@ def _settings(var: Path, port: int, slack_url: str) -> None:
 def _connect_and_remember(now: datetime, days: int) -> None:
     from memories.llm.offline import OfflineSummariser
     from memories.models import SlackConnection, Workspace
-    from memories.pipeline.connecting import begin, examine
-    from memories.pipeline.passes import run_pass
+    from memories.pipeline.generate.passes import run_pass
+    from memories.pipeline.sync.connecting import begin, examine
 
     workspace = Workspace.objects.create(slug=SLUG, name="Kazoe")
     workspace.change_settings({"time_zone": "Asia/Tokyo", "read_private_channels": True})
@@ -144,7 +144,7 @@ def _sync(workspace: "Workspace", now: datetime) -> None:
     """Without waiting for a budget: nobody counts these calls but us."""
     from django.conf import settings
 
-    from memories.pipeline.sync import sync_workspace
+    from memories.pipeline.sync.sync import sync_workspace
     from memories.slack.web import SlackClient
 
     report = sync_workspace(workspace, SlackClient(TOKEN, settings.SLACK_BASE_URL), now)

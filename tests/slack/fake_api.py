@@ -12,7 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from memories.rules.slacktime import micros
+from memories.rules.ingest.timestamps import micros
 from tests.slack.fake_channel import SCOPE_WORDS, FakeChannel, Json, us_of
 from tests.slack.fake_limits import SLOW_METHODS, SLOW_PAGE
 from tests.slack.fake_workspace import APP_TOKEN, BOT_ID, BOT_USER, TOKEN, FakeWorkspace

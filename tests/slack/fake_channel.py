@@ -5,7 +5,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from memories.rules.slacktime import micros
+from memories.rules.ingest.timestamps import micros
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from memories.rules.slacktime import ts_from_micros
+from memories.rules.ingest.timestamps import ts_from_micros
 from tests.slack.fake_channel import FakeChannel, Json, is_reply
 
 TOKEN = "xoxb-fake-token"

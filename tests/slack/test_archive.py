@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memories.rules.slack import TooLarge
+from memories.rules.ingest.slack_objects import TooLarge
 from memories.slack import archive, export, limits
 from memories.slack.export import Export, NotAnExport
 from memories.slack.jsonlists import Unreadable

@@ -9,7 +9,7 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from memories.rules.slacktime import micros, ts_from_micros
+from memories.rules.ingest.timestamps import micros, ts_from_micros
 from tests.slack.fake_limits import INTERNAL_APP
 from tests.slack.fake_slack import APP_TOKEN, TOKEN, FakeSlack, Fault, VirtualClock, Whims
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memories.rules.slack import TooLarge
+from memories.rules.ingest.slack_objects import TooLarge
 from memories.slack import jsonlists
 from memories.slack.jsonlists import Unreadable, objects
 

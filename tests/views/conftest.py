@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from memories.models import Channel, Memory, Message, Person, User, Workspace
-from memories.rules.memory import MemoryType
+from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     MONDAY,
     ChannelFactory,

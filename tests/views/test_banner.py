@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import AuditEvent, Endpoint, Job, Memory, Workspace
-from memories.rules.memory import MemoryType
+from memories.rules.memory.identity import MemoryType
 from tests.factories import WorkspaceFactory
 from tests.views.conftest import Cast
 

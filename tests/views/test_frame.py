@@ -8,7 +8,7 @@ from django.urls import get_resolver
 from django.utils import timezone, translation
 
 from memories.models import Seen
-from memories.views import access
+from memories.views.access import access
 from tests.factories import ChannelFactory, MemberFactory, make_channel_memory
 from tests.views.conftest import Cast
 

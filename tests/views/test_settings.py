@@ -13,12 +13,12 @@ from django_q.models import OrmQ
 from pytest_django import Settings
 
 from memories.models import AuditEvent, Cap, Endpoint, Job, Memory, Price, Workspace
-from memories.pipeline.probing import configured_model
-from memories.rules.memory import MemoryType
-from memories.rules.probe import Findings
+from memories.pipeline.generate.probing import configured_model
+from memories.rules.generate.probe import Findings
+from memories.rules.memory.identity import MemoryType
 from tests.factories import WorkspaceFactory, make_thread_memory
 from tests.views.conftest import Cast
-from tests.views.test_jobs import call, job
+from tests.views.generate.test_jobs import call, job
 
 
 def given(cast: Cast, **changes: object) -> dict[str, object]:

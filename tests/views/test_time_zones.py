@@ -7,10 +7,10 @@ from django.core.management import call_command
 from django.urls import reverse
 
 from memories.models import Line, Memory, MemoryVersion, NewVersion
-from memories.rules.lines import Line as LineValue
-from memories.rules.lines import Origin
-from memories.rules.memory import MemoryType
-from memories.rules.slacktime import to_micros
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Line as LineValue
+from memories.rules.memory.lines import Origin
 from tests.factories import MessageFactory
 from tests.views.conftest import Cast
 

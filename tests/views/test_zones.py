@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memories.pipeline import search
+from memories.pipeline.search import indexing
 from tests.factories import MessageFactory
 from tests.views.conftest import Cast
 
@@ -27,7 +27,7 @@ def page(cast: Cast, rest: str) -> str:
 
 @pytest.mark.slow
 def test_the_days_of_a_search(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
-    search.catch_up()
+    indexing.catch_up()
     later = page(cast, "search/?q=dusk&from=2026-01-21")
     typed = page(cast, "search/?q=dusk+after:2026-01-20")
     assert ("1 result in" in later, "1 result in" in typed) == (in_tokyo, in_tokyo)

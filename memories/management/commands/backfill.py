@@ -20,17 +20,17 @@ from memories.management.arguments import (
 from memories.management.backfill_words import progress_words, quote_words, state_words
 from memories.management.progress import STOPPED, ProgressLine
 from memories.models import AnotherBackfill, Backfill, Channel, Member
-from memories.pipeline.backfill import (
+from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.generate.backfill import (
     NeedsPrice,
     carry_out,
     check_cap,
     document_of,
     progress_of,
 )
-from memories.pipeline.estimate import quote_backfill
-from memories.rules.context import NoSuchChannel, find_channel
-from memories.rules.orders import Unreadable, read_cap, read_since
-from memories.rules.slacktime import to_micros
+from memories.rules.context.contents import NoSuchChannel, find_channel
+from memories.rules.costs.orders import Unreadable, read_cap, read_since
+from memories.rules.ingest.timestamps import to_micros
 
 NEEDS_PRICE = "A cap in dollars needs a price for the model: manage.py costs, or give tokens."
 NOT_DONE = 2  # exit status: the order stands, but it is paused, cancelled or has to wait

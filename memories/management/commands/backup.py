@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from memories.management.arguments import add_json_argument, document
 from memories.management.progress import STOPPED, ProgressLine
-from memories.pipeline.archive import ArchiveError
-from memories.pipeline.backup import VENDORS, Report, back_up
+from memories.pipeline.transfer.archive import ArchiveError
+from memories.pipeline.transfer.backup import VENDORS, Report, back_up
 
 
 class Command(BaseCommand):

@@ -14,9 +14,9 @@ from memories.management.arguments import (
     reader_from,
     workspace_from,
 )
-from memories.pipeline.context import build_context
-from memories.rules.context import DEFAULT_BUDGET, LEAVABLE, NoSuchChannel, NoThread
-from memories.rules.context_text import Part
+from memories.pipeline.context.build import build_context
+from memories.rules.context.contents import DEFAULT_BUDGET, LEAVABLE, NoSuchChannel, NoThread
+from memories.rules.context.context_text import Part
 
 
 class Command(BaseCommand):

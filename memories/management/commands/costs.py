@@ -22,8 +22,8 @@ from memories.management.arguments import (
 )
 from memories.management.shown_jobs import dollars
 from memories.models import Cap, Price, Reader, Workspace
-from memories.pipeline.costs import MONEY, NAMES, By, Row, Sums, cap_uses, costs, total
-from memories.rules.invisible import marked
+from memories.pipeline.costs.usage import MONEY, NAMES, By, Row, Sums, cap_uses, costs, total
+from memories.rules.ingest.invisible import marked
 
 NONE = "none"
 

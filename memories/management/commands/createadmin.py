@@ -12,7 +12,7 @@ from django.core.validators import validate_email
 from django.db import DatabaseError, transaction
 
 from memories.models import User
-from memories.pipeline import operators
+from memories.pipeline.access import operators
 from memoryhub.env import env
 
 

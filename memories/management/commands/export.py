@@ -15,7 +15,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.management.progress import STOPPED, ProgressLine
-from memories.pipeline.bundle.writing import NotAReader, export_workspace
+from memories.pipeline.transfer.export.writing import NotAReader, export_workspace
 
 
 class Command(BaseCommand):

@@ -16,9 +16,10 @@ from memories.management.arguments import (
 )
 from memories.management.progress import STOPPED, ProgressLine
 from memories.models import Channel, Person, Workspace
-from memories.pipeline import forget, search
-from memories.pipeline.forget import Forgotten
 from memories.pipeline.locks import Busy
+from memories.pipeline.redaction import forget
+from memories.pipeline.redaction.forget import Forgotten
+from memories.pipeline.search import indexing
 
 
 class Command(BaseCommand):
@@ -69,7 +70,7 @@ class Command(BaseCommand):
                 "Stopped. Run it again: it goes on from there.", returncode=STOPPED
             ) from error
         if not options["dry_run"]:
-            search.catch_up()
+            indexing.catch_up()
         self._tell(report, dry_run=options["dry_run"], as_json=options["json"])
 
     def _forget(self, workspace: Workspace, options: dict[str, Any]) -> Forgotten:

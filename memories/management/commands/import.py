@@ -10,9 +10,9 @@ from django.db import DatabaseError
 
 from memories.management.arguments import add_json_argument, document
 from memories.management.progress import STOPPED, ProgressLine
-from memories.pipeline import search
-from memories.pipeline.archive import ArchiveError
-from memories.pipeline.bundle.reading import import_workspace
+from memories.pipeline.search import indexing
+from memories.pipeline.transfer.archive import ArchiveError
+from memories.pipeline.transfer.export.reading import import_workspace
 
 
 def slug(text: str) -> str:
@@ -50,7 +50,7 @@ class Command(BaseCommand):
             ) from error
         finally:
             progress.end()
-        search.catch_up()
+        indexing.catch_up()
         report = {
             "workspace": done.workspace.slug,
             "counts": dict(done.counts),

@@ -16,12 +16,12 @@ from memories.management.arguments import (
 )
 from memories.management.progress import STOPPED, ProgressLine
 from memories.models import Workspace
-from memories.pipeline import search
-from memories.pipeline.importing import Backfill, ImportReport, WrongTeam, import_export
+from memories.pipeline.ingest.importing import Backfill, ImportReport, WrongTeam, import_export
 from memories.pipeline.locks import Busy
-from memories.rules.invisible import marked
-from memories.rules.outcomes import Result, Thing
-from memories.rules.permalinks import DOMAIN
+from memories.pipeline.search import indexing
+from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.outcomes import Result, Thing
+from memories.rules.ingest.permalinks import DOMAIN
 from memories.slack.export import Export, NotAnExport
 
 PARTIAL = 2  # exit status: done, but something was not understood and left out
@@ -116,7 +116,7 @@ class Command(BaseCommand):
         finally:
             progress.end()
         seconds = time.monotonic() - began
-        search.catch_up()
+        indexing.catch_up()
         if options["json"]:
             facts = {"workspace": workspace.slug, "seconds": round(seconds, 3)}
             self.stdout.write(document({**facts, **report.as_json()}))

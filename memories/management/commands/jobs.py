@@ -18,9 +18,10 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.models import Job, Member, Reader, StaleBase, User
-from memories.models.job_queries import JobQuerySet
-from memories.pipeline import operate, proposals
-from memories.rules.context import NoSuchChannel, find_channel
+from memories.models.generate.job_queries import JobQuerySet
+from memories.pipeline.generate import operate
+from memories.pipeline.memory import proposals
+from memories.rules.context.contents import NoSuchChannel, find_channel
 
 SHOWN = 20
 State = Job.State

@@ -17,11 +17,11 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
-from memories.pipeline import notes as files
-from memories.rules.context import NoSuchChannel, find_channel
-from memories.rules.invisible import marked
-from memories.rules.notes import KINDS, InvalidNote
-from memories.rules.notes_file import LARGE, Fate
+from memories.pipeline.notes import files
+from memories.rules.context.contents import NoSuchChannel, find_channel
+from memories.rules.ingest.invisible import marked
+from memories.rules.notes.fields import KINDS, InvalidNote
+from memories.rules.notes.notes_file import LARGE, Fate
 
 COLUMNS = ("id", "date", "type", "tags", "channel", "title")
 

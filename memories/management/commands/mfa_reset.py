@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.models import User
-from memories.pipeline import factors
+from memories.pipeline.access import second_factors
 
 
 class Command(BaseCommand):
@@ -24,7 +24,7 @@ class Command(BaseCommand):
         user = User.objects.filter(username=name).first()
         if user is None:
             raise CommandError(f"There is no account {name!r}.")
-        kinds = factors.reset(user, by=None)
+        kinds = second_factors.reset(user, by=None)
         if kinds:
             self.stdout.write(f"Removed of {name}: {', '.join(kinds)}.")
         else:

@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_json_argument, document
-from memories.pipeline.probing import ProbeRefused, configured_model, probe_model
-from memories.rules.probe import Findings
-from memories.rules.summary import SummariserError
+from memories.pipeline.generate.probing import ProbeRefused, configured_model, probe_model
+from memories.rules.generate.probe import Findings
+from memories.rules.generate.summary import SummariserError
 
 
 class Command(BaseCommand):

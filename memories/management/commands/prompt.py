@@ -11,10 +11,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_json_argument, document
-from memories.rules import prompts
-from memories.rules.memory import MemoryScope, MemoryType, is_valid_memory_combination
-from memories.rules.settings import MemorySettings, choices
-from memories.rules.summary import (
+from memories.rules.generate import prompts
+from memories.rules.generate.summary import (
     Addition,
     Form,
     Language,
@@ -23,6 +21,8 @@ from memories.rules.summary import (
     Reference,
     Request,
 )
+from memories.rules.memory.identity import MemoryScope, MemoryType, is_valid_memory_combination
+from memories.rules.settings import MemorySettings, choices
 
 KEY = "0f1e2d3c"  # drawn anew for each real call
 WORDS: dict[str, dict[str, str]] = {

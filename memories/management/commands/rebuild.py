@@ -16,13 +16,13 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.models import Job, Memory, Reader, Workspace
-from memories.pipeline import proposals
-from memories.pipeline.passes import run_pass
-from memories.pipeline.update_now import rebuild
-from memories.rules.compare import Kind, Row, compare
-from memories.rules.context import NoSuchChannel, find_channel
-from memories.rules.invisible import marked
-from memories.rules.memory import MemoryScope, MemoryType
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.update_now import rebuild
+from memories.pipeline.memory import proposals
+from memories.rules.context.contents import NoSuchChannel, find_channel
+from memories.rules.ingest.invisible import marked
+from memories.rules.memory.compare import Kind, Row, compare
+from memories.rules.memory.identity import MemoryScope, MemoryType
 
 SIGNS = {Kind.SAME: " ", Kind.ADDED: "+", Kind.REMOVED: "-"}
 MADE = (Job.State.PROPOSED, Job.State.DONE)  # done: it came out the same

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from memories.management.arguments import add_json_argument, document
 from memories.management.progress import STOPPED, ProgressLine
-from memories.pipeline import search
-from memories.pipeline.archive import ArchiveError
-from memories.pipeline.backup import (
+from memories.pipeline.search import indexing
+from memories.pipeline.transfer.archive import ArchiveError
+from memories.pipeline.transfer.backup import (
     VENDORS,
     HoldsData,
     Report,
@@ -79,7 +79,7 @@ class Command(BaseCommand):
         finally:
             progress.end()
         if not options["check"]:
-            search.catch_up()
+            indexing.catch_up()
         for warning in report.warnings:
             self.stderr.write(warning)
         if options["json"]:

@@ -18,8 +18,8 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.models import Memory, Reader, StaleBase, Unchanged, User, Workspace
-from memories.rules.context import NoSuchChannel, find_channel
-from memories.rules.memory import MemoryScope, MemoryType
+from memories.rules.context.contents import NoSuchChannel, find_channel
+from memories.rules.memory.identity import MemoryScope, MemoryType
 
 _NUMBER = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
 

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.models import SlackConnection
-from memories.pipeline import factors
-from memories.rules.encryption import DecryptionError, new_key
+from memories.pipeline.access import second_factors
+from memories.rules.safety.encryption import DecryptionError, new_key
 
 STEPS = """\
 This key is nowhere else: it was made now and is not kept.
@@ -59,5 +59,8 @@ class Command(BaseCommand):
     def _sealed(self) -> Iterator[tuple[str, Callable[[], bool]]]:
         for connection in SlackConnection.objects.with_token().select_related("workspace"):
             yield f"token of {connection.workspace.slug}", connection.reseal
-        for factor in factors.with_secrets():
-            yield f"second factor of {factor.user.get_username()}", partial(factors.reseal, factor)
+        for factor in second_factors.with_secrets():
+            yield (
+                f"second factor of {factor.user.get_username()}",
+                partial(second_factors.reseal, factor),
+            )

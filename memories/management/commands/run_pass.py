@@ -13,8 +13,8 @@ from memories.management.arguments import (
     moment,
     workspace_from,
 )
-from memories.pipeline.passes import run_pass
-from memories.pipeline.report import Report
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.report import Report
 
 
 class Command(BaseCommand):

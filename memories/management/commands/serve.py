@@ -11,8 +11,8 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connection
 
-from memories.pipeline.backup import remove_leftovers
 from memories.pipeline.locks import preparing
+from memories.pipeline.transfer.backup import remove_leftovers
 from memoryhub.health import unapplied_migrations
 from memoryhub.static import collect_static_when_changed
 from memoryhub.supervise import Child, ChildFailedError, Supervisor

@@ -12,7 +12,7 @@ from memories.management.arguments import (
     document,
     workspace_from,
 )
-from memories.pipeline.connecting import Findings, Source, examine
+from memories.pipeline.sync.connecting import Findings, Source, examine
 
 
 class Command(BaseCommand):

@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_workspace_argument, workspace_from
 from memories.models import SlackConnection, Workspace
-from memories.pipeline.connecting import Source, source_of
-from memories.rules.bottoken import NotABotToken, read_bot_token
+from memories.pipeline.sync.connecting import Source, source_of
+from memories.rules.sync.bot_token import NotABotToken, read_bot_token
 
 
 class Command(BaseCommand):

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 from django.db import close_old_connections, connection
 
-from memories.pipeline import events
+from memories.pipeline.ingest import events
 from memories.slack.socket import Socket
 from memories.slack.web import SlackError
 from memories.tasks import events_later

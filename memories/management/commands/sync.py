@@ -16,10 +16,10 @@ from memories.management.arguments import (
 )
 from memories.management.progress import STOPPED
 from memories.models import Channel
-from memories.pipeline.connecting import client_for
 from memories.pipeline.locks import Busy
-from memories.pipeline.sync import ChannelReport, State, SyncReport, sync_workspace
-from memories.rules.slacktime import from_micros, micros
+from memories.pipeline.sync.connecting import client_for
+from memories.pipeline.sync.sync import ChannelReport, State, SyncReport, sync_workspace
+from memories.rules.ingest.timestamps import from_micros, micros
 from memories.slack.web import SlackError
 
 PARTIAL = 2  # exit status: done, but not all of it

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memories.models import Channel, Message, Reader, Workspace
-from memories.pipeline.sync import ChannelReport, SyncReport
+from memories.pipeline.sync.sync import ChannelReport, SyncReport
 from memories.slack.web import SlackClient
 from tests.factories import ts_at
 from tests.processes import PATIENCE

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from memories.models import AuditEvent, Message, Workspace
-from memories.pipeline.sync import State, sync_workspace
+from memories.pipeline.sync.sync import State, sync_workspace
 from tests.factories import WorkspaceFactory
 from tests.pipeline.sync.team import (
     CLOSED,

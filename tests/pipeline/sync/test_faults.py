@@ -4,8 +4,8 @@ import pytest
 from django.db.models import F, Q
 
 from memories.models import SlackConnection, Workspace
-from memories.pipeline.sync import State, sync_workspace
-from memories.rules.outcomes import Thing
+from memories.pipeline.sync.sync import State, sync_workspace
+from memories.rules.ingest.outcomes import Thing
 from tests.factories import WorkspaceFactory
 from tests.pipeline.sync.team import (
     CLOSED,

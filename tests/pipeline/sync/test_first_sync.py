@@ -6,11 +6,11 @@ import pytest
 from django.db import connection
 
 from memories.models import Workspace
+from memories.pipeline.ingest.roster import store_channels, store_people
+from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.locks import Busy
-from memories.pipeline.roster import store_channels, store_people
-from memories.pipeline.store import store_messages
-from memories.pipeline.sync import State, sync_workspace
-from memories.rules.outcomes import Result, Thing
+from memories.pipeline.sync.sync import State, sync_workspace
+from memories.rules.ingest.outcomes import Result, Thing
 from memories.slack.web import SlackClient
 from tests.factories import WorkspaceFactory
 from tests.holding import being_stored

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from memories.models import Message, SlackConnection, Workspace
-from memories.pipeline.budget import Budget
-from memories.pipeline.sync import State, sync_workspace
+from memories.pipeline.sync.slack_budget import Budget
+from memories.pipeline.sync.sync import State, sync_workspace
 from tests.pipeline.sync.team import (
     CLOSED,
     GENERAL,

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from memories.models import Channel, Message, Workspace
-from memories.pipeline.sync import State
-from memories.rules.outcomes import Result
+from memories.pipeline.sync.sync import State
+from memories.rules.ingest.outcomes import Result
 from tests.pipeline.sync.team import (
     GENERAL,
     LATER,

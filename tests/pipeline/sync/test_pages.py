@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from memories.models import Workspace
-from memories.pipeline.sync import State
-from memories.rules.outcomes import Result, Thing
+from memories.pipeline.sync.sync import State
+from memories.rules.ingest.outcomes import Result, Thing
 from tests.pipeline.sync.team import (
     CLOSED,
     GENERAL,

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from memories.models import Reader, Workspace
-from memories.pipeline.sync import State
+from memories.pipeline.sync.sync import State
 from tests.factories import UserFactory
 from tests.pipeline.sync.team import (
     CLOSED,

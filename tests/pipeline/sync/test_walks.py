@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from memories.models import Workspace
-from memories.pipeline.coverage import Gap, coverage_of
-from memories.pipeline.plan import channels_to_plan
-from memories.pipeline.store import store_messages
-from memories.rules.slacktime import from_micros, micros, to_micros
+from memories.pipeline.generate.plan import channels_to_plan
+from memories.pipeline.ingest.store import store_messages
+from memories.pipeline.sync.coverage import Gap, coverage_of
+from memories.rules.ingest.timestamps import from_micros, micros, to_micros
 from tests.factories import MONDAY, ChannelFactory, MessageFactory, ts_at
 from tests.pipeline.sync.team import (
     CLOSED,

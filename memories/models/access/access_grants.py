@@ -1,0 +1,53 @@
+"""Private channels that an operator opened for a while, for a stated reason, on the record."""
+
+from datetime import datetime
+
+from django.db import models, transaction
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.access.audit import AuditEvent
+from memories.models.access.users import ACCESS_LASTS, User
+from memories.models.access.workspaces import Workspace
+from memories.models.ingest.channels import Channel
+
+
+class AccessGrantQuerySet(models.QuerySet["AccessGrant"]):
+    @transaction.atomic
+    def open(self, channel: Channel, *, by: User, reason: str, now: datetime) -> "AccessGrant":
+        """Let an operator read a private channel for an hour. Raises ValueError without a reason,
+        or for anybody else."""
+        if not by.is_superuser or not reason.strip():
+            raise ValueError("Only an operator opens a channel, and says why.")
+        AuditEvent.objects.record(
+            "channel_open",
+            by=by,
+            workspace=channel.workspace,
+            subject=f"channel {channel.pk}",
+            reason=reason.strip()[:200],
+        )
+        return self.create(
+            user=by, channel=channel, reason=reason.strip()[:200], until=now + ACCESS_LASTS
+        )
+
+    def of_workspace(self, workspace: Workspace) -> "AccessGrantQuerySet":
+        return self.filter(channel__workspace=workspace).select_related("channel")
+
+
+class AccessGrant(models.Model):
+    """What `Reader.openings` widens an operator's sight by, until it is over."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="openings")
+    channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="openings")
+    reason = models.CharField(_("reason"), max_length=200)
+    at = models.DateTimeField(_("opened"), auto_now_add=True)
+    until = models.DateTimeField(_("until"))
+
+    objects = AccessGrantQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-pk"]
+        verbose_name = _("opened channel")
+        verbose_name_plural = _("opened channels")
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.channel_id}"

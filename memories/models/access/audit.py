@@ -1,0 +1,97 @@
+"""Who changed what: an append-only record of settings, memories, caps, exports and logins."""
+
+from typing import Any, NoReturn
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.access.readers import Reader
+from memories.models.access.users import User
+from memories.models.access.workspaces import Member, Workspace
+
+
+class AppendOnly(Exception):
+    """A record was to be changed or removed."""
+
+
+class AuditQuerySet(models.QuerySet["AuditEvent"]):
+    def visible_to(self, reader: Reader) -> "AuditQuerySet":
+        """Operators see all of it, a workspace's admins what concerns their workspace."""
+        if reader.is_operator:
+            return self
+        administered = Workspace.objects.filter(
+            members__user=reader.user_id, members__role=Member.Role.ADMIN
+        )
+        return self.filter(workspace__in=administered.values("slug")).exclude(workspace="")
+
+    def record(
+        self,
+        action: str,
+        *,
+        by: User | None,
+        workspace: Workspace | None = None,
+        subject: str = "",
+        **details: Any,
+    ) -> "AuditEvent":
+        """Add one event, in the transaction of what it tells. ``by`` None: the command line.
+
+        ``details`` hold names, numbers and settings, never what people wrote.
+        """
+        return self.create(
+            action=action,
+            actor=by.get_username() if by else "",
+            workspace=workspace.slug if workspace else "",
+            subject=subject[:200],
+            details=details,
+        )
+
+    # One at a time, and for good. (`update_or_create` ends in `save`.)
+
+    def update(self, **kwargs: Any) -> NoReturn:
+        raise AppendOnly
+
+    def delete(self) -> NoReturn:
+        raise AppendOnly
+
+    def _raw_delete(self, using: str | None) -> NoReturn:
+        raise AppendOnly
+
+    def bulk_update(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise AppendOnly
+
+    def bulk_create(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """It could write over existing ones; nobody has many to tell at once."""
+        raise AppendOnly
+
+
+class AuditEvent(models.Model):
+    """One thing somebody did. Names instead of keys: it outlives whom and what it names."""
+
+    at = models.DateTimeField(_("when"), auto_now_add=True)
+    actor = models.CharField(_("who"), max_length=150, blank=True)
+    action = models.CharField(_("what"), max_length=40)
+    workspace = models.CharField(_("workspace"), max_length=50, blank=True)
+    subject = models.CharField(_("of"), max_length=200, blank=True)
+    details = models.JSONField(_("details"), default=dict, blank=True)
+
+    objects = AuditQuerySet.as_manager()
+
+    class Meta:
+        base_manager_name = "objects"
+        ordering = ["-pk"]
+        indexes = [
+            models.Index(fields=["workspace", "-id"], name="audit_of_workspace"),
+        ]
+        verbose_name = _("audit event")
+        verbose_name_plural = _("audit")
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.subject}".strip()
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self.pk is not None:
+            raise AppendOnly
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise AppendOnly

@@ -1,0 +1,101 @@
+"""Calls: what each claim of a job may cost, before it is made, and what it did cost."""
+
+from datetime import date, datetime
+from typing import Any
+
+from django.db import models
+from django.db.models import Q, Sum
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.access.readers import Reader
+from memories.models.access.workspaces import Workspace
+from memories.models.costs.prices import Cap
+from memories.models.generate.backfills import Backfill
+from memories.models.generate.jobs import Job
+
+
+class ModelCallQuerySet(models.QuerySet["ModelCall"]):
+    def visible_to(self, reader: Reader) -> "ModelCallQuerySet":
+        """Sums are a matter of operation: to operators and to readers of the workspace."""
+        if reader.is_operator:
+            return self
+        return self.filter(workspace__in=reader.keys(Workspace.objects.visible_to))
+
+    def readable_by(self, reader: Reader) -> "ModelCallQuerySet":
+        """A call tells how busy a channel is: all of them are an operator's to see, others see those
+        whose texts they may read."""
+        if reader.is_operator:
+            return self
+        readable = Job.objects.visible_to(reader).filter(pk=models.OuterRef("job"))
+        return self.visible_to(reader).filter(models.Exists(readable))
+
+    def under(self, cap: Cap, today: date) -> "ModelCallQuerySet":
+        """Those that count against this cap."""
+        since = self.filter(day__gte=cap.first_day(today))
+        return since if cap.workspace_id is None else since.filter(workspace=cap.workspace_id)
+
+    def committed(self) -> tuple[int, int]:
+        """(tokens, millionths of a dollar): spent, or promised to calls that are not back yet.
+        What never came back stays promised: it may have been paid."""
+        sums = self.aggregate(tokens=Sum("tokens"), micros=Sum("micros"))
+        return sums["tokens"] or 0, sums["micros"] or 0
+
+
+class ModelCall(models.Model):
+    """One claim that went to a model, with as many requests as a long input takes.
+
+    ``tokens`` and ``micros`` hold the upper bound until the answer is there, then what was used.
+    ``micros`` null: the model has no price.
+    """
+
+    # What was spent stays spent when what it was spent on is gone.
+    job = models.ForeignKey(
+        Job,
+        on_delete=models.SET_NULL,
+        related_name="claims",
+        verbose_name=_("job"),
+        null=True,
+    )
+    fence = models.PositiveIntegerField()
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.SET_NULL, related_name="calls", null=True
+    )
+    backfill = models.ForeignKey(
+        Backfill, on_delete=models.SET_NULL, related_name="calls", null=True, blank=True
+    )
+    model = models.CharField(_("model"), max_length=100)
+    day = models.DateField(_("day"))
+    began_at = models.DateTimeField(_("began"))
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+    tokens = models.PositiveBigIntegerField(_("tokens"))
+    micros = models.PositiveBigIntegerField(_("millionths of a dollar"), null=True, blank=True)
+    prompt_tokens = models.PositiveIntegerField(_("tokens in"), default=0)
+    completion_tokens = models.PositiveIntegerField(_("tokens out"), default=0)
+    requests = models.PositiveIntegerField(_("requests"), default=0)
+    fault = models.CharField(_("fault"), max_length=40, blank=True)
+
+    objects = ModelCallQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "fence"], name="call_once"),
+        ]
+        indexes = [
+            # CallQuerySet.committed, for each cap before each call.
+            models.Index(fields=["workspace", "day"], name="call_of_workspace"),
+            models.Index(fields=["day"], name="call_of_day"),
+            models.Index(
+                fields=["backfill"], name="call_of_backfill", condition=Q(backfill__isnull=False)
+            ),
+        ]
+        verbose_name = _("call")
+        verbose_name_plural = _("calls")
+
+    def __str__(self) -> str:
+        return f"call {self.pk}"
+
+    def settle(self, now: datetime, **used: Any) -> bool:
+        """Once: what it used, in place of what it was allowed to use."""
+        return bool(
+            ModelCall.objects.filter(pk=self.pk, ended_at=None).update(ended_at=now, **used)
+        )

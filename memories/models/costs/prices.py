@@ -1,0 +1,211 @@
+"""What a model's tokens cost, and how much may be spent: prices and caps."""
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from django.core.validators import MinValueValidator
+from django.db import models, transaction
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.access.audit import AuditEvent
+from memories.models.access.users import User
+from memories.models.access.workspaces import Workspace
+from memories.models.generate.jobs import Job
+from memories.rules.costs.money import MICROS
+
+_RELEASE = re.compile(r"-(?:latest|\d{4}|\d{4}-?\d{2}-?\d{2})")
+
+
+class PriceQuerySet(models.QuerySet["Price"]):
+    def of_model(self, name: str) -> "Price | None":
+        """The price of this model; of a dated release (``name-2026-07-18``) its family's."""
+        fitting = (p for p in self.all() if p.is_of(name))
+        return max(fitting, key=lambda price: len(price.model), default=None)
+
+    @transaction.atomic
+    def change(
+        self, model: str, input_price: Decimal, output_price: Decimal, *, by: User | None
+    ) -> "Price":
+        """Set what a model costs, in dollars per million tokens. ValidationError when it cannot be
+        that. What waits because money could not be counted may ask again."""
+        price = self.select_for_update().filter(model=model).first() or Price(model=model)
+        before = price.words if price.pk else None
+        price.input_price, price.output_price = input_price, output_price
+        price.full_clean()
+        price.save()
+        if price.words != before:
+            AuditEvent.objects.record(
+                "price", by=by, subject=model, before=before, after=price.words
+            )
+            _ask_again(None)
+        return price
+
+
+class Price(models.Model):
+    """Dollars per million tokens. A model without a price costs "unpriced tokens", never $0."""
+
+    model = models.CharField(_("model"), max_length=100, unique=True)
+    input_price = models.DecimalField(
+        _("dollars per million tokens in"),
+        max_digits=12,
+        decimal_places=6,
+        validators=[MinValueValidator(0)],
+    )
+    output_price = models.DecimalField(
+        _("dollars per million tokens out"),
+        max_digits=12,
+        decimal_places=6,
+        validators=[MinValueValidator(0)],
+    )
+    changed_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    objects = PriceQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["model"]
+        verbose_name = _("price")
+        verbose_name_plural = _("prices")
+
+    def __str__(self) -> str:
+        return self.model
+
+    @property
+    def words(self) -> list[str]:
+        """Dollars per million tokens in and out, as they are recorded."""
+        return [f"{price:.6f}" for price in (self.input_price, self.output_price)]
+
+    @transaction.atomic
+    def forget(self, *, by: User | None) -> None:
+        """From now on the model's tokens are unpriced."""
+        AuditEvent.objects.record("price", by=by, subject=self.model, before=self.words, after=None)
+        self.delete()
+
+    def is_of(self, name: str) -> bool:
+        """Whether this prices the model of that name: itself, or a dated release of it."""
+        release = name.removeprefix(self.model)
+        return release == "" or (release != name and bool(_RELEASE.fullmatch(release)))
+
+    def micros(self, tokens_in: int, tokens_out: int) -> int:
+        """Millionths of a dollar, rounded up: dollars per million are millionths per token."""
+        exact = tokens_in * Decimal(self.input_price) + tokens_out * Decimal(self.output_price)
+        return int(exact.to_integral_value(ROUND_CEILING))
+
+
+class CapQuerySet(models.QuerySet["Cap"]):
+    def that_bind(self, workspace: Workspace | None) -> "CapQuerySet":
+        """The caps that a call for this workspace must stay under: its own and everybody's."""
+        return self.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
+
+    @transaction.atomic
+    def change(
+        self,
+        workspace: Workspace | None,
+        period: str,
+        *,
+        by: User | None,
+        **limits: int | Decimal | None,
+    ) -> "Cap | None":
+        """Set ``tokens`` or ``money`` (dollars) or both; None: no limit of that unit, and what is
+        not given stays. Without any limit there is no cap: None. What waits for the cap may ask
+        again. ValidationError when it cannot be that."""
+        rows = self.select_for_update(of=("self",)).filter(workspace=workspace, period=period)
+        cap = rows.first() or Cap(workspace=workspace, period=period)
+        before = cap.limits
+        for name, limit in limits.items():
+            setattr(cap, name, limit)
+        cap.full_clean()
+        if cap.limits != before:
+            if cap.is_none and cap.pk:
+                cap.delete()
+            elif not cap.is_none:
+                cap.save()
+            AuditEvent.objects.record(
+                "cap", by=by, workspace=workspace, subject=period, before=before, after=cap.limits
+            )
+            _ask_again(workspace)
+        return None if cap.is_none else cap
+
+
+class Cap(models.Model):
+    """The most that may be spent in a day or a month (UTC), by a workspace or by the installation.
+
+    Null: no cap of that unit. Money is in dollars.
+    """
+
+    class Period(models.TextChoices):
+        DAY = "day", _("a day")
+        MONTH = "month", _("a month")
+
+    workspace = models.ForeignKey(
+        Workspace,
+        on_delete=models.CASCADE,
+        related_name="caps",
+        null=True,
+        blank=True,
+        help_text=_("Empty: the whole installation."),
+    )
+    period = models.CharField(_("period"), max_length=5, choices=Period)
+    tokens = models.PositiveBigIntegerField(_("tokens"), null=True, blank=True)
+    money = models.DecimalField(
+        _("dollars"),
+        max_digits=12,
+        decimal_places=2,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0)],
+    )
+
+    objects = CapQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "period"],
+                name="cap_of_workspace",
+                condition=Q(workspace__isnull=False),
+            ),
+            models.UniqueConstraint(
+                fields=["period"], name="cap_of_all", condition=Q(workspace__isnull=True)
+            ),
+        ]
+        verbose_name = _("cap")
+        verbose_name_plural = _("caps")
+
+    def __str__(self) -> str:
+        return f"{self.workspace or '*'} {self.period}"
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """As they are recorded: tokens, and dollars as text."""
+        money = None if self.money is None else f"{self.money:.2f}"
+        return {"tokens": self.tokens, "money": money}
+
+    @property
+    def is_none(self) -> bool:
+        return self.tokens is None and self.money is None
+
+    @property
+    def micros(self) -> int | None:
+        return None if self.money is None else int(self.money * MICROS)
+
+    def first_day(self, today: date) -> date:
+        return today if self.period == self.Period.DAY else today.replace(day=1)
+
+    def ends(self, today: date) -> datetime:
+        """When what was spent begins to count from nothing again."""
+        day = today if self.period == self.Period.DAY else today.replace(day=28) + timedelta(days=4)
+        following = (
+            day + timedelta(days=1) if self.period == self.Period.DAY else day.replace(day=1)
+        )
+        return datetime.combine(following, time(), UTC)
+
+
+def _ask_again(workspace: Workspace | None) -> None:
+    """Let go on what waits for a cap: of this workspace, or of all. It may be refused again."""
+    waiting = Job.objects.over_cap()
+    if workspace is not None:
+        waiting = waiting.of_workspace(workspace)
+    waiting.ask_again()

@@ -1,0 +1,25 @@
+"""Names of people and channels, as one reader may see them: what `rules.markup` asks for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memories.models.access.workspaces import Workspace
+
+
+@dataclass(frozen=True)
+class Names:
+    """Look-ups by Slack id; None where unknown, or a channel that is not the reader's to see."""
+
+    people: Mapping[str, str] = field(default_factory=dict)
+    channels: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def public(cls, workspace: Workspace) -> "Names":
+        """Names that every reader of the workspace may meet: for texts that many will read."""
+        return cls(workspace.people.all().names(), workspace.channels.public().names())
+
+    def person(self, slack_id: str) -> str | None:
+        return self.people.get(slack_id)
+
+    def channel(self, slack_id: str) -> str | None:
+        return self.channels.get(slack_id)

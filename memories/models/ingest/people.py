@@ -1,0 +1,188 @@
+"""People and bots, as Slack knows them."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.access.audit import AuditEvent
+from memories.models.access.readers import Reader
+from memories.models.access.users import ACCESS_LASTS, User
+from memories.models.access.workspaces import Workspace
+
+FORGOTTEN = "forgotten person"  # in place of a name
+# How a person is linked to an account. All but an operator's word prove that it is theirs.
+BY_OPERATOR, BY_EMAIL, BY_SLACK, IN_DEMO = "", "email", "slack", "demo"
+PROOFS = (BY_EMAIL, BY_SLACK, IN_DEMO)
+
+
+class PersonQuerySet(models.QuerySet["Person"]):
+    def visible_to(self, reader: Reader) -> "PersonQuerySet":
+        """The people of the workspaces that the reader enters."""
+        return self.filter(workspace__in=Workspace.objects.entered_by(reader))
+
+    def names(self) -> dict[str, str]:
+        """Display names by Slack id."""
+        return dict(self.values_list("slack_id", "name"))
+
+    def full(self) -> "PersonQuerySet":
+        """Members of the team, as a list of people told: they see all public channels."""
+        return self.filter(is_guest=False, is_external=False, is_placeholder=False)
+
+    def narrow(self) -> "PersonQuerySet":
+        """Guests, people from outside, and those whom no list of people knows: they see only what
+        they are in. Bots are in no list either, and read nothing here."""
+        is_unknown = Q(is_placeholder=True, is_bot=False)
+        return self.filter(Q(is_guest=True) | Q(is_external=True) | is_unknown)
+
+    def who_open(self, now: datetime) -> "PersonQuerySet":
+        """Those whose link opens the channels they are in: it was proven, or an operator's word has
+        not ended yet."""
+        return self.filter(Q(opens_until__isnull=True) | Q(opens_until__gt=now))
+
+    def unproven(self) -> "PersonQuerySet":
+        """Those whose account an operator named, or gave a password, and who have not signed in with
+        Slack since."""
+        return self.filter(opens_until__isnull=False, user__isnull=False)
+
+    def from_outside(self) -> "PersonQuerySet":
+        """Guests and people from outside, and whom Slack's own list of people does not name. An
+        export may leave out anybody: unnamed there is not from outside."""
+        unnamed = Q(is_placeholder=True, is_bot=False, workspace__connected_at__isnull=False)
+        return self.filter(Q(is_guest=True) | Q(is_external=True) | unnamed)
+
+    def who_may_sign_in(self) -> "PersonQuerySet":
+        """Members and guests of the team itself, as Slack lists them now."""
+        return self.filter(
+            is_bot=False,
+            is_deleted=False,
+            is_placeholder=False,
+            is_external=False,
+            forgotten_at__isnull=True,
+        )
+
+
+class Person(models.Model):
+    """A Slack identity (U…, W…, or a bot's B…). One human may have two of them (shared channels).
+
+    ``is_placeholder``: seen as an author, not (yet) in any list of people.
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="people")
+    slack_id = models.CharField(_("Slack id"), max_length=32)
+    name = models.CharField(_("display name"), max_length=200)
+    real_name = models.CharField(_("real name"), max_length=200, blank=True)
+    email = models.EmailField(_("e-mail"), blank=True)
+    is_bot = models.BooleanField(_("bot"), default=False)
+    is_guest = models.BooleanField(_("guest"), default=False)
+    is_external = models.BooleanField(_("from another team"), default=False)
+    is_deleted = models.BooleanField(_("deactivated"), default=False)
+    is_placeholder = models.BooleanField(_("not in any list of people"), default=False)
+    # Slack's own clock of this profile, in seconds since 1970: an older export loses to it.
+    updated = models.BigIntegerField(default=0, editable=False)
+    # A person's word that nothing they say is a source for memories.
+    is_revoked = models.BooleanField(_("revoked as a source"), default=False)
+    # What they said before was forgotten then, and is not taken in again.
+    forgotten_at = models.DateTimeField(_("forgotten"), null=True, blank=True)
+    user = models.ForeignKey(
+        User,
+        on_delete=models.SET_NULL,
+        related_name="people",
+        null=True,
+        blank=True,
+        help_text=_("The account that reads what this person may read in Slack."),
+    )
+    # BY_OPERATOR: no address changes it. BY_EMAIL: as long as the verified address is theirs.
+    linked_by = models.CharField(max_length=10, blank=True, editable=False)
+    # An unproven link opens the channels they are in until then; null: it is proven.
+    opens_until = models.DateTimeField(
+        _("opens private channels until"), null=True, blank=True, editable=False
+    )
+
+    objects = PersonQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "slack_id"], name="person_once"),
+            models.CheckConstraint(
+                condition=Q(user__isnull=True)
+                | Q(linked_by__in=PROOFS)
+                | Q(opens_until__isnull=False),
+                name="person_link_proven_or_ends",
+            ),
+        ]
+        verbose_name = _("person")
+        verbose_name_plural = _("people")
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def role(self) -> str:
+        """What Slack makes of whoever they are, as a word of `rules.roles`."""
+        if self.is_deleted:
+            return ""
+        return "guest" if self.is_guest or self.is_external or self.is_placeholder else "member"
+
+    @property
+    def is_in_private(self) -> bool:
+        return self.memberships.exclude(channel__kind="public").exists()
+
+    @transaction.atomic
+    def link(
+        self,
+        user: User | None,
+        how: str,
+        was: User | None = None,
+        *,
+        by: User | None = None,
+        reason: str = "",
+    ) -> bool:
+        """Let the account read as this person, or no account any more; on the record. False, and
+        nothing is done, when it is not linked as it ``was``.
+
+        ``how`` is one of `PROOFS`, or BY_OPERATOR. An operator's word opens private channels for an
+        hour, and only with a ``reason``. It never takes the place of a proof for the same account.
+        An address proves nothing where Slack did not list it: whoever imports an export may write
+        any into it. Raises ValueError when ``by`` is no operator.
+        """
+        if how == BY_OPERATOR and by is not None and not by.is_operator:
+            raise ValueError("Only an operator links a person to an account.")
+        is_listed = self.workspace.connected_at is not None
+        is_proof = how in PROOFS and (how != BY_EMAIL or is_listed)
+        if user == was and (user is None or self.opens_until is None):
+            return False
+        reason, now = reason.strip()[:200], timezone.now()
+        opens_until = None
+        if user is not None and not is_proof:
+            opens_until = now + ACCESS_LASTS if reason else now
+        linked_by = how if user else ""
+        rows = Person.objects.filter(pk=self.pk, user=was)
+        if not rows.update(user=user, linked_by=linked_by, opens_until=opens_until):
+            return False
+        self.user, self.linked_by, self.opens_until = user, linked_by, opens_until
+        details: dict[str, Any] = {}
+        if opens_until and reason:
+            details = {"reason": reason, "until": opens_until.isoformat()}
+        AuditEvent.objects.record(
+            "person_link",
+            by=by if how == BY_OPERATOR else user,
+            workspace=self.workspace,
+            subject=self.slack_id,
+            account=user.get_username() if user else None,
+            how=how or "operator",
+            **details,
+        )
+        return True
+
+    def forget(self, now: datetime) -> None:
+        """Nothing is known of them but their id: no list of people fills it in again."""
+        self.forgotten_at = now
+        self.name, self.real_name, self.email = FORGOTTEN, "", ""
+        self.user, self.opens_until = None, None
+        fields = ["forgotten_at", "name", "real_name", "email", "user", "opens_until"]
+        self.save(update_fields=fields)

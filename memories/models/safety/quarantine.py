@@ -1,0 +1,127 @@
+"""Lines that a model wrote and code did not let into a memory: a person looks at them."""
+
+from typing import Any
+
+from django.db import models, transaction
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memories.models.access.audit import AuditEvent
+from memories.models.access.readers import Reader
+from memories.models.access.users import User
+from memories.models.generate.jobs import Job
+from memories.models.ingest.messages import Message
+from memories.models.memory.lines import Line
+from memories.models.memory.memories import Memory
+from memories.models.memory.versions import MemoryVersion
+from memories.rules.memory.lines import Origin, words_of
+
+
+class QuarantineQuerySet(models.QuerySet["QuarantinedLine"]):
+    def visible_to(self, reader: Reader) -> "QuarantineQuerySet":
+        """To readers of the memory, where they may read all that the line was made of."""
+        # Correlated subqueries: a list of all readable messages or jobs grows with their number.
+        readable = Message.objects.visible_to(reader).filter(pk=models.OuterRef("message"))
+        hidden = QuarantinedLine.sources.through.objects.filter(
+            ~models.Exists(readable), quarantinedline=models.OuterRef("pk")
+        )
+        made_by = models.Q(job__isnull=True) | models.Exists(
+            Job.objects.visible_to(reader).filter(pk=models.OuterRef("job"))
+        )
+        return self.filter(
+            ~models.Exists(hidden),
+            made_by,
+            models.Exists(Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))),
+        )
+
+    def not_accepted(self) -> "QuarantineQuerySet":
+        return self.exclude(state=QuarantinedLine.State.ACCEPTED)
+
+    def resting_on(self, messages: "models.QuerySet[Message]") -> "QuarantineQuerySet":
+        through = QuarantinedLine.sources.through.objects.filter(message__in=messages.values("pk"))
+        return self.filter(pk__in=through.values("quarantinedline"))
+
+    def with_place(self) -> "QuarantineQuerySet":
+        """With all that a list says of where a line would stand."""
+        return self.select_related("memory__channel", "memory__workspace", "memory__current")
+
+    def waiting(self) -> "QuarantineQuerySet":
+        return self.filter(state=QuarantinedLine.State.WAITING)
+
+
+class QuarantinedLine(models.Model):
+    """``rule`` names what was broken, ``sources`` are the messages that the line rests on."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waits for a person's word")
+        ACCEPTED = "accepted", _("taken in by a person")
+        REJECTED = "rejected", _("rejected by a person")
+
+    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="quarantined")
+    job = models.ForeignKey(
+        Job, on_delete=models.SET_NULL, related_name="quarantined", null=True, blank=True
+    )
+    text = models.TextField(_("text"))
+    rule = models.CharField(_("because of"), max_length=40)
+    sources = models.ManyToManyField(Message, related_name="quarantined")
+    state = models.CharField(_("state"), max_length=10, choices=State, default=State.WAITING)
+    decided_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, related_name="+", null=True, blank=True
+    )
+    decided_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(_("found"), auto_now_add=True)
+
+    objects = QuarantineQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-pk"]
+        verbose_name = _("quarantined line")
+        verbose_name_plural = _("quarantined lines")
+
+    def __str__(self) -> str:
+        return f"quarantined line {self.pk}"
+
+    @transaction.atomic
+    def accept(
+        self, *, by: User | None, based_on: int, revision: int | None = None
+    ) -> MemoryVersion | None:
+        """A person answers for it: their line, with its sources, in the next version of the memory
+        as they saw it. None: it did not wait any more. Raises StaleBase like `Memory.revise`."""
+        if not self._decide(self.State.ACCEPTED, by):
+            return None
+        memory = self.memory
+        memory.refresh_from_db()
+        text = memory.current.content if memory.current else ""
+        version = memory.revise(
+            f"{text}\n- {words_of(self.text)}".strip("\n"),
+            by=by,
+            based_on=based_on,
+            revision=revision,
+        )
+        line = (
+            Line.objects.filter(version=version, origin=Origin.PERSON).order_by("position").last()
+        )
+        if line is not None and words_of(line.text) == words_of(self.text):
+            line.sources.add(*self.sources.all())
+        self._record("quarantine_accept", by, version=version.number)
+        return version
+
+    @transaction.atomic
+    def reject(self, *, by: User | None) -> bool:
+        """It stays out, also when it comes again. False: it did not wait any more."""
+        rejected = self._decide(self.State.REJECTED, by)
+        if rejected:
+            self._record("quarantine_reject", by)
+        return rejected
+
+    def _decide(self, state: "QuarantinedLine.State", by: User | None) -> bool:
+        now = timezone.now()
+        waiting = QuarantinedLine.objects.waiting().filter(pk=self.pk)
+        done = bool(waiting.update(state=state, decided_by=by, decided_at=now))
+        if done:
+            self.state, self.decided_by, self.decided_at = state, by, now
+        return done
+
+    def _record(self, action: str, by: User | None, **details: Any) -> None:
+        workspace = self.memory.workspace
+        AuditEvent.objects.record(action, by=by, workspace=workspace, subject=str(self), **details)

@@ -1,0 +1,227 @@
+"""rows → quote: what a backfill would cost, read from the messages and written nowhere (rule 3)."""
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from statistics import mean
+
+from django.conf import settings
+from django.db.models import Max, Prefetch, Q, QuerySet
+
+from memories.models import (
+    Channel,
+    Job,
+    Memory,
+    Message,
+    ModelCall,
+    Price,
+    Segment,
+    Workspace,
+)
+from memories.rules.costs.estimate import (
+    LINE,
+    OFFLINE,
+    Load,
+    Means,
+    Quote,
+    Range,
+    answer_length,
+    quote_of,
+)
+from memories.rules.generate.segments import should_update_short_term_memory
+from memories.rules.generate.tokens import counts, estimate, of_counts
+from memories.rules.generate.windows import windows
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.settings import MemorySettings
+
+MOST_SAMPLES = 24
+AT_ONCE = 2000  # rows read at a time
+
+
+def quote_backfill(
+    workspace: Workspace, channels: Iterable[Channel], since_us: int, now: datetime
+) -> Quote:
+    """What remembering these channels from ``since_us`` on would cost now."""
+    background = _workspace_memory(workspace)
+    in_order = sorted(channels, key=lambda channel: channel.pk)  # as passes plan them
+    loads = (
+        load_of(channel, workspace.memory_settings, since_us, to_micros(now), background)
+        for channel in in_order
+    )
+    return _quote(loads, workspace.memory_settings, background)
+
+
+def quote_update(memory: Memory, now: datetime) -> Quote:
+    """What it costs to remember at once what waits in the memory's channel, or in its thread."""
+    assert memory.channel is not None
+    channel, thread_ts, workspace = memory.channel, memory.thread_ts, memory.workspace
+    as_of_us = since_us = to_micros(workspace.known_until(now) or now)
+    if channel.start_us is None:  # as a first pass would fix it
+        since_us -= workspace.memory_settings.window_us
+    background = _workspace_memory(workspace)
+    load = load_of(
+        channel, workspace.memory_settings, since_us, as_of_us, background, close_now=thread_ts
+    )
+    load = replace(load, segments=(), messages=0) if thread_ts else replace(load, threads=())
+    return _quote([load], workspace.memory_settings, background)
+
+
+def _quote(loads: Iterable[Load], memory_settings: MemorySettings, background: int) -> Quote:
+    model = settings.MEMORYHUB_MODEL
+    price = Price.objects.of_model(model) if model else None
+    return quote_of(
+        loads,
+        memory_settings,
+        means_of(model) if model else OFFLINE,
+        price.micros if price else None,
+        side_by_side=settings.MEMORYHUB_LLM_CONCURRENCY if model else 1,
+        workspace_memory=background,
+        is_free=not model,
+    )
+
+
+def means_of(model: str) -> Means:
+    """The means of this model's newest answers to segments and threads, repeated calls included."""
+    calls = ModelCall.objects.filter(model=model, prompt_tokens__gt=0, ended_at__isnull=False)
+    jobs = list(
+        Job.objects.filter(state=Job.State.DONE, segment__isnull=False)
+        .filter(pk__in=calls.values("job"))
+        .select_related("memory__workspace")
+        .prefetch_related(Prefetch("claims", queryset=calls))
+        .order_by("-pk")[:MOST_SAMPLES]
+    )
+    if not jobs:
+        return Means()
+    segments = [job.segment_id for job in jobs]
+    sizes = Counter[int]()
+    messages = Message.objects.filter(Q(segment__in=segments) | Q(thread_segment__in=segments))
+    for *keys, text in messages.values_list("segment", "thread_segment", "text"):
+        for key in keys:
+            sizes[key] += estimate(text) + LINE
+    besides, answers, seconds = [], [], []
+    for job in jobs:
+        assert job.segment_id
+        tokens = sizes[job.segment_id]
+        limit = job.memory.workspace.memory_settings.short_term_max_tokens
+        for call in job.claims.all():
+            assert call.ended_at
+            besides.append(call.prompt_tokens - tokens)
+            answers.append(call.completion_tokens / answer_length(limit, tokens))
+            seconds.append((call.ended_at - call.began_at).total_seconds())
+    return Means(
+        besides=max(0.0, mean(besides)),
+        answer=mean(answers),
+        seconds=Range(0.75, 1.0, 1.5).times(mean(seconds)),
+        repeats=len(seconds) / len(jobs),
+        measured=len(seconds),
+    )
+
+
+def load_of(
+    channel: Channel,
+    settings: MemorySettings,
+    since_us: int,
+    now_us: int,
+    background: int,
+    *,
+    close_now: str | None = None,
+) -> Load:
+    """What is to be remembered of a channel. ``asked`` as for `plan_channel`."""
+    waiting, is_japanese = _waiting(channel, settings, since_us, now_us)
+    messages, segments = _left_out(channel, since_us, "segment")
+    _, threads = _left_out(channel, since_us, "thread_segment")
+    last_cuts = channel.segments.values_list("thread_ts").annotate(Max("last_us")).order_by()
+    frontiers = dict(last_cuts)
+    for thread_ts, (times, tokens) in waiting.items():
+        frontier = frontiers.get(thread_ts)
+        if thread_ts and frontier is None and len(times) < settings.thread_min_messages:
+            continue
+        latest_us = max(times[-1], frontier or 0)
+        due = should_update_short_term_memory(
+            latest_us, len(times), now_us, settings, has_memory=True
+        )
+        is_closed_now = close_now == thread_ts
+        from_us = channel.cut_from_us
+        cuts = windows(times, from_us, frontier, due, now_us, settings, asked=is_closed_now)
+        if thread_ts and cuts:  # one version of all that a thread has
+            cuts = [replace(cuts[-1], begin=cuts[0].begin)]
+        for cut in cuts:
+            if length := sum(tokens[cut.begin : cut.end]):
+                (threads if thread_ts else segments).append(length)
+                messages += 0 if thread_ts else cut.end - cut.begin
+    lengths = _lengths(Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL))
+    return Load(
+        channel.slack_id,
+        channel.name,
+        messages,
+        segments,
+        threads,
+        background=0 if channel.has_guests() else background,
+        short_term=lengths.get(MemoryType.SHORT_TERM, 0),
+        long_term=lengths.get(MemoryType.LONG_TERM, 0),
+        is_public=channel.is_public,
+        is_recent=max(waiting[""][0], default=0) >= now_us - settings.window_us,
+        is_japanese=is_japanese,
+    )
+
+
+def _waiting(
+    channel: Channel, settings: MemorySettings, since_us: int, now_us: int
+) -> tuple[dict[str, tuple["array[int]", "array[int]"]], bool]:
+    """Times and tokens of the messages in no segment, by thread ("" is the channel itself).
+
+    Also whether most of their text is Japanese.
+    """
+    waiting: dict[str, tuple[array[int], array[int]]] = defaultdict(
+        lambda: (array("q"), array("l"))
+    )
+    start_us = since_us if channel.start_us is None else min(since_us, channel.start_us)
+    uncut = Q(segment=None)
+    if settings.thread_memories:
+        uncut |= Q(thread_segment=None) & ~Q(thread_ts="")
+    messages = Message.objects.rememberable().filter(uncut, channel=channel, micros__gte=start_us)
+    columns = ("micros", "thread_ts", "segment", "thread_segment", "text")
+    rows = messages.until(now_us).in_order().values_list(*columns)
+    wide = others = 0
+    for us, thread_ts, segment, in_thread, text in rows.iterator(AT_ONCE):
+        size = counts(text)
+        wide, others = wide + size[0], others + size[1]
+        keys = [] if segment else [""]
+        if thread_ts and in_thread is None and settings.thread_memories:
+            keys.append(thread_ts)
+        for key in keys:
+            times, tokens = waiting[key]
+            times.append(us)
+            tokens.append(of_counts(*size) + LINE if text.strip() else 0)
+    return waiting, 2 * wide > others
+
+
+def _left_out(channel: Channel, since_us: int, column: str) -> tuple[int, list[int]]:
+    """Of cancelled segments in the period: their messages, and the tokens of each."""
+    cancelled = Segment.objects.filter(
+        channel=channel, outcome=Segment.Outcome.CANCELLED, last_us__gte=since_us
+    )
+    messages = Message.objects.rememberable().filter(**{f"{column}__in": cancelled.values("pk")})
+    sizes, numbers = Counter[int](), Counter[int]()
+    for key, text in messages.values_list(column, "text").iterator(AT_ONCE):
+        sizes[key] += estimate(text) + LINE if text.strip() else 0
+        numbers[key] += 1
+    kept = [key for key in sizes if sizes[key]]
+    return sum(numbers[key] for key in kept), [sizes[key] for key in kept]
+
+
+def _workspace_memory(workspace: Workspace) -> int:
+    of_workspace = Memory.objects.filter(workspace=workspace, scope=MemoryScope.WORKSPACE)
+    return _lengths(of_workspace).get(MemoryType.LONG_TERM, 0)
+
+
+def _lengths(memories: "QuerySet[Memory]") -> dict[str, int]:
+    """Tokens of the current texts, by type."""
+    current = memories.filter(current__isnull=False, current__provisional=False)
+    return {
+        memory_type: estimate(content)
+        for memory_type, content in current.values_list("memory_type", "current__content")
+    }

@@ -1,0 +1,113 @@
+"""Proposals: a long-term text that waits for a person's word. A merge that would shrink it (rule 8), or
+a rebuild."""
+
+from django.db import transaction
+from django.utils import timezone
+
+from memories.models import AuditEvent, Job, Memory, MemoryVersion, StaleBase, User
+from memories.pipeline.generate import followups
+from memories.pipeline.generate.ask import Asker
+from memories.pipeline.generate.close import hold_readers, made_lines, supersede, write
+from memories.pipeline.safety import guarding
+from memories.rules.generate.reply import read_reply
+from memories.rules.generate.tokens import estimate
+from memories.rules.memory.drift import Drift, find_drift
+from memories.rules.memory.lines import Line, merged
+
+
+def of(memory: Memory) -> Job | None:
+    """The proposal that waits for this memory, the newest if there are several. One that read what
+    the memory's readers may not read any more is none."""
+    job = memory.jobs.proposed().with_memory().order_by("-pk").first()
+    return job if job is not None and followups.may_flow(job) else None
+
+
+def base_of(job: Job) -> MemoryVersion | None:
+    """The text that the proposal would replace. A rebuild rests on no other text, so it stands beside
+    the current one, also after merges."""
+    return job.memory.current if job.is_rebuild else job.base
+
+
+def sizes(job: Job) -> tuple[int, int] | None:
+    """Tokens of the text as it is and as it is proposed; None when nothing is proposed."""
+    is_proposed = job.state == Job.State.PROPOSED
+    reply = job.saved_reply if is_proposed else None
+    if reply is None:
+        return None
+    base = base_of(job)
+    return estimate(base.content) if base else 0, estimate(reply.text)
+
+
+def lines(job: Job) -> list[Line]:
+    """The lines that the memory would have: what people hold is put back here too."""
+    question = Asker(job.memory.workspace).question(job)
+    reply = job.saved_reply
+    if reply is None:
+        return []
+    reading = read_reply(reply, question.request)
+    made = made_lines(job.cites, guarding.judge(job, question, reading).reading)
+    base = base_of(job)
+    return merged(base.line_values() if base else [], made).lines
+
+
+def drift(job: Job) -> list[Drift]:
+    """What a rebuilt text says and the current one lacks, and the other way round."""
+    memory, base = job.memory, base_of(job)
+    old = base.line_values() if base else []
+    new = lines(job)
+    return find_drift(
+        [line.text for line in old],
+        [line.text for line in new],
+        people=memory.workspace.people.all().names().values(),
+        pinned=[line.text for line in (*old, *new) if line.pinned],
+    )
+
+
+def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
+    """Make it the next version. Raises StaleBase when the memory or what it reads moved on: then
+    the proposal is gone, and the merge is made again. None: somebody was faster."""
+    now = timezone.now()
+    reply = job.saved_reply
+    if job.state != Job.State.PROPOSED or reply is None:
+        return None
+    job.rebase(base_of(job))
+    question = Asker(job.memory.workspace).question(job)
+    try:
+        if not followups.is_as_owed(job):
+            raise StaleBase(job.memory.current)
+        with transaction.atomic():
+            hold_readers(job)
+            if not job.close(Job.State.DONE, now):
+                return None
+            reading = read_reply(reply, question.request)
+            if reading.fault:
+                raise guarding.NothingLeft(())
+            closed = write(job, question, reading, accepted=True)
+            if job.is_rebuild:
+                followups.merge_again_since(job)
+            followups.follow_ups(job)
+            AuditEvent.objects.record(
+                "proposal_accept",
+                by=by,
+                workspace=job.memory.workspace,
+                subject=str(job),
+            )
+            # A rebuild may say what a person has written meanwhile.
+            return closed.version or job.memory.current
+    except guarding.NothingLeft as left:  # the rules have grown since
+        guarding.keep(job, left.held)
+        supersede(job, now)
+        raise StaleBase(job.memory.current) from left
+    except StaleBase:
+        supersede(job, now)
+        raise
+
+
+def reject(job: Job, *, by: User | None) -> bool:
+    """Keep the text as it is; what the merge read stays owed to the next one. False: it did not
+    wait any more."""
+    with transaction.atomic():
+        rejected = job.reject(by)
+        if rejected:
+            followups.follow_ups(job)
+    return rejected

@@ -1,0 +1,179 @@
+"""The zip of a backup or an export: `manifest.json` lists its files with their size and SHA-256.
+
+These find damage, not a forger: whoever may write the file may write the manifest.
+"""
+
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Self
+
+from memories.rules.transfer.export_text import as_json, from_json
+from memories.rules.transfer.schema import Schema, SchemaError, many, pattern, text, whole
+
+VERSION = 1  # of both formats
+MANIFEST = "manifest.json"
+LARGEST_TEXT = 64_000_000  # bytes, of a file that is read as a whole
+BLOCK = 1 << 20  # bytes
+_TIME = (1980, 1, 1, 0, 0, 0)  # the same data makes the same file
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError)
+_FILES = many(
+    Schema({"name": text(1000, least=1), "bytes": whole(), "sha256": pattern("[0-9a-f]{64}")})
+)
+
+
+class ArchiveError(Exception):
+    """A file that cannot be read as a whole, or does not fit here; the text says why."""
+
+
+class ArchiveWriter:
+    """Adds files one after the other; `close` adds the manifest."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
+        self._files: list[dict[str, Any]] = []
+
+    @contextmanager
+    def add(self, name: str) -> Iterator[Callable[[bytes], None]]:
+        """Yields the function that writes bytes to the file."""
+        digest, size = hashlib.sha256(), 0
+        with self._zip.open(_info(name), "w", force_zip64=True) as file:
+
+            def write(data: bytes) -> None:
+                nonlocal size
+                digest.update(data)
+                size += len(data)
+                file.write(data)
+
+            yield write
+        self._files.append({"name": name, "bytes": size, "sha256": digest.hexdigest()})
+
+    def close(self, archive_format: str, facts: dict[str, Any]) -> None:
+        head = {"format": archive_format, "format_version": VERSION, **facts}
+        lines = [f"  {as_json(key)}: {as_json(value)}" for key, value in head.items()]
+        files = ",\n".join(f"    {as_json(file)}" for file in self._files)
+        content = "{\n" + ",\n".join([*lines, f'  "files": [\n{files}\n  ]']) + "\n}\n"
+        self._zip.writestr(_info(MANIFEST), content)
+        self._zip.close()
+
+    def abandon(self) -> None:
+        """Write no more: what there is so far is no archive."""
+        self._zip.fp = None
+
+
+def _info(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _TIME)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.create_system = 3
+    info.external_attr = 0o100600 << 16
+    return info
+
+
+class ArchiveReader:
+    """An archive's files by name, and its ``facts``. Nothing is unpacked to disk.
+
+    A file is checked against the manifest when it ends, so that a reader must discard all of it
+    when ArchiveError is raised.
+    """
+
+    def __init__(self, path: Path, archive_format: str, what: str) -> None:
+        with _reading(f"This is no {what}, or it is damaged or cut off."):
+            self._zip = zipfile.ZipFile(path)
+        try:
+            self.facts = self._read_manifest(archive_format, what)
+        except BaseException:
+            self._zip.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._zip.close()
+
+    def _read_manifest(self, archive_format: str, what: str) -> dict[str, Any]:
+        infos = self._zip.infolist()
+        self.unpacked_size = sum(info.file_size for info in infos)
+        names = {info.filename for info in infos}
+        if len(names) != len(infos):
+            raise ArchiveError("A file stands in it twice.")
+        if MANIFEST not in names:
+            raise ArchiveError(f"It has no {MANIFEST}: this is no {what}.")
+        if self._zip.getinfo(MANIFEST).file_size > LARGEST_TEXT:
+            raise ArchiveError(f"{MANIFEST}: is too large.")
+        try:
+            with _reading(f"{MANIFEST}: is damaged."):
+                content = self._zip.read(MANIFEST)
+            facts = from_json(content.decode())
+            if not isinstance(facts, dict) or facts.pop("format", None) != archive_format:
+                raise SchemaError(f"this is no {what}")
+            if (version := facts.pop("format_version", None)) != VERSION:
+                raise SchemaError(
+                    f"is of version {str(version)[:20]} of the format; this program reads {VERSION}"
+                )
+            files = _FILES(facts.pop("files", None))
+        except UnicodeDecodeError as error:
+            raise ArchiveError(f"{MANIFEST}: is not UTF-8.") from error
+        except SchemaError as error:
+            raise ArchiveError(f"{MANIFEST}: {error}.") from error
+        self.files = {file["name"]: file for file in files}
+        if len(self.files) != len(files):
+            raise ArchiveError(f"{MANIFEST}: lists a file twice.")
+        if missing := sorted(self.files.keys() - names):
+            raise ArchiveError(f"{missing[0]}: is missing.")
+        if extra := sorted(names - self.files.keys() - {MANIFEST}):
+            raise ArchiveError(f"{extra[0]}: stands in no list of {MANIFEST}.")
+        return facts
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        """A file piece by piece."""
+        return self._pieces(name, lambda file: partial(file.read, BLOCK))
+
+    def lines(self, name: str, longest: int) -> Iterator[bytes]:
+        """A file by lines; one of more than ``longest`` bytes raises ArchiveError."""
+        read = self._pieces(name, lambda file: partial(file.readline, longest + 1))
+        for number, line in enumerate(read, 1):
+            if len(line) > longest:
+                raise ArchiveError(f"{name}, line {number}: is too long.")
+            yield line
+
+    def text(self, name: str) -> str:
+        """A small file as a whole."""
+        if name in self.files and self.files[name]["bytes"] > LARGEST_TEXT:
+            raise ArchiveError(f"{name}: is too large.")
+        try:
+            return b"".join(self.blocks(name)).decode()
+        except UnicodeDecodeError as error:
+            raise ArchiveError(f"{name}: is not UTF-8.") from error
+
+    def _pieces(
+        self, name: str, reading: Callable[[IO[bytes]], Callable[[], bytes]]
+    ) -> Iterator[bytes]:
+        if name not in self.files:
+            raise ArchiveError(f"{name}: is missing.")
+        listed, digest, size = self.files[name], hashlib.sha256(), 0
+        with _reading(f"{name}: is damaged."), self._zip.open(name) as file:
+            for piece in iter(reading(file), b""):
+                digest.update(piece)
+                size += len(piece)
+                if size > listed["bytes"]:
+                    break
+                yield piece
+        if (size, digest.hexdigest()) != (listed["bytes"], listed["sha256"]):
+            raise ArchiveError(f"{name}: is not what was written (its digest is another).")
+
+
+@contextmanager
+def _reading(damaged: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ArchiveError("There is no such file.") from error
+    except _BROKEN as error:
+        raise ArchiveError(damaged) from error
+    except OSError as error:
+        raise ArchiveError(f"The file cannot be read: {error.strerror or error}.") from error

@@ -1,0 +1,207 @@
+"""The words of a message, wherever Slack put them.
+
+The result is Slack's own markup (`rules.markup` makes it readable). A message whose ``text`` is
+empty still says something in its blocks, attachments or files, and kinds that are not known yet
+leave a mark instead of nothing. Nothing here trusts the type of anything.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from memories.rules.ingest.markup import escape
+
+# How deep blocks may nest before what lies below is only marked.
+_DEEPEST = 12
+
+
+def as_text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def as_dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def dicts(value: object) -> Iterator[dict[str, Any]]:
+    """The objects of what may be a list."""
+    return (item for item in as_list(value) if isinstance(item, dict))
+
+
+def message_text(raw: dict[str, Any]) -> str:
+    """Text, else blocks, else the comment of an old file comment; then attachments and files.
+
+    An unfurled link adds nothing: its words are another page's.
+    """
+    text = as_text(raw.get("text"))
+    if not text.strip():
+        text = _joined(_block(block, 0) for block in as_list(raw.get("blocks")))
+    if not text:
+        text = as_text(as_dict(raw.get("comment")).get("comment"))
+    extra = [
+        *(
+            _attachment(item)
+            for item in dicts(raw.get("attachments"))
+            if not _is_unfurl(item, text)
+        ),
+        *(_file(item) for item in dicts(raw.get("files"))),
+    ]
+    if not raw.get("files") and isinstance(raw.get("file"), dict):
+        extra.append(_file(raw["file"]))
+    if text and not any(extra):
+        return text
+    return _joined([text, *extra])
+
+
+def _joined(parts: Any, mark: str = "\n") -> str:
+    return mark.join(part for part in parts if part.strip())
+
+
+# Blocks
+
+
+def _block(block: object, depth: int) -> str:
+    block = as_dict(block)
+    kind = as_text(block.get("type"))
+    if depth > _DEEPEST:
+        return "[…]"
+    if kind == "rich_text":
+        return _joined(_rich(item, depth + 1) for item in dicts(block.get("elements")))
+    if kind in ("section", "header"):
+        fields = (_words(item) for item in dicts(block.get("fields")))
+        return _joined([_words(block.get("text")), *fields])
+    if kind == "context":
+        return _joined((_element(item) for item in dicts(block.get("elements"))), " ")
+    if kind == "image":
+        return f"[image: {_words(block.get('title')) or escape(as_text(block.get('alt_text')))}]"
+    if kind == "actions":
+        return _joined(
+            (f"[{_words(item.get('text'))}]" for item in dicts(block.get("elements"))), " "
+        )
+    if kind == "markdown":
+        return escape(as_text(block.get("text")))
+    if kind == "video":
+        return f"[video: {_words(block.get('title')) or escape(as_text(block.get('alt_text')))}]"
+    if kind == "divider":
+        return ""
+    name = escape(kind) or "block"
+    fallback = _words(block.get("text")) or escape(as_text(block.get("fallback")))
+    return f"[unsupported: {name}] {fallback}".strip()
+
+
+def _words(text: object) -> str:
+    """A text object: ``mrkdwn`` is markup already, ``plain_text`` is words."""
+    if isinstance(text, str):
+        return text
+    text = as_dict(text)
+    words = as_text(text.get("text"))
+    if text.get("type") == "mrkdwn":
+        return words
+    return words.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _element(element: dict[str, Any]) -> str:
+    if element.get("type") == "image":
+        return f"[image: {escape(as_text(element.get('alt_text')))}]"
+    return _words(element)
+
+
+def _rich(element: dict[str, Any], depth: int) -> str:
+    kind = element.get("type")
+    items = as_list(element.get("elements"))
+    if depth > _DEEPEST:
+        return "[…]"
+    if kind == "rich_text_list":
+        ordered = element.get("style") == "ordered"
+        indent = element.get("indent")
+        margin = "    " * (min(indent, 8) if isinstance(indent, int) and indent > 0 else 0)
+        return "\n".join(
+            f"{margin}{f'{number}.' if ordered else '•'} {_rich(item, depth + 1)}"
+            for number, item in enumerate(dicts(items), 1)
+        )
+    words = "".join(
+        _rich(item, depth + 1) if isinstance(item.get("elements"), list) else _leaf(item)
+        for item in dicts(items)
+    )
+    if kind == "rich_text_quote":
+        return "\n".join(f"&gt; {line}" for line in words.split("\n"))
+    if kind == "rich_text_preformatted":
+        return f"```{words}```"
+    if kind == "rich_text_section" or words:
+        return words
+    return f"[unsupported: {escape(as_text(kind)) or 'element'}]"
+
+
+def _leaf(item: dict[str, Any]) -> str:
+    kind = as_text(item.get("type"))
+    if kind == "text":
+        words = escape(as_text(item.get("text")))
+        code = as_dict(item.get("style")).get("code") is True and words.strip() and "`" not in words
+        return f"`{words}`" if code else words
+    if kind == "link":
+        address = escape(as_text(item.get("url"))).replace("|", "%7C")
+        label = escape(as_text(item.get("text")))
+        return f"<{address}|{label}>" if label else f"<{address}>"
+    if kind == "user":
+        return f"<@{as_text(item.get('user_id'))}>"
+    if kind == "channel":
+        return f"<#{as_text(item.get('channel_id'))}>"
+    if kind == "usergroup":
+        return f"<!subteam^{as_text(item.get('usergroup_id'))}>"
+    if kind == "broadcast":
+        return f"<!{as_text(item.get('range'))}>"
+    if kind == "emoji":
+        tone = item.get("skin_tone")
+        tail = f":skin-tone-{tone}:" if isinstance(tone, int) and 2 <= tone <= 6 else ""
+        return f":{as_text(item.get('name'))}:{tail}"
+    if kind in ("date", "color", "team"):
+        return escape(as_text(item.get("fallback")) or as_text(item.get("value")))
+    fallback = escape(as_text(item.get("text")) or as_text(item.get("fallback")))
+    return fallback or f"[unsupported: {escape(kind) or 'element'}]"
+
+
+# Attachments and files
+
+
+def _is_unfurl(item: dict[str, Any], text: str) -> bool:
+    """A preview of a link or a shared message that the text already points at."""
+    preview = item.get("from_url") or item.get("original_url") or item.get("is_msg_unfurl")
+    return bool(preview) and bool(text.strip())
+
+
+def _attachment(item: dict[str, Any]) -> str:
+    fields = (
+        _joined((as_text(field.get("title")), as_text(field.get("value"))), ": ")
+        for field in dicts(item.get("fields"))
+    )
+    said = _joined(
+        [
+            as_text(item.get("pretext")),
+            as_text(item.get("title")),
+            as_text(item.get("text")),
+            *fields,
+            *(_block(block, 1) for block in as_list(item.get("blocks"))),
+        ]
+    )
+    return said or as_text(item.get("fallback"))
+
+
+_GONE = {
+    "tombstone": "deleted",
+    "hidden_by_limit": "hidden by the plan's limit",
+    "access_denied": "no access",
+    "file_not_found": "not found",
+    "external": "kept elsewhere",
+}
+
+
+def _file(item: dict[str, Any]) -> str:
+    """A stub; the file itself is never fetched, wherever its address points."""
+    name = escape(as_text(item.get("title")) or as_text(item.get("name"))) or "unnamed"
+    why = _GONE.get(as_text(item.get("mode"))) or _GONE.get(as_text(item.get("file_access")))
+    if why is None and item.get("is_external") is True:
+        why = _GONE["external"]
+    return f"[file: {name} ({why})]" if why else f"[file: {name}]"

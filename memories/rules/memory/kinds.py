@@ -1,0 +1,64 @@
+"""The kind of a line: from the word that a model puts before it, else from its own cue words."""
+
+import re
+
+from memories.rules.generate.summary import Kind
+
+_LABELS: dict[Kind, str] = {
+    Kind.DECISION: r"decisions?(?: made)?|decided|決定(?:事項)?|決まったこと",
+    Kind.TASK: r"(?:open )?tasks?|action items?|actions?|to-?dos?|next steps?|タスク|作業|宿題|やること|担当",
+    Kind.QUESTION: r"(?:open )?questions?|open (?:points|issues)|unresolved|質問|疑問|未解決(?:の質問|の問題)?|未決(?:事項)?",
+    Kind.STATUS: r"(?:current )?status|(?:important |key )?facts?|numbers?|状態|状況|現状|進捗|事実|数字",
+    Kind.EVENT: r"events?|what happened|timeline|出来事|経緯|イベント",
+}
+_LABEL = {kind: re.compile(rf"(?:{words})", re.IGNORECASE) for kind, words in _LABELS.items()}
+
+_CUES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    (
+        Kind.QUESTION,
+        re.compile(
+            r"[?？]\W*$|\b(?:asks?|asked|wonders?|wondered) (?:if|whether|who|what|when|where|why|how|about|for)\b"
+            r"|\b(?:open question|unclear|undecided|unresolved|not (?:yet )?(?:known|decided|clear)|remains open|still open|tbd)\b"
+            r"|か[。.]?$|未定|未解決|未決|不明|分からない|わからない|確認中|(?:尋ね|質問し|問い合わせ)て?(?:いる|た)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        Kind.DECISION,
+        re.compile(
+            r"\b(?:decid\w+|decisions?|agreed?|agreement|approved?|rejected|chose|chosen|settled on|go(?:es|ing)? with|"
+            r"postponed?|cancell?ed|instead of|policy|from now on|no longer)\b"
+            r"|決定|決ま|決め|ことにし|ことになり|ことになっ|方針|採用|見送|却下|承認|合意|確定|中止|延期|廃止",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        Kind.TASK,
+        re.compile(
+            r"\b(?:will|must|needs? to|has to|have to|should|is (?:going|supposed|asked|assigned) to|to-?do|assigned|owns?|"
+            r"responsible|takes care|follows? up|due)\b"
+            r"|担当|までに|お願い|予定|引き受け|(?:対応|確認|準備|作成|連絡|共有|提出|用意)(?:する|します)|やる|しておく",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        Kind.EVENT,
+        re.compile(
+            r"\b(?:released|shipped|deployed|launched|merged|fixed|broke|crashed|failed|happened|started|finished|completed|"
+            r"joined|left|met|moved|changed|reported|announced|introduced|added|removed|said|told|shared|posted|found|kicked off|recorded|noted|acknowledged|restricted)\b"
+            r"|(?:した|しました|された|されました|になった|になりました|終わった|終わりました|起きた|起きました|始まった|始まりました)[。.]?$",
+            re.IGNORECASE,
+        ),
+    ),
+)
+
+
+def kind_named(label: str) -> Kind | None:
+    """The kind that a label or a heading names: "Open questions", "決定事項"."""
+    words = label.strip(" \t*_#:：[]()「」【】-–—")
+    return next((kind for kind, found in _LABEL.items() if found.fullmatch(words)), None)
+
+
+def kind_of(text: str) -> Kind:
+    """The kind of a line by its cue words; a statement without any tells how things stand."""
+    return next((kind for kind, cues in _CUES if cues.search(text)), Kind.STATUS)

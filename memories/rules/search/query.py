@@ -1,0 +1,195 @@
+"""What somebody typed into the search field, as plain values.
+
+``移行 "next friday" -draft in:#ops from:mika after:2026-11-01``: all words have to be there, in any
+order; what is quoted stands as it is; a minus leaves out. Slack's operators mean what they mean there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta, tzinfo
+from enum import StrEnum
+
+from memories.rules.ingest.characters import fit
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.search import tokenizer
+from memories.rules.search.tokenizer import Term
+
+LONGEST = 300  # characters of a query
+MOST_TERMS = 20
+
+
+class Kind(StrEnum):
+    """What is searched, in the order in which it is shown."""
+
+    NOTES = "notes"
+    MEMORIES = "memories"
+    OLDER = "older"
+    ARCHIVE = "archive"
+    THREADS = "threads"
+    MESSAGES = "messages"
+
+
+class Has(StrEnum):
+    LINK = "link"
+    FILE = "file"
+    CODE = "code"
+    THREAD = "thread"
+
+
+class Sort(StrEnum):
+    NEWEST = "newest"
+    BEST = "best"
+
+
+WRITERS = {"model": "model", "llm": "model", "person": "person", "restore": "restore"}
+
+
+@dataclass(frozen=True)
+class Query:
+    """``channel`` and ``person`` are names as typed, "" for any; ``writer`` is an origin of versions.
+    ``since`` and ``until`` are days, both included. ``wrong`` is what says nothing to us."""
+
+    terms: tuple[Term, ...] = ()
+    kind: Kind | None = None
+    channel: str = ""
+    person: str = ""
+    writer: str = ""
+    since: date | None = None
+    until: date | None = None
+    has: frozenset[Has] = frozenset()
+    wrong: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()  # the terms as typed
+    sort: Sort = Sort.NEWEST
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to look for: words to leave out alone are no question."""
+        return all(one.excluded for one in self.terms) and not self.is_narrowed
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether more than words is asked for."""
+        return replace(self, terms=(), words=(), wrong=(), sort=Sort.NEWEST) != Query()
+
+    def bounds(self, zone: tzinfo) -> tuple[int | None, int | None]:
+        """The days as microseconds: from, and before."""
+        return (
+            _midnight(self.since, zone) if self.since else None,
+            _midnight(self.until + timedelta(days=1), zone) if self.until else None,
+        )
+
+
+_PIECE = re.compile(
+    r'(?P<minus>-)?(?:(?P<key>in|from|by|before|after|on|has):(?P<value>"[^"]*"?|\S*)'
+    r'|"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))',
+    re.IGNORECASE,
+)
+_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "＂": '"', "：": ":"})
+_DAY = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})")
+
+
+def parse(typed: str) -> Query:
+    """The query behind what was typed. What cannot be read is left out, and named."""
+    query = Query()
+    for match in _PIECE.finditer(fit(typed, LONGEST).translate(_QUOTES)):
+        minus = match["minus"] is not None
+        if match["key"]:
+            if minus:  # only words can be left out
+                query = replace(query, wrong=(*query.wrong, match[0]))
+            else:
+                query = _narrowed(query, match["key"].lower(), match["value"].strip('"'), match[0])
+            continue
+        word = match["phrase"] if match["word"] is None else match["word"]
+        term = tokenizer.term(
+            word,
+            exact=match["word"] is None,
+            begins=match["word"] is not None and word.endswith("*"),
+            excluded=minus,
+        )
+        if term is not None and len(query.terms) < MOST_TERMS and term not in query.terms:
+            words = (*query.words, match[0])
+            query = replace(query, terms=(*query.terms, term), words=words)
+    return query
+
+
+def with_fields(query: Query, fields: Mapping[str, str]) -> Query:
+    """The query narrowed by the fields of the form, where it does not say so itself."""
+    given = {key: fit(value.strip(), LONGEST) for key, value in fields.items()}
+    if not query.kind and given.get("in") in set(Kind):
+        query = replace(query, kind=Kind(given["in"]))
+    if not query.channel:
+        query = replace(query, channel=given.get("channel", "").removeprefix("#"))
+    if not (query.person or query.writer) and given.get("by"):
+        query = _narrowed(query, "by", given["by"], "")
+    query = replace(
+        query,
+        since=query.since or _day(given.get("from", "")),
+        until=query.until or _day(given.get("to", "")),
+    )
+    return replace(query, sort=Sort.BEST) if given.get("sort") == Sort.BEST else query
+
+
+def as_fields(query: Query) -> dict[str, str]:
+    """The same query as the form has it: what `parse` and `with_fields` make it of again. What was
+    not understood is not in it."""
+    has = [f"has:{one}" for one in sorted(query.has)]
+    person = [f'from:"{query.person}"'] if query.person else []
+    given = {
+        "q": " ".join([*query.words, *person, *has]),
+        "in": query.kind or "",
+        "channel": query.channel,
+        "by": query.writer,
+        "from": query.since.isoformat() if query.since else "",
+        "to": query.until.isoformat() if query.until else "",
+        "sort": "" if query.sort is Sort.NEWEST else query.sort,
+    }
+    return {key: value for key, value in given.items() if value}
+
+
+def _narrowed(query: Query, key: str, value: str, typed: str) -> Query:
+    """The query with one operator more."""
+    lower = value.lower()
+    is_date = key in ("before", "after", "on")
+    day = _day(value) if is_date else None
+    if not value or (is_date and day is None):
+        return replace(query, wrong=(*query.wrong, typed)) if value else query
+    if day is not None:
+        return _within(query, key, day)
+    if key == "in" and lower in set(Kind):
+        return replace(query, kind=Kind(lower))
+    if key == "in":
+        return replace(query, channel=value.removeprefix("#"))
+    if key == "by" and lower in WRITERS:
+        return replace(query, writer=WRITERS[lower])
+    if key in ("from", "by"):
+        return replace(query, person=value.removeprefix("@"))
+    if lower in set(Has):
+        return replace(query, has=query.has | {Has(lower)})
+    return replace(query, wrong=(*query.wrong, typed))
+
+
+def _within(query: Query, key: str, day: date) -> Query:
+    """As in Slack: neither ``before:`` nor ``after:`` a day holds that day."""
+    try:
+        before, after = day - timedelta(days=1), day + timedelta(days=1)
+    except OverflowError:
+        return query
+    if key == "on":
+        return replace(query, since=day, until=day)
+    return replace(query, until=before) if key == "before" else replace(query, since=after)
+
+
+def _day(text: str) -> date | None:
+    match = _DAY.fullmatch(text)
+    if not match:
+        return None
+    try:
+        day = date(*map(int, match.groups()))
+    except ValueError:
+        return None
+    return day if 1970 <= day.year < 9000 else None
+
+
+def _midnight(day: date, zone: tzinfo) -> int:
+    return to_micros(datetime.combine(day, time(), zone))

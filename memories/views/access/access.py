@@ -1,0 +1,283 @@
+"""Who may open what. Every page starts here, from the signed-in user; the rest answers 404."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import cached_property
+from zoneinfo import ZoneInfo
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from django_htmx.middleware import HtmxDetails
+
+from memories.models import (
+    Channel,
+    Member,
+    Memory,
+    MemoryVersion,
+    Note,
+    QuarantinedLine,
+    Reader,
+    SlackConnection,
+    User,
+    Workspace,
+)
+from memories.models.ingest.channels import ChannelQuerySet
+from memories.models.memory.memories import MemoryQuerySet
+from memories.models.notes.notes import NoteQuerySet
+from memories.rules.generate.waits import Trouble
+from memories.rules.health import Signs, find_problems
+from memories.rules.ingest.timestamps import micros
+from memories.views.generate import health
+from memories.views.memory.marks import NavChannels, followed, nav_channels, with_marks
+
+NAV_SHOWN = 100  # channels
+UNSEEN_COUNTED = 100  # memories
+
+
+class UserRequest(HttpRequest):
+    """A request behind `login_required`, with what django-htmx adds."""
+
+    user: User
+    htmx: HtmxDetails
+
+
+@dataclass
+class WorkspaceContext:
+    """Where a page stands: the workspace, who reads it, and as what."""
+
+    workspace: Workspace
+    reader: Reader
+    reader_zone: ZoneInfo | None = None
+
+    @property
+    def zone(self) -> tzinfo:
+        """In which times are told: the reader's own, else the workspace's."""
+        return self.reader_zone or self.workspace.memory_settings.zone
+
+    @cached_property
+    def role(self) -> str:
+        return self.workspace.role_of(self.reader)
+
+    @property
+    def can_edit(self) -> bool:
+        return self.role in Member.EDITING
+
+    @property
+    def can_administer(self) -> bool:
+        return self.role == Member.Role.ADMIN
+
+    @cached_property
+    def reads_workspace(self) -> bool:
+        """Guests come in by their channels and do not read the workspace's own memory."""
+        readable = Workspace.objects.visible_to(self.reader).confirmed(self.reader)
+        return readable.filter(pk=self.workspace.pk).exists()
+
+    @cached_property
+    def is_hidden(self) -> bool:
+        """Whether nobody is shown anything, since Slack does not confirm who may read it."""
+        if self.workspace.connected_at is None:
+            return False
+        confirmed = Workspace.objects.confirmed(self.reader)
+        return not confirmed.filter(pk=self.workspace.pk).exists()
+
+    @cached_property
+    def held_back(self) -> int:
+        """Lines that wait for an editor's word; who may read them is asked where there are any."""
+        lines = QuarantinedLine.objects.waiting().filter(memory__workspace=self.workspace)
+        return lines.visible_to(self.reader).count() if lines.exists() else 0
+
+    @property
+    def readable_channels(self) -> ChannelQuerySet:
+        """The channels the reader may read, live ones first, by name."""
+        channels = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
+        return channels.order_by("is_archived", "name", "slack_id")
+
+    def placed(self, channels: Iterable[Channel]) -> list[Channel]:
+        """These with their workspace, without asking for it again."""
+        rows = list(channels)
+        for channel in rows:
+            channel.workspace = self.workspace
+        return rows
+
+    @cached_property
+    def channels(self) -> list[Channel]:
+        """All channels the reader may read, for pages that are about all of them."""
+        return self.placed(self.readable_channels)
+
+    def find_channels(self, slack_ids: Iterable[str]) -> dict[str, Channel]:
+        """Those of these that the reader may read, by Slack id; each id is looked up once."""
+        ids = {slack_id for slack_id in slack_ids if slack_id}
+        if new := ids - self._looked_up.keys():
+            rows = self.placed(self.readable_channels.filter(slack_id__in=new))
+            self._looked_up.update(dict.fromkeys(new), **{row.slack_id: row for row in rows})
+        pairs = ((slack_id, self._looked_up[slack_id]) for slack_id in ids)
+        return {slack_id: channel for slack_id, channel in pairs if channel is not None}
+
+    @cached_property
+    def _looked_up(self) -> dict[str, Channel | None]:
+        return {}
+
+    @property
+    def followed(self) -> MemoryQuerySet:
+        """What the reader catches up with."""
+        return followed(self.workspace, self.reader)
+
+    @cached_property
+    def unseen(self) -> int:
+        """How many of these have something new, exact up to `UNSEEN_COUNTED`."""
+        unseen = self.followed.unseen(self.reader.user_id).values("pk")
+        return unseen[: UNSEEN_COUNTED + 1].count()
+
+    @property
+    def unseen_words(self) -> str:
+        return f"{UNSEEN_COUNTED}+" if self.unseen > UNSEEN_COUNTED else str(self.unseen)
+
+    @cached_property
+    def trouble(self) -> Trouble | None:
+        """What keeps memories from being made, for the banner: members are told, guests are not."""
+        return health.trouble(self.workspace, self.now, is_told=self.role in Member.READING)
+
+    @cached_property
+    def stopped(self) -> SlackConnection | None:
+        """The connection to Slack that ended, for the banner: members are told, guests are not."""
+        return health.stopped(self.workspace, is_told=self.role in Member.READING)
+
+    @cached_property
+    def signs(self) -> Signs:
+        """How the workspace does, as far as the reader is told."""
+        return health.signs(
+            self.workspace,
+            self.reader,
+            self.readable_channels,
+            self.now,
+            is_told=self.role in Member.READING,
+            has_trouble=self.trouble is not None,
+            is_stopped=self.stopped is not None,
+        )
+
+    @property
+    def is_ill(self) -> bool:
+        """Whether the navigation leads to the jobs with a warning."""
+        return bool(find_problems(self.signs, self.now))
+
+    @property
+    def now(self) -> datetime:
+        return self.reader.now or timezone.now()
+
+    @cached_property
+    def nav(self) -> NavChannels:
+        """The channels as the navigation groups them: all of them where they are few, else those
+        whose memories changed last."""
+        memories = self.followed.filter(channel__isnull=False)
+        rows = self.readable_channels.order_by()[: NAV_SHOWN + 1]  # in any order: none is sorted
+        channels = sorted(
+            rows, key=lambda channel: (channel.is_archived, channel.name, channel.slack_id)
+        )
+        is_whole = len(channels) <= NAV_SHOWN
+        if not is_whole:
+            newest = list(memories.order_by("-current").values_list("pk", "channel")[:NAV_SHOWN])
+            memories = memories.filter(pk__in=[pk for pk, _channel in newest])
+            changed = self.readable_channels.filter(pk__in=[channel for _pk, channel in newest])
+            channels = list(changed) or channels[:NAV_SHOWN]
+        marked = with_marks(memories, self.reader)
+        return nav_channels(self.placed(channels), marked, self.now, is_whole=is_whole)
+
+    def is_in(self, channel: Channel) -> bool:
+        """Whether the reader is a member of it in Slack: an operator's opening is no membership."""
+        members = Reader(self.reader.user_id, now=self.reader.now)
+        return Channel.objects.of_members(members).filter(pk=channel.pk).exists()
+
+
+def place_of(request: UserRequest, workspace: Workspace) -> WorkspaceContext:
+    return WorkspaceContext(workspace, Reader.of(request.user), request.user.zone)
+
+
+def only_place(request: UserRequest) -> WorkspaceContext | None:
+    """The only workspace of whoever is signed in, for pages that are of none; None: another number."""
+    entered = list(Workspace.objects.entered_by(Reader.of(request.user))[:2])
+    return place_of(request, entered[0]) if len(entered) == 1 else None
+
+
+def open_workspace(request: UserRequest, slug: str) -> WorkspaceContext:
+    entered = Workspace.objects.entered_by(Reader.of(request.user))
+    return place_of(request, get_object_or_404(entered, slug=slug))
+
+
+def open_channel(
+    request: UserRequest, slug: str, slack_id: str
+) -> tuple[WorkspaceContext, Channel]:
+    place = open_workspace(request, slug)
+    channel = place.find_channels([slack_id]).get(slack_id)
+    if channel is None:
+        raise Http404
+    return place, channel
+
+
+def open_memory(request: UserRequest, pk: int) -> tuple[WorkspaceContext, Memory]:
+    memories = Memory.objects.visible_to(Reader.of(request.user)).with_current()
+    memory = get_object_or_404(memories, pk=pk)
+    return place_of(request, memory.workspace), memory
+
+
+def open_version(request: UserRequest, pk: int) -> tuple[WorkspaceContext, MemoryVersion]:
+    versions = MemoryVersion.objects.visible_to(Reader.of(request.user)).select_related(
+        "memory__workspace", "memory__channel", "memory__current"
+    )
+    version = get_object_or_404(versions, pk=pk)
+    return place_of(request, version.memory.workspace), version
+
+
+def open_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, Note]:
+    place = open_workspace(request, slug)
+    notes = Note.objects.visible_to(place.reader).filter(workspace=place.workspace)
+    return place, get_object_or_404(_with_people(notes), pk=pk)
+
+
+def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, Note]:
+    """Also one in the trash, for those who may bring it back."""
+    place = open_workspace(request, slug)
+    notes = Note.objects.kept_for(place.reader).filter(workspace=place.workspace)
+    note = get_object_or_404(_with_people(notes), pk=pk)
+    if note.deleted_at is not None and not place.can_edit:
+        raise Http404
+    return place, note
+
+
+def _with_people(notes: NoteQuerySet) -> NoteQuerySet:
+    return notes.select_related("workspace", "channel", "author", "worded_by", "deleted_by")
+
+
+def number_or_none(given: str) -> int | None:
+    """A key or number that came with a request, as one that every database can look for."""
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 18 else None
+
+
+def number_in(request: HttpRequest, name: str) -> int:
+    """A version's number, or how often it was rewritten, from a form; 0 when it is none."""
+    return number_or_none(request.POST.get(name, "")) or 0
+
+
+def moment_or_404(ts: str) -> int:
+    """Microseconds of a Slack ts in an address."""
+    try:
+        return micros(ts)
+    except ValueError as error:
+        raise Http404 from error
+
+
+def must_edit(place: WorkspaceContext) -> None:
+    if not place.can_edit:
+        raise PermissionDenied
+
+
+def must_administer(place: WorkspaceContext) -> None:
+    if not place.can_administer:
+        raise PermissionDenied
+
+
+def must_operate(request: UserRequest) -> None:
+    if not request.user.is_operator:
+        raise PermissionDenied

@@ -1,0 +1,122 @@
+"""API keys: made, shown once, and revoked, by whoever reads the workspace."""
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST
+
+from memories.models import ApiKey, Channel
+from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
+from memories.views.pages import render_page
+
+
+class ApiKeyForm(forms.Form):
+    """A key of whoever is signed in. Only editors may let it write notes."""
+
+    name = forms.CharField(
+        label=gettext_lazy("Name"),
+        max_length=80,
+        help_text=gettext_lazy("What the key is for, such as “laptop” or “CI”."),
+    )
+    channels = forms.CharField(
+        label=gettext_lazy("Only these channels"),
+        required=False,
+        max_length=1_000,
+        help_text=gettext_lazy(
+            "Names or ids with spaces between them. Empty: everything that you may read."
+        ),
+    )
+    days = forms.TypedChoiceField(
+        label=gettext_lazy("Expires"),
+        coerce=int,
+        choices=[
+            (30, gettext_lazy("in 30 days")),
+            (90, gettext_lazy("in 90 days")),
+            (365, gettext_lazy("in a year")),
+            (0, gettext_lazy("never")),
+        ],
+        initial=90,
+    )
+    notes = forms.BooleanField(label=gettext_lazy("May write notes"), required=False)
+
+    def __init__(self, *args: Any, place: WorkspaceContext, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.place = place
+        if not place.can_edit:
+            del self.fields["notes"]
+
+    def clean_channels(self) -> list[Channel]:
+        """Raises ValidationError for a name of no channel, or of several, that the reader may read."""
+        channels = []
+        for name in self.cleaned_data["channels"].split():
+            matches = list(self.place.readable_channels.named(name)[:2])
+            if len(matches) != 1:
+                raise forms.ValidationError(
+                    _("There is no channel %(name)s, or several have this name: use its id."),
+                    params={"name": name},
+                )
+            channels += matches
+        return channels
+
+    def issue(self, request: UserRequest) -> tuple[ApiKey, str]:
+        days = self.cleaned_data["days"]
+        return ApiKey.objects.issue(
+            self.place.workspace,
+            name=self.cleaned_data["name"],
+            by=request.user,
+            user=request.user,
+            scopes=[ApiKey.Scope.NOTES] if self.cleaned_data.get("notes") else [],
+            channels=self.cleaned_data["channels"],
+            expires_at=self.place.now + timedelta(days=days) if days else None,
+        )
+
+
+@login_required
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """All keys that the reader may revoke, and the form for a new one. The page that answers the form
+    is the only one that shows the token."""
+    place = open_workspace(request, slug)
+    context: dict[str, Any] = {"place": place, "token": ""}
+    form = ApiKeyForm(request.POST or None, place=place)
+    if request.method == "POST" and form.is_valid():
+        context["made"], context["token"] = form.issue(request)
+        form = ApiKeyForm(place=place)
+    keys = _keys(request, place)
+    usable = set(keys.usable(place.now).values_list("pk", flat=True))
+    readable = set(place.readable_channels.filter(api_keys__in=keys).values_list("pk", flat=True))
+    rows = keys.select_related("user").prefetch_related("channels")
+    context |= {
+        "form": form,
+        "keys": [
+            (
+                key,
+                key.pk in usable,
+                [channel for channel in key.channels.all() if channel.pk in readable],
+            )
+            for key in rows
+        ],
+    }
+    status = 422 if form.errors else 200
+    return render_page(request, "access/api_keys/index.html", context, status=status)
+
+
+@login_required
+@require_POST
+def revoke(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    place = open_workspace(request, slug)
+    key = get_object_or_404(_keys(request, place), pk=pk)
+    key.revoke(by=request.user, now=place.now)
+    toasts.success(request, _("The key is revoked: it opens nothing any more."))
+    return redirect("api_keys-index", slug)
+
+
+def _keys(request: UserRequest, place: WorkspaceContext) -> Any:
+    keys = ApiKey.objects.filter(workspace=place.workspace)
+    return keys.manageable_by(request.user, is_admin=place.can_administer)

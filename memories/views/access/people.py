@@ -1,0 +1,173 @@
+"""Who may do what in a workspace, for its admins: roles given and taken, on the record."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Page, Paginator
+from django.db.models import Prefetch, Q, QuerySet
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memories.models import Member, Person, Reader, RoleRefused, User
+from memories.pipeline.access import operators
+from memories.rules.access.roles import LAST_ADMIN, LAST_OPERATOR, SELF, in_effect
+from memories.views.access.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_administer,
+    number_or_none,
+    open_workspace,
+)
+from memories.views.pages import back_to, render_page
+
+ON_A_PAGE = 50
+WHY: dict[str, Promise] = {
+    SELF: gettext_lazy("Nobody raises themselves: another admin can do that."),
+    LAST_ADMIN: gettext_lazy(
+        "This is the last admin of the workspace. Make somebody else an admin first."
+    ),
+    LAST_OPERATOR: gettext_lazy("This is the last operator. Make somebody else an operator first."),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """An account, the people in Slack that it is, and its role: by a row here, else by Slack."""
+
+    user: User
+    people: list[Person]
+    given: str
+    role: str
+
+    @property
+    def role_name(self) -> str:
+        return str(Member.Role(self.role).label) if self.role else _("none")
+
+
+@login_required
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """POST ``do``: ``role`` gives an account (``user``, or ``name`` for one that is not listed) its
+    ``role``; ``appoint`` and ``dismiss``, for operators, make it one of them or not. What takes the page
+    from whoever asks is done when they are ``sure``; 422 asks."""
+    place = open_workspace(request, slug)
+    must_administer(place)
+    if request.method != "POST":
+        return _page(request, place)
+    do, role = _action_and_role(request, place)
+    user = _chosen_user(request, place)
+    if user is None:
+        return _page(request, place, wrong=_("No account has this name."), status=422)
+    lowers = do == "role" and role != Member.Role.ADMIN and not user.is_operator
+    is_lost = user == request.user and (do == "dismiss" or lowers)
+    if is_lost and "sure" not in request.POST:
+        return _page(request, place, gives_up=do, status=422)
+    wrong = _change(request, place, user, do, role)
+    if wrong:
+        return _page(request, place, wrong=wrong, status=422)
+    request.user.refresh_from_db()  # they may have taken it from themselves
+    if place.workspace.role_of(Reader.of(request.user)) != Member.Role.ADMIN:
+        return redirect("workspaces-index")
+    return redirect(back_to(request, reverse("people-index", args=[slug])))
+
+
+def _action_and_role(request: UserRequest, place: WorkspaceContext) -> tuple[str, str]:
+    """What to do, and the role where it is about one: 404 for what nobody offered."""
+    do, role = request.POST.get("do", "role"), request.POST.get("role", "")
+    if do not in ("role", "appoint", "dismiss") or role not in ("", *Member.Role.values):
+        raise Http404
+    if do != "role" and not place.reader.is_operator:
+        raise Http404
+    return do, role
+
+
+def _change(request: UserRequest, place: WorkspaceContext, user: User, do: str, role: str) -> str:
+    """Do what is asked; returns why not, "" when it is done."""
+    if do == "appoint" and not user.is_active:
+        raise Http404
+    name = user.get_username()
+    try:
+        if do == "role":
+            changed = place.workspace.give_role(user, role, by=request.user)
+        elif do == "appoint":
+            changed = operators.appoint(user, by=request.user)
+        else:
+            changed = operators.dismiss(user, by=request.user)
+    except RoleRefused as refused:
+        return str(WHY[refused.why])
+    news = _("Saved: %(name)s.") % {"name": name} if changed else _("Nothing was different.")
+    toasts.success(request, news)
+    return ""
+
+
+def _chosen_user(request: UserRequest, place: WorkspaceContext) -> User | None:
+    """By its key among those who are listed, or by its exact name among all: 404 for the first."""
+    if "name" in request.POST:
+        return User.objects.filter(username=request.POST["name"].strip()).first()
+    key = number_or_none(request.POST.get("user", ""))
+    user = _accounts(place).filter(pk=key).first() if key is not None else None
+    if user is None:
+        raise Http404
+    return user
+
+
+def _page(
+    request: UserRequest,
+    place: WorkspaceContext,
+    *,
+    wrong: str = "",
+    gives_up: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    """``gives_up``: what is to be done to whoever asks for it, who has not confirmed it yet."""
+    parameters = request.POST if request.method == "POST" else request.GET
+    query = parameters.get("q", "").strip()
+    accounts = _accounts(place)
+    if query:
+        people = place.workspace.people.filter(name__icontains=query).values("user")
+        accounts = accounts.filter(Q(username__icontains=query) | Q(pk__in=people))
+    page: Page[User] = Paginator(_with_roles(accounts, place), ON_A_PAGE).get_page(
+        parameters.get("page")
+    )
+    context: dict[str, Any] = {
+        "place": place,
+        "page": page,
+        "rows": [_row(user) for user in page],
+        "roles": Member.Role.choices,
+        "query": query,
+        "wrong": wrong,
+        "gives_up": gives_up,
+        "name": parameters.get("name", "") if wrong else "",
+        "role": parameters.get("role", Member.Role.MEMBER),
+    }
+    return render_page(request, "access/people/index.html", context, status=status)
+
+
+def _accounts(place: WorkspaceContext) -> QuerySet[User]:
+    """Those who are somebody here; an operator sees the other operators too."""
+    members = place.workspace.members.values("user")
+    people = place.workspace.people.exclude(user=None).values("user")
+    belongs_here = Q(pk__in=members) | Q(pk__in=people)
+    if place.reader.is_operator:
+        belongs_here |= Q(is_superuser=True)
+    return User.objects.filter(belongs_here).order_by("username")
+
+
+def _with_roles(users: QuerySet[User], place: WorkspaceContext) -> QuerySet[User]:
+    here = place.workspace
+    return users.prefetch_related(
+        Prefetch("memberships", Member.objects.filter(workspace=here), to_attr="roles_here"),
+        Prefetch("people", Person.objects.filter(workspace=here), to_attr="people_here"),
+    )
+
+
+def _row(user: Any) -> Row:
+    """The same as `Workspace.role_of` without an operator's rights, from what was fetched."""
+    given = next((member.role for member in user.roles_here), "")
+    by_slack = [person.role for person in user.people_here]
+    return Row(user, user.people_here, given, in_effect(given, by_slack))

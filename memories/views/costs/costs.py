@@ -1,0 +1,152 @@
+"""What models cost this month, and the last thirty days: of the calls whose texts the reader may
+read; an operator is told of all."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, date, timedelta
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from memories.models import Cap, Member, ModelCall
+from memories.models.costs.model_calls import ModelCallQuerySet
+from memories.pipeline.costs.usage import (
+    PRIVATE,
+    By,
+    CapUse,
+    Sums,
+    by_day_and_model,
+    cap_use,
+    costs_of,
+    total,
+)
+from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
+from memories.views.pages import render_page
+
+DAYS = 30
+SERIES = 6  # colours; what is over them is one series
+TOP_CHANNELS = 10
+WIDTH, HEIGHT, STEP = 600, 120, 20
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A piece of a day's bar: one model's tokens."""
+
+    day: date
+    model: str
+    series: int
+    tokens: int
+    x: int
+    y: float
+    height: float
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    series: int
+    model: str
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class ShownCap:
+    use: CapUse
+    percent: int | None
+
+
+@login_required
+@require_safe
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    place = open_workspace(request, slug)
+    if place.role not in Member.READING:
+        raise PermissionDenied
+    now = timezone.now()
+    today = now.astimezone(UTC).date()
+    first, since = today - timedelta(days=DAYS - 1), today.replace(day=1)
+    calls = ModelCall.objects.readable_by(place.reader).filter(workspace=place.workspace)
+    all_days = by_day_and_model(calls, min(first, since), today)
+    days = {key: sums for key, sums in all_days.items() if key[0] >= first}
+    models = _models(days)
+    top = costs_of(calls, place.reader, since, today, By.CHANNEL, TOP_CHANNELS)
+    channels = place.find_channels(row.key for row in top)
+    context: dict[str, Any] = {
+        "place": place,
+        "month": total(sums for (day, _model), sums in all_days.items() if day >= since),
+        "since": since,
+        "first": first,
+        "today": today,
+        "caps": caps_of(place, calls),
+        "models": models,
+        "bars": _bars(days, {row.model: row.series for row in models}, first),
+        "days": _by_day(days, models),
+        "top": [(channels.get(row.key), row) for row in top],
+        "private": PRIVATE,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "is_whole": place.reader.is_operator,
+    }
+    return render_page(request, "costs/index.html", context)
+
+
+def caps_of(place: WorkspaceContext, calls: ModelCallQuerySet) -> list[ShownCap]:
+    """The caps that bind this workspace. What counts against them elsewhere, or where the reader may
+    not look, is an operator's to see."""
+    among = ModelCall.objects.all() if place.reader.is_operator else calls
+    shown_caps = []
+    for cap in Cap.objects.that_bind(place.workspace).select_related("workspace"):
+        use = cap_use(cap, timezone.now(), among)
+        shares = [
+            100 * used // limit
+            for used, limit in ((use.tokens, cap.tokens), (use.micros, cap.micros))
+            if limit
+        ]
+        shown_caps.append(ShownCap(use, min(100, max(shares)) if shares else None))
+    return shown_caps
+
+
+def _models(days: dict[tuple[date, str], Sums]) -> list[ModelRow]:
+    """By tokens, most first."""
+    sums: dict[str, Sums] = {}
+    for (_day, model), day_sums in days.items():
+        sums[model] = sums.get(model, Sums()) + day_sums
+    ordered = sorted(sums.items(), key=lambda item: (-item[1].tokens, item[0]))
+    return [
+        ModelRow(min(n, SERIES), model, model_sums)
+        for n, (model, model_sums) in enumerate(ordered, 1)
+    ]
+
+
+def _by_day(
+    days: dict[tuple[date, str], Sums], models: list[ModelRow]
+) -> list[tuple[date, ModelRow]]:
+    """A row a day and model, the newest day first; days without a call are left out."""
+    return [
+        (day, replace(row, sums=days[day, row.model]))
+        for day in sorted({day for day, _model in days}, reverse=True)
+        for row in models
+        if (day, row.model) in days
+    ]
+
+
+def _bars(days: dict[tuple[date, str], Sums], series: dict[str, int], first: date) -> list[Bar]:
+    """Each day's models upon each other, the tallest day as high as the picture."""
+    heights: Counter[date] = Counter()
+    for (day, _model), day_sums in days.items():
+        heights[day] += day_sums.tokens
+    most = max(heights.values(), default=0)
+    if not most:
+        return []
+    bars, filled = [], dict.fromkeys(heights, 0.0)
+    for (day, model), day_sums in sorted(days.items(), key=lambda it: (it[0][0], series[it[0][1]])):
+        height = HEIGHT * day_sums.tokens / most
+        filled[day] += height
+        x, y = (day - first).days * STEP, HEIGHT - filled[day]
+        bars.append(
+            Bar(day, model, series[model], day_sums.tokens, x, round(y, 1), round(height, 1))
+        )
+    return bars

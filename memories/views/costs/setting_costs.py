@@ -1,0 +1,90 @@
+"""What settings do to the cost, and what came of them lately: beside each field of the form."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from memories.models import ModelCall, Price
+from memories.pipeline.costs.usage import Cause, Sums, by_cause
+from memories.rules.costs.money import MICROS
+from memories.rules.generate.segments import Trigger
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.templatetags.backfill import grouped, micros
+from memories.views.access.access import WorkspaceContext
+from memories.views.costs.costs import DAYS, caps_of
+
+EFFECTS: dict[str, Promise] = {
+    "short_term_window_hours": gettext_lazy("Longer, a first pass reads and costs more."),
+    "short_term_max_tokens": gettext_lazy(
+        "Longer ones cost more, when they are written and again when they are merged."
+    ),
+    "long_term_max_tokens": gettext_lazy("Longer ones cost more each time they are merged."),
+    "history_enabled": gettext_lazy(
+        "Switched off, each pass that finds something new asks the model."
+    ),
+    "max_history_count": gettext_lazy(
+        "More of them make contexts longer, for which their readers pay."
+    ),
+    "conversation_idle_seconds": gettext_lazy("Sooner means more calls, each with less to read."),
+    "message_threshold": gettext_lazy("Fewer means more calls, each with less to read."),
+    "thread_memories": gettext_lazy("They take calls of their own."),
+    "thread_min_messages": gettext_lazy("Fewer means more threads, and more calls."),
+    "workspace_short_term": gettext_lazy("It takes calls of its own."),
+}
+
+# Which calls a setting brought about.
+_CAUSES: dict[str, Callable[[Cause], bool]] = {
+    "long_term_max_tokens": lambda cause: cause.memory_type == MemoryType.LONG_TERM,
+    "conversation_idle_seconds": lambda cause: cause.reason == Trigger.IDLE,
+    "message_threshold": lambda cause: cause.reason == Trigger.FULL,
+    "thread_memories": lambda cause: cause.scope == MemoryScope.THREAD,
+    "workspace_short_term": lambda cause: (
+        (cause.scope, cause.memory_type) == (MemoryScope.WORKSPACE, MemoryType.SHORT_TERM)
+    ),
+}
+
+
+def tell_costs(form: forms.Form, place: WorkspaceContext, now: datetime) -> dict[str, Any]:
+    """Into the help of the fields; returns what the page says of all together. Only of calls whose
+    texts the reader may read."""
+    calls = ModelCall.objects.readable_by(place.reader).filter(workspace=place.workspace)
+    today = now.astimezone(UTC).date()
+    causes = by_cause(calls, today - timedelta(days=DAYS - 1), today)
+    for key, effect in EFFECTS.items():
+        field = form.fields[key]
+        words = [str(field.help_text), str(effect)]
+        if is_of := _CAUSES.get(key):
+            words.append(_lately(sum((s for c, s in causes.items() if is_of(c)), Sums())))
+        field.help_text = " ".join(words)
+    model = settings.MEMORYHUB_MODEL
+    price = Price.objects.of_model(model) if model else None
+    return {
+        "model": model,
+        "price_in": int(price.input_price * MICROS) if price else None,
+        "price_out": int(price.output_price * MICROS) if price else None,
+        "lately": sum(causes.values(), Sums()),
+        "caps": caps_of(place, calls),
+        "is_whole": place.reader.is_operator,
+    }
+
+
+def _lately(sums: Sums) -> str:
+    if not sums.calls:
+        return _("In the last 30 days: no call.")
+    words = ngettext(
+        "In the last 30 days: %(n)s call, %(money)s.",
+        "In the last 30 days: %(n)s calls, %(money)s.",
+        sums.calls,
+    )
+    unpriced = ngettext("%(n)s token unpriced", "%(n)s tokens unpriced", sums.unpriced_tokens) % {
+        "n": grouped(sums.unpriced_tokens)
+    }
+    money = [micros(sums.micros)] if sums.micros is not None else []
+    money += [unpriced] if sums.unpriced_tokens or not money else []
+    return words % {"n": grouped(sums.calls), "money": _(", ").join(money)}

@@ -1,0 +1,228 @@
+"""Older history, for a workspace's admins: what it will cost, the order, and how far it is."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from memories.forms import focus_first_wrong
+from memories.models import AnotherBackfill, Backfill, Job
+from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.generate import operate
+from memories.pipeline.generate.backfill import NeedsPrice, check_cap, progress_of
+from memories.rules.costs.orders import Unreadable, read_cap
+from memories.rules.ingest.timestamps import to_micros
+from memories.tasks import remember_later
+from memories.views.access.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_administer,
+    open_workspace,
+)
+from memories.views.pages import (
+    POLLING_ENDS,
+    is_live,
+    render_page,
+    render_page_or_part,
+    wants_part,
+)
+from memories.views.periods import since_field, since_us
+
+
+class OrderForm(forms.Form):
+    """What is to be remembered; nothing chosen means all that the reader may read."""
+
+    since = since_field()
+    cap = forms.CharField(
+        label=gettext_lazy("At most"),
+        required=False,
+        max_length=30,
+        help_text=gettext_lazy(
+            "Tokens, such as 200000, or money, such as $2.50. Then it pauses by itself."
+        ),
+    )
+    channel = forms.MultipleChoiceField(
+        label=gettext_lazy("Channels"), required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+    def __init__(self, data: QueryDict | None = None, *, place: WorkspaceContext) -> None:
+        super().__init__(data)
+        self.place = place
+        field = self.fields["channel"]
+        assert isinstance(field, forms.MultipleChoiceField)
+        requested = data.getlist("channel") if data else []
+        offered = {
+            channel.slack_id: channel for channel in place.nav.channels
+        } | place.find_channels(requested)
+        self.offered = sorted(
+            offered.values(), key=lambda channel: (channel.is_archived, channel.name)
+        )
+        field.choices = [(channel.slack_id, str(channel)) for channel in self.offered]
+
+    def clean_since(self) -> int:
+        return since_us(self.cleaned_data["since"], self.place.workspace.memory_settings.zone)
+
+    def clean_cap(self) -> tuple[int | None, int | None]:
+        try:
+            return read_cap(self.cleaned_data["cap"])
+        except Unreadable as error:
+            raise forms.ValidationError(_("Neither tokens nor money.")) from error
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if self.place.nav.is_empty:
+            raise forms.ValidationError(_("There is no channel that you may read."))
+        self.now = self.place.workspace.known_until(timezone.now())
+        if self.now is None:
+            raise forms.ValidationError(_("This workspace was never read from Slack to the end."))
+        return cleaned
+
+    def quote(self) -> dict[str, Any]:
+        """Of what is valid."""
+        assert self.now is not None
+        requested = set(self.cleaned_data["channel"])
+        self.channels = [c for c in self.place.channels if not requested or c.slack_id in requested]
+        since = self.cleaned_data["since"]
+        return quote_backfill(self.place.workspace, self.channels, since, self.now).as_json()
+
+    def start(self, request: UserRequest) -> Backfill | None:
+        """Order it; None, with the reason on the form, when it cannot be."""
+        assert self.now is not None
+        quote = self.quote()
+        cap_tokens, cap_micros = self.cleaned_data["cap"]
+        try:
+            check_cap(cap_micros)
+            return Backfill.objects.start(
+                self.place.workspace,
+                self.channels,
+                since_us=self.cleaned_data["since"],
+                until_us=to_micros(self.now),
+                quote=quote,
+                cap_tokens=cap_tokens,
+                cap_micros=cap_micros,
+                by=request.user,
+            )
+        except NeedsPrice:
+            self.add_error("cap", _("Without a price for the model only tokens can be counted."))
+        except AnotherBackfill:
+            self.add_error(None, _("Another backfill of this workspace runs or is paused."))
+        return None
+
+
+@login_required
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """GET: the form, and with ``?quote=1`` what it would cost. POST starts it."""
+    place = open_workspace(request, slug)
+    must_administer(place)
+    unfinished = Backfill.objects.filter(workspace=place.workspace).unfinished()
+    visible = Backfill.objects.visible_to(place.reader)
+    if request.method == "GET" and (running := visible.filter(pk__in=unfinished).first()):
+        return redirect("backfill-detail", slug, running.pk)
+    given = request.POST if request.method == "POST" else request.GET
+    is_asked = request.method == "POST" or "quote" in given
+    form = OrderForm(given if is_asked else None, place=place)
+    quote, status = None, 200
+    if is_asked and not form.is_valid():
+        status = 422
+    elif request.method == "POST":
+        if backfill := form.start(request):
+            remember_later(place.workspace.pk)
+            toasts.success(request, _("The backfill began."))
+            return redirect("backfill-detail", slug, backfill.pk)
+        status = 422
+    elif is_asked:
+        quote = form.quote()
+    if status == 422:
+        focus_first_wrong(form)
+    context = {
+        "place": place,
+        "form": form,
+        "quote": quote,
+        "is_taken": unfinished.exists(),
+        "chosen": given.getlist("channel"),
+        "earlier": visible.filter(workspace=place.workspace)[:10],
+    }
+    return render_page(request, "generate/backfill/index.html", context, status=status)
+
+
+@login_required
+def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """How far it is; the part is asked for again until it is finished. POST ``do``: pause, resume
+    (with a new ``cap``), cancel, retry what was given up."""
+    place = open_workspace(request, slug)
+    must_administer(place)
+    backfills = Backfill.objects.visible_to(place.reader).filter(workspace=place.workspace)
+    backfill = get_object_or_404(backfills, pk=pk)
+    error = ""
+    if request.method == "POST":
+        error = _change(request, backfill)
+        if not error:
+            return redirect(request.get_full_path())
+    status = 200
+    if error:
+        status = 422
+    elif wants_part(request) and not backfill.is_unfinished:
+        status = POLLING_ENDS
+    context = {
+        "place": place,
+        "backfill": backfill,
+        "quote": backfill.quote.get("total"),
+        "is_free": backfill.quote.get("free"),
+        "progress": progress_of(backfill, timezone.now()),
+        "trouble": place.trouble,  # for the part too: it says why it stands still
+        "is_changed": request.GET.get("state", backfill.state) != backfill.state,
+        "asks": request.GET.get("ask") == "cancel" and backfill.is_unfinished,
+        "error": error,
+        "live": is_live(request),
+    }
+    return render_page_or_part(
+        request,
+        "generate/backfill/detail.html",
+        "generate/backfill/_progress.html",
+        context,
+        status=status,
+    )
+
+
+def _change(request: UserRequest, backfill: Backfill) -> str:
+    """What somebody wants of it; returns what is wrong with that, or ""."""
+    verb = request.POST.get("do", "")
+    if verb == "pause" and backfill.pause(request.user):
+        toasts.success(request, _("Paused: no more calls begin."))
+    elif verb == "cancel" and backfill.cancel(request.user):
+        toasts.success(request, _("Cancelled: what is made stays."))
+    elif verb == "retry":
+        _retry(request, backfill)
+    elif verb == "resume":
+        return _resume(request, backfill)
+    return ""  # it came to that by itself: the page says what is
+
+
+def _retry(request: UserRequest, backfill: Backfill) -> None:
+    given_up = backfill.jobs.filter(state=Job.State.DEAD)
+    count = operate.retry(given_up, request.user)
+    if count:
+        remember_later(backfill.workspace_id)
+        words = ngettext("%(n)s job will be tried again.", "%(n)s jobs will be tried again.", count)
+        toasts.success(request, words % {"n": count})
+
+
+def _resume(request: UserRequest, backfill: Backfill) -> str:
+    try:
+        tokens, micros = read_cap(request.POST.get("cap", ""))
+        check_cap(micros)
+    except Unreadable:
+        return _("Neither tokens nor money.")
+    except NeedsPrice:
+        return _("Without a price for the model only tokens can be counted.")
+    caps = {"cap_tokens": tokens, "cap_micros": micros} if "cap" in request.POST else {}
+    if backfill.resume(request.user, **caps):
+        remember_later(backfill.workspace_id)
+        toasts.success(request, _("It goes on."))
+    return ""

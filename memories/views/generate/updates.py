@@ -1,0 +1,109 @@
+"""Update now: what it costs to remember at once what waits, a person's word on it, and how far it is."""
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memories.models import Memory, MemoryVersion
+from memories.pipeline.costs.estimate import quote_update
+from memories.pipeline.generate.update_now import update_now
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.tasks import remember_later
+from memories.views.access.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_edit,
+    number_or_none,
+    open_channel,
+    open_memory,
+)
+from memories.views.generate import runs
+from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
+from memories.views.paths import card_path, update_path
+
+PAGE, PART = "generate/updates/detail.html", "generate/updates/_update.html"
+NEVER_READ = gettext_lazy("This workspace was never read from Slack to the end.")
+
+
+@login_required
+def detail(request: UserRequest, pk: int) -> HttpResponse:
+    """For editors. GET: what it costs; with ``job``, how far that is: as a part 204 while ``seen``
+    is still its state, 286 when it is over. POST: what waits is remembered now."""
+    place, memory = open_memory(request, pk)
+    if memory.channel is None:
+        raise Http404
+    must_edit(place)
+    return _update(request, place, memory)
+
+
+@login_required
+def channel(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """The same of a channel that has no memory yet; POST makes it."""
+    place, channel = open_channel(request, slug, slack_id)
+    must_edit(place)
+    values = {
+        "workspace": place.workspace,
+        "channel": channel,
+        "scope": MemoryScope.CHANNEL,
+        "scope_id": channel.slack_id,
+        "memory_type": MemoryType.SHORT_TERM,
+    }
+    if request.method == "POST":
+        memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    else:
+        memory = Memory.objects.filter(**values).first() or Memory(**values)
+    return _update(request, place, memory)
+
+
+def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
+    now = timezone.now()
+    if request.method == "POST":
+        job = update_now(memory, request.user, now)
+        remember_later(place.workspace.pk)
+        if job is not None and wants_part(request):
+            return _job(request, place, memory, job.pk)
+        if job is not None:
+            return redirect("jobs-detail", place.workspace.slug, job.pk)
+        if not wants_part(request):
+            words = _("Nothing waits: all that was said is remembered.")
+            toasts.info(request, words if place.workspace.known_until(now) else NEVER_READ)
+            return redirect(card_path(memory))
+    elif job_id := number_or_none(request.GET.get("job", "")):
+        return _job(request, place, memory, job_id)
+    total = quote_update(memory, now).as_json()
+    context = {
+        "place": place,
+        "memory": memory,
+        "quote": total["total"],
+        "is_free": total["free"],
+        "something_waits": total["total"]["segments"] + total["total"]["threads"] > 0,
+        "path": update_path(memory),
+        "never_read": "" if place.workspace.known_until(now) else NEVER_READ,
+    }
+    return render_page_or_part(request, PAGE, PART, context)
+
+
+def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int) -> HttpResponse:
+    rows = runs.rows_of(place).filter(memory__channel=memory.channel_id)
+    now = timezone.now()
+    [run] = runs.runs([get_object_or_404(rows, pk=pk)], now, runs.closed_at(now))
+    if wants_part(request) and not run.is_over and request.GET.get("seen") == run.status:
+        return HttpResponse(status=204)
+    readable = MemoryVersion.objects.visible_to(place.reader).filter(job=pk)
+    made = readable.newest_first().first() if run.is_over else None
+    context = {
+        "place": place,
+        "memory": memory,
+        "run": run,
+        "made": made,
+        "live": is_live(request),
+        "path": update_path(memory),
+        "takes_focus": request.method == "POST",
+        "news": _("Updated: v%(n)s.") % {"n": made.number} if made else "",
+    }
+    status = POLLING_ENDS if wants_part(request) and run.is_over else 200
+    return render_page_or_part(request, PAGE, PART, context, status=status)

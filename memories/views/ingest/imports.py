@@ -1,0 +1,203 @@
+"""Slack exports by upload, for operators: what lies in one, what of it is wanted, how far it is."""
+
+from datetime import UTC, tzinfo
+from typing import Any
+
+from django import forms
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django_htmx.http import HttpResponseClientRedirect
+
+from memories.forms import focus_first_wrong
+from memories.models import AnotherUpload, Upload, Workspace
+from memories.pipeline.ingest import uploads
+from memories.pipeline.ingest.uploads import NotTaken
+from memories.tasks import import_later
+from memories.views.access.access import UserRequest, must_operate
+from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
+from memories.views.periods import since_field, since_us
+from memoryhub.uploads import LARGEST, make_ticket
+
+EARLIER = 20  # uploads that the page lists
+
+
+class UploadForm(forms.Form):
+    """The token against forged requests comes before the file, which is read in the order sent."""
+
+    slug = forms.SlugField(
+        label=gettext_lazy("Into the workspace"),
+        max_length=50,
+        help_text=gettext_lazy(
+            "One that is there, or a new short name: small letters, digits and hyphens."
+        ),
+    )
+    export = forms.FileField(
+        label=gettext_lazy("Slack export"),
+        help_text=gettext_lazy(
+            "The zip file that Slack made, at most 1 GB; a larger one, or a folder, with"
+            " `manage.py import_slack` on the server."
+        ),
+        widget=forms.FileInput(attrs={"accept": ".zip"}),
+    )
+
+    def __init__(self, request: UserRequest) -> None:
+        self.request = request
+        if request.method == "POST":
+            super().__init__(request.POST, request.FILES)
+        else:
+            super().__init__(initial={"slug": _likely_slug()})
+        if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST:
+            missing = self.fields["export"].error_messages
+            missing["required"] = _("This file is too large for an upload.")
+
+    def keep(self) -> Upload | None:
+        """None, with the reason on the form, when it cannot be."""
+        file: UploadedFile[bytes] = self.cleaned_data["export"]
+        try:
+            return uploads.keep(
+                self.cleaned_data["slug"], file.name or "", file.chunks(), by=self.request.user
+            )
+        except NotTaken as error:
+            self.add_error("export", str(error))
+        except AnotherUpload:
+            self.add_error("slug", _("Another import into this workspace is not over yet."))
+        return None
+
+
+class ChoiceForm(forms.Form):
+    """What of an export is wanted: since when; the page draws the rest by what lies in it."""
+
+    since = since_field()
+    private = forms.BooleanField(required=False)
+    direct = forms.BooleanField(required=False)
+
+    def __init__(self, data: QueryDict | None = None, *, zone: tzinfo) -> None:
+        super().__init__(data)
+        self.zone = zone
+        self.without = data.getlist("without") if data is not None else []
+
+    def clean_since(self) -> int:
+        return since_us(self.cleaned_data["since"], self.zone)
+
+    @property
+    def choice(self) -> dict[str, Any]:
+        """Of what is valid, as an upload keeps it."""
+        return {**self.cleaned_data, "without": self.without}
+
+
+def _likely_slug() -> str:
+    """The only workspace of a team, and the command's own name for the first one."""
+    slugs = list(Workspace.objects.exclude(slug="demo").values_list("slug", flat=True)[:2])
+    return {0: "default", 1: slugs[0] if slugs else ""}.get(len(slugs), "")
+
+
+@login_required
+def index(request: UserRequest) -> HttpResponse:
+    """POST takes a file in, and leads to what is in it."""
+    must_operate(request)
+    form = UploadForm(request)
+    status = 200
+    if request.method == "POST":
+        if form.is_valid() and (upload := form.keep()):
+            import_later(upload.pk)
+            path = reverse("imports-detail", args=[upload.pk])
+            return HttpResponseClientRedirect(path) if wants_part(request) else redirect(path)
+        focus_first_wrong(form)
+        status = 422
+    action = f"{reverse('imports-index')}?{urlencode({'ticket': make_ticket()})}"
+    context = {"form": form, "action": action, "uploads": Upload.objects.all()[:EARLIER]}
+    return render_page_or_part(
+        request, "ingest/imports/index.html", "ingest/imports/_upload.html", context, status=status
+    )
+
+
+@login_required
+def detail(request: UserRequest, pk: int) -> HttpResponse:
+    """How far one is; the part is asked for again while a worker is at it. POST ``do``: start
+    (messages ``since`` a day, without the channels in ``without``, with ``private`` and ``direct``
+    messages), pause, resume, retry, cancel."""
+    must_operate(request)
+    upload = get_object_or_404(Upload, pk=pk)
+    starts = request.POST.get("do") == "start"
+    # In the zone in which the page tells times.
+    form = ChoiceForm(request.POST if starts else None, zone=request.user.zone or UTC)
+    if request.method == "POST" and (not starts or form.is_valid()):
+        _change(request, upload, form)
+        return redirect(_here(request, upload))
+    status = 422 if starts else 200
+    focus_first_wrong(form)
+    workspace = Workspace.objects.filter(slug=upload.slug).first()
+    context: dict[str, Any] = {
+        "upload": upload,
+        "form": form,
+        "shares": uploads.shares_of(upload),
+        "left": uploads.seconds_left(upload),
+        "is_silent": upload.is_silent(timezone.now()),
+        "workspace": workspace if upload.state == Upload.State.DONE else None,
+        "things": _things(upload.report),
+        "more": _more(upload),
+        "refusal": uploads.refusal_of(upload),
+        "live": is_live(request),
+        "here": _here(request, upload),
+        "asks": request.GET.get("ask") == "cancel" and upload.is_unfinished,
+    }
+    if wants_part(request) and not upload.is_at_work:
+        status = POLLING_ENDS
+    return render_page_or_part(
+        request,
+        "ingest/imports/detail.html",
+        "ingest/imports/_import.html",
+        context,
+        status=status,
+    )
+
+
+@transaction.atomic
+def _change(request: UserRequest, upload: Upload, form: ChoiceForm) -> None:
+    """What somebody wants of it. What it came to by itself meanwhile, the page says."""
+    verb, now = request.POST.get("do", ""), timezone.now()
+    if verb == "start":
+        if upload.start(form.choice, by=request.user, now=now):
+            import_later(upload.pk)
+    elif verb == "pause" and upload.pause(by=request.user, now=now):
+        toasts.success(request, _("Paused: nothing more is stored."))
+    elif verb == "resume" and upload.resume(by=request.user, now=now):
+        import_later(upload.pk)
+        toasts.success(request, _("It goes on."))
+    elif verb == "retry" and upload.retry(by=request.user, now=now):
+        import_later(upload.pk)
+    elif verb == "cancel" and uploads.cancel(upload, by=request.user, now=now):
+        toasts.success(request, _("Cancelled: the file is gone, what was stored stays."))
+
+
+def _here(request: UserRequest, upload: Upload) -> str:
+    """Where a word on it is sent, and leads: a page that does not refresh stays one."""
+    path = reverse("imports-detail", args=[upload.pk])
+    return path if is_live(request) else f"{path}?live=off"
+
+
+def _more(upload: Upload) -> int:
+    """Broken files beyond those that are named."""
+    if "files" in upload.report:
+        return int(upload.report.get("files_count", 0)) - len(upload.report["files"])
+    return int(upload.found.get("broken_count", 0)) - len(upload.found.get("broken", []))
+
+
+def _things(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """What was counted, in the order in which it is read."""
+    words = {
+        "people": _("people"),
+        "channels": _("channels"),
+        "messages": _("messages"),
+        "files": _("files without messages"),
+    }
+    return [(word, report[name]) for name, word in words.items() if name in report]

@@ -1,0 +1,265 @@
+"""Messages in Slack's shape, and those that a version rests on."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.utils import timezone
+from django.utils.text import Truncator
+
+from memories.models import Channel, MemoryVersion, Message, Person
+from memories.models.ingest.messages import MessageQuerySet
+from memories.models.ingest.names import Names
+from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.markup import Token, mentions_in, parse, plain
+from memories.rules.ingest.message_text import as_text, dicts
+from memories.rules.ingest.permalinks import permalink
+from memories.rules.ingest.timestamps import SECOND, from_micros
+from memories.views import paths
+from memories.views.access.access import (
+    UserRequest,
+    WorkspaceContext,
+    moment_or_404,
+    number_or_none,
+    open_channel,
+)
+from memories.views.memory.shown import show_one, with_origin
+from memories.views.pages import render_page_or_part, wants_part
+
+AT_ONCE = 50
+CONTINUES_WITHIN_US = 5 * 60 * SECOND  # the same person going on: no second name and face
+
+
+@dataclass
+class ShownMessage:
+    """A message as a page shows it; ``source`` is its number in the version's text, 0 for none."""
+
+    message: Message
+    name: str
+    tokens: Sequence[Token]
+    files: Sequence[str]
+    slack: str
+    thread: str
+    day: date
+    source: int = 0
+    continues: bool = False
+    begins_day: bool = False
+
+    @property
+    def initial(self) -> str:
+        return self.name.strip("#@ ")[:1].upper() or "?"
+
+
+@dataclass(frozen=True)
+class MessagePage:
+    """Messages in order of time, and whether there are more on either side."""
+
+    messages: list[Message]
+    has_older: bool
+    has_newer: bool
+
+
+@login_required
+def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """``?around=`` or ``?before=`` or ``?after=`` a ts; ``?v=`` marks a version's sources."""
+    place, channel = open_channel(request, slug, slack_id)
+    version = _version(request, place)
+    numbers = source_numbers(version, channel, place) if version else {}
+    only = bool(version) and request.GET.get("only") == "sources"
+    messages = Message.objects.visible_to(place.reader).filter(channel=channel)
+    messages = messages.select_related("author")
+    if only:
+        messages = messages.filter(ts__in=numbers)
+    around = request.GET.get("around", "")
+    before, after = request.GET.get("before", ""), request.GET.get("after", "")
+    page = read_page(messages, around=around, before=before, after=after)
+    if not page.messages and (before or after) and not wants_part(request):
+        # Beyond either end, or those that stood there are gone: what is nearest.
+        page = read_page(messages, around=before or after)
+    path = paths.messages_path(slug, channel.slack_id)
+    kept = {"v": str(version.pk)} if version else {}
+    here = {**kept, "around": around} if around else kept
+    anchor = f"#msg-{around}" if around else ""
+    shown = show_messages(page.messages, place, channel, numbers)
+    return render_page_or_part(
+        request,
+        "ingest/messages/index.html",
+        "ingest/messages/_messages.html",
+        {
+            "place": place,
+            "channel": channel,
+            "shown": shown,
+            "around": around,
+            "version": version,
+            "sources_total": len(numbers),
+            "sources_here": sum(1 for message in shown if message.source),
+            "sources_read": _read(version, channel) if version else 0,
+            "only": only,
+            "keeps_days": place.workspace.memory_settings.retention_days,
+            "all_path": f"{path}?{urlencode(here)}{anchor}",
+            "only_path": f"{path}?{urlencode({**here, 'only': 'sources'})}{anchor}",
+            "older": _step(path, kept, "before", shown, 0, only) if page.has_older else "",
+            "newer": _step(path, kept, "after", shown, -1, only) if page.has_newer else "",
+            "shows_older": not after,
+            "shows_newer": not before,
+            "focus": (shown[-1] if before else shown[0]).message.ts if shown else "",
+        },
+    )
+
+
+def read_page(
+    messages: MessageQuerySet, *, around: str = "", before: str = "", after: str = ""
+) -> MessagePage:
+    """At most 50 messages beside a moment, by key and never by offset; the newest without one."""
+    if around:
+        at = moment_or_404(around)
+        half = AT_ONCE // 2
+        older = list(messages.filter(micros__lt=at).in_order().reverse()[: half + 1])
+        newer = list(messages.filter(micros__gte=at).in_order()[: half + 1])
+        return MessagePage(
+            [*reversed(older[:half]), *newer[:half]], len(older) > half, len(newer) > half
+        )
+    if after:
+        later = messages.filter(micros__gt=moment_or_404(after)).in_order()
+        newer = list(later[: AT_ONCE + 1])
+        return MessagePage(newer[:AT_ONCE], has_older=True, has_newer=len(newer) > AT_ONCE)
+    if before:
+        messages = messages.filter(micros__lt=moment_or_404(before))
+    older = list(messages.in_order().reverse()[: AT_ONCE + 1])
+    return MessagePage(list(reversed(older[:AT_ONCE])), len(older) > AT_ONCE, bool(before))
+
+
+def show_messages(
+    messages: Iterable[Message], place: WorkspaceContext, channel: Channel, numbers: dict[str, int]
+) -> list[ShownMessage]:
+    """One query, for the names of the people mentioned; ``numbers`` are sources by ts."""
+    loaded = list(messages)
+    names = names_in((message.text for message in loaded), place)
+    zone = place.zone
+    shown: list[ShownMessage] = []
+    for message in loaded:
+        is_live = message.state == Message.State.LIVE
+        current = ShownMessage(
+            message,
+            name=message.author_name,
+            tokens=parse(marked(message.text), names) if is_live else (),
+            files=files_of(message.raw) if is_live else (),
+            slack=permalink(
+                place.workspace.domain, channel.slack_id, message.ts, message.thread_ts
+            ),
+            thread=thread_path(place, channel, message),
+            day=timezone.localtime(from_micros(message.micros), zone).date(),
+            source=numbers.get(message.ts, 0),
+        )
+        last = shown[-1] if shown else None
+        current.begins_day = last is None or last.day != current.day
+        current.continues = last is not None and _continues(last, current)
+        shown.append(current)
+    return shown
+
+
+def first_words(messages: Iterable[Message], place: WorkspaceContext) -> dict[str, str]:
+    """The beginnings of messages of one channel as plain words, by ts."""
+    return {message.ts: words for message, words in beginnings(messages, place)}
+
+
+def beginnings(
+    messages: Iterable[Message], place: WorkspaceContext
+) -> Iterator[tuple[Message, str]]:
+    """Messages with their first words."""
+    loaded = list(messages)
+    names = names_in((message.text for message in loaded), place)
+    for message in loaded:
+        words = " ".join(plain(marked(message.text), names).split())
+        yield message, Truncator(words).chars(80)
+
+
+def topic_words(channel: Channel, place: WorkspaceContext) -> str:
+    """The channel's topic as plain words: it may mention others, as messages do."""
+    return plain(marked(channel.topic), names_in([channel.topic], place))
+
+
+def thread_path(place: WorkspaceContext, channel: Channel, message: Message) -> str:
+    """The page of the thread a message stands in, "" outside of threads."""
+    if not message.thread_ts:
+        return ""
+    return paths.thread_path(place.workspace.slug, channel.slack_id, message.thread_ts)
+
+
+def source_numbers(
+    version: MemoryVersion, channel: Channel, place: WorkspaceContext
+) -> dict[str, int]:
+    """The numbers that a version's text gives to its messages of this channel, by ts."""
+    shown = show_one(version, place)
+    path = paths.messages_path(place.workspace.slug, channel.slack_id) + "?"
+    return {
+        chip.ts: chip.number
+        for line in (shown.lines if shown else ())
+        for chip in line.chips
+        if chip.href.startswith(path)
+    }
+
+
+def files_of(raw: str) -> list[str]:
+    """Names of the files a message came with; what Slack no longer has keeps no name."""
+    if '"files"' not in raw:
+        return []
+    files = dicts(json.loads(raw).get("files"))
+    names = (as_text(file.get("title")) or as_text(file.get("name")) for file in files)
+    return [marked(name) for name in names if name]
+
+
+def _version(request: UserRequest, place: WorkspaceContext) -> MemoryVersion | None:
+    """The version whose sources are marked; 404 unless the reader may read it."""
+    if not request.GET.get("v"):
+        return None
+    if (pk := number_or_none(request.GET["v"])) is None:
+        raise Http404
+    versions = with_origin(MemoryVersion.objects.visible_to(place.reader))
+    version = versions.filter(pk=pk, memory__workspace=place.workspace).first()
+    if version is None:
+        raise Http404
+    return version
+
+
+def _read(version: MemoryVersion, channel: Channel) -> int:
+    """Of how many messages of this channel it was made, used or not; 0: others' count as well."""
+    return version.source_message_count if version.memory.channel_id == channel.pk else 0
+
+
+def names_in(texts: Iterable[str], place: WorkspaceContext) -> Names:
+    """The names that these texts mention, as far as the reader may see them."""
+    people_ids, channel_ids = mentions_in(texts)
+    people = Person.objects.filter(workspace=place.workspace, slack_id__in=people_ids).names()
+    channels = place.find_channels(channel_ids)
+    return Names(people, {slack_id: channel.name for slack_id, channel in channels.items()})
+
+
+def _continues(last: ShownMessage, current: ShownMessage) -> bool:
+    a, b = last.message, current.message
+    return (
+        last.name == current.name
+        and a.author_id == b.author_id
+        and a.thread_ts == b.thread_ts
+        and not (a.is_notice or b.is_notice)
+        and not current.begins_day
+        and b.micros - a.micros < CONTINUES_WITHIN_US
+    )
+
+
+def _step(
+    path: str,
+    kept: dict[str, str],
+    word: str,
+    shown: list[ShownMessage],
+    end: int,
+    only: bool,  # noqa: FBT001
+) -> str:
+    if not shown:
+        return ""
+    query = {**kept, word: shown[end].message.ts} | ({"only": "sources"} if only else {})
+    return f"{path}?{urlencode(query)}"

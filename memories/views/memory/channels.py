@@ -1,0 +1,161 @@
+"""A channel: what is remembered of it, what happened lately, and what still waits."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memories.models import Channel, Job, Memory, Message, ModelCall
+from memories.pipeline.access import audience
+from memories.pipeline.costs import usage
+from memories.rules.generate.coverage import Waiting
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.views.access.access import UserRequest, WorkspaceContext, open_channel
+from memories.views.ingest.messages import first_words
+from memories.views.memory.activity import activity_of
+from memories.views.memory.scopes import notes_of, texts_of
+from memories.views.pages import render_page
+from memories.views.paths import thread_path, update_path
+from memories.views.sync.coverage import bar_of, bar_of_reading, channels_waiting, read_from_slack
+
+THREADS_SHOWN = 12
+JOBS_SHOWN = 5
+BAR_WIDTH = 272
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread that has a memory, and the words it began with ("" where its root is not here)."""
+
+    memory: Memory
+    path: str
+    words: str
+
+
+@login_required
+def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    place, channel = open_channel(request, slug, slack_id)
+    now = timezone.now()
+    memories = {
+        memory.memory_type: memory
+        for memory in Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL)
+    }
+    share, waiting = channels_waiting(place, [channel], to_micros(now))[channel.pk]
+    coverage = read_from_slack(place, channel, now)
+    calls = ModelCall.objects.readable_by(place.reader)
+    return render_page(
+        request,
+        "memory/channels/detail.html",
+        {
+            "place": place,
+            "channel": channel,
+            **texts_of(
+                place, memories.get(MemoryType.LONG_TERM), memories.get(MemoryType.SHORT_TERM)
+            ),
+            "share": share,
+            "bar": bar_of(share, BAR_WIDTH),
+            "reading": bar_of_reading(coverage, channel, BAR_WIDTH) if coverage else [],
+            "bar_width": BAR_WIDTH,
+            "waiting": waiting,
+            "update_path": _update_path(
+                place, channel, memories.get(MemoryType.SHORT_TERM), waiting, now
+            ),
+            "coverage": coverage,
+            "jobs": _jobs(place, channel),
+            "threads": _threads(place, channel),
+            "notes": notes_of(place, channel),
+            "activity": activity_of(place, channel, now),
+            "cost": usage.this_month(calls.filter(job__memory__channel=channel), now),
+            "may_opt_in": may_opt_in(place, channel),
+            "now": now,
+        },
+    )
+
+
+@login_required
+def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """GET says what it publishes, POST does it (``on=1``), or takes it back. For a workspace's admins
+    who are in the channel themselves."""
+    place, channel = open_channel(request, slug, slack_id)
+    if not may_opt_in(place, channel):
+        raise PermissionDenied
+    if request.method != "POST":
+        return render_page(
+            request, "memory/channels/opt_in.html", {"place": place, "channel": channel}
+        )
+    on = request.POST.get("on") == "1"
+    if audience.opt_in(channel, by=request.user, on=on):
+        toasts.success(
+            request,
+            _("Its long-term memory goes into the workspace's with the next update.")
+            if on
+            else _("Taken back: the workspace's memory is made again without it."),
+        )
+    return redirect("channels-detail", slug, slack_id)
+
+
+def may_opt_in(place: WorkspaceContext, channel: Channel) -> bool:
+    """A public channel's text flows by itself, a direct message's never does."""
+    is_closed = channel.kind == Channel.Kind.PRIVATE
+    is_narrow = is_closed or (channel.is_public and channel.is_shared)
+    return is_narrow and place.can_administer and place.is_in(channel)
+
+
+def _update_path(
+    place: WorkspaceContext,
+    channel: Channel,
+    memory: Memory | None,
+    waiting: Waiting | None,
+    now: datetime,
+) -> str:
+    """Where an editor has it remembered at once; "" where nothing waits for that."""
+    if not place.can_edit:
+        return ""
+    if waiting is None:
+        # Before the first pass nothing is known to wait, and yet something may.
+        since_us = to_micros(now) - place.workspace.memory_settings.window_us
+        messages = Message.objects.rememberable().filter(channel=channel, micros__gte=since_us)
+        if channel.start_us is not None or not messages.exists():
+            return ""
+    return update_path(memory or Memory(workspace=place.workspace, channel=channel))
+
+
+def _threads(place: WorkspaceContext, channel: Channel) -> list[Thread]:
+    memories = list(
+        Memory.objects.filter(channel=channel, scope=MemoryScope.THREAD, current__isnull=False)
+        .select_related("current")
+        .order_by("-current__until_us", "-pk")[:THREADS_SHOWN]
+    )
+    roots = Message.objects.visible_to(place.reader).filter(
+        channel=channel,
+        state=Message.State.LIVE,
+        ts__in=[memory.thread_ts for memory in memories],
+    )
+    words = first_words(roots, place)
+    return [
+        Thread(
+            memory,
+            thread_path(place.workspace.slug, channel.slack_id, memory.thread_ts),
+            words.get(memory.thread_ts, ""),
+        )
+        for memory in memories
+    ]
+
+
+def _jobs(place: WorkspaceContext, channel: Channel) -> list[Job]:
+    """What is being made or was given up, oldest first."""
+    states = (*Job.UNFINISHED, Job.State.DEAD)
+    return list(
+        Job.objects.visible_to(place.reader)
+        .of_channel(channel)
+        .filter(state__in=states)
+        .select_related("memory", "segment")
+        .order_by("pk")[:JOBS_SHOWN]
+    )

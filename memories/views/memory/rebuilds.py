@@ -1,0 +1,44 @@
+"""Rebuild: a long-term memory is made anew from what it was merged from, and waits as a proposal."""
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memories.models import Memory
+from memories.pipeline.generate.followups import rebuilt_from
+from memories.pipeline.generate.update_now import rebuild
+from memories.rules.generate.tokens import estimate
+from memories.rules.memory.identity import MemoryType
+from memories.tasks import remember_later
+from memories.views.access.access import UserRequest, must_edit, open_memory
+from memories.views.pages import render_page
+from memories.views.paths import card_path
+
+
+@login_required
+def detail(request: UserRequest, pk: int) -> HttpResponse:
+    """For editors. GET: what a rebuild reads. POST: ask for one, and show its job."""
+    place, memory = open_memory(request, pk)
+    if memory.memory_type != MemoryType.LONG_TERM or memory.current is None:
+        raise Http404
+    must_edit(place)
+    if request.method != "POST":
+        return render_page(
+            request,
+            "memory/rebuilds/detail.html",
+            {"place": place, "memory": memory, **_read(memory)},
+        )
+    job = rebuild(memory, request.user, timezone.now())
+    if job is None:
+        toasts.info(request, _("There is nothing to make it from."))
+        return redirect(card_path(memory))
+    remember_later(place.workspace.pk)
+    return redirect("jobs-detail", place.workspace.slug, job.pk)
+
+
+def _read(memory: Memory) -> dict[str, int]:
+    contents = list(rebuilt_from(memory).values_list("content", flat=True))
+    return {"texts": len(contents), "tokens": sum(map(estimate, contents))}

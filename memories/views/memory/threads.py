@@ -1,0 +1,144 @@
+"""The threads of a channel; one of them: its memory, and what was said in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Count
+from django.http import Http404, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from memories.models import Channel, Memory, MemoryVersion, Message, ModelCall
+from memories.models.ingest.messages import waits_in_thread
+from memories.pipeline.costs.usage import this_month
+from memories.rules.memory.identity import MemoryScope
+from memories.views.access.access import (
+    UserRequest,
+    WorkspaceContext,
+    moment_or_404,
+    number_or_none,
+    open_channel,
+)
+from memories.views.ingest.messages import first_words, read_page, show_messages
+from memories.views.memory.shown import rail_of, show_one, versions_of, with_origin
+from memories.views.pages import render_page
+from memories.views.paths import thread_path
+
+THREADS_AT_ONCE = 50
+
+
+@dataclass(frozen=True)
+class Thread:
+    """``words`` are those it began with, "" where its root is not here; ``version`` is what is
+    remembered of it, ``waiting`` how many of its messages are not in that yet."""
+
+    path: str
+    words: str
+    messages: int
+    latest_us: int
+    version: MemoryVersion | None
+    waiting: int
+
+
+@login_required
+@require_safe
+def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """Newest first; ``?before=`` the latest moment of a thread goes on behind it."""
+    place, channel = open_channel(request, slug, slack_id)
+    readable = Message.objects.visible_to(place.reader).filter(channel=channel)
+    latest = readable.filter(state=Message.State.LIVE).latest_replies()
+    before = number_or_none(request.GET.get("before", ""))
+    if before is not None:
+        latest = latest.filter(micros__lt=before)
+    rows = list(latest.values_list("thread_ts", "micros")[: THREADS_AT_ONCE + 1])
+    shown = rows[:THREADS_AT_ONCE]
+    return render_page(
+        request,
+        "memory/threads/index.html",
+        {
+            "place": place,
+            "channel": channel,
+            "is_first": before is None,
+            "older": shown[-1][1] if len(rows) > THREADS_AT_ONCE else None,
+            "threads": _threads(place, channel, dict(shown)),
+            "min_messages": place.workspace.memory_settings.thread_min_messages,
+        },
+    )
+
+
+def _threads(place: WorkspaceContext, channel: Channel, latest: Mapping[str, int]) -> list[Thread]:
+    """``latest``: the moment of the newest reply of each."""
+    thread_keys = list(latest)
+    readable = Message.objects.visible_to(place.reader).filter(channel=channel)
+    words = first_words(readable.filter(ts__in=thread_keys, state=Message.State.LIVE), place)
+    live = readable.in_threads(thread_keys).filter(state=Message.State.LIVE).order_by()
+    counted = live.values("thread_ts").annotate(
+        n=Count("pk"), waiting=Count("pk", filter=waits_in_thread())
+    )
+    counts = {row["thread_ts"]: row for row in counted}
+    memories = Memory.objects.filter(
+        channel=channel, scope=MemoryScope.THREAD, thread_ts__in=thread_keys
+    ).select_related("current")
+    versions = {memory.thread_ts: memory.current for memory in memories}
+    return [
+        Thread(
+            thread_path(place.workspace.slug, channel.slack_id, ts),
+            words.get(ts, ""),
+            counts[ts]["n"],
+            latest_us,
+            versions.get(ts),
+            counts[ts]["waiting"],
+        )
+        for ts, latest_us in latest.items()
+        if ts in counts
+    ]
+
+
+@login_required
+def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> HttpResponse:
+    """``?after=`` or ``?before=`` a ts; from its beginning without one."""
+    place, channel = open_channel(request, slug, slack_id)
+    begun_us = moment_or_404(thread_ts)
+    memory = Memory.objects.filter(
+        channel=channel, scope=MemoryScope.THREAD, thread_ts=thread_ts
+    ).first()
+    readable = Message.objects.visible_to(place.reader).filter(channel=channel)
+    messages = readable.in_threads([thread_ts]).select_related("author")
+    root = readable.filter(ts=thread_ts).select_related("author")
+    conversation = messages | root
+    before, after = request.GET.get("before", ""), request.GET.get("after", "")
+    page = read_page(conversation, before=before, after="" if before else after or "0.0")
+    if not page.messages and (memory is None or not versions_of(memory, place).exists()):
+        raise Http404
+    current = None
+    if memory is not None and memory.current_id is not None:
+        current = with_origin(memory.versions.filter(pk=memory.current_id)).first()
+    shown = show_one(current, place)
+    numbers = {
+        chip.ts: chip.number for line in (shown.lines if shown else ()) for chip in line.chips
+    }
+    calls = ModelCall.objects.readable_by(place.reader)
+    rows = show_messages(page.messages, place, channel, numbers)
+    return render_page(
+        request,
+        "memory/threads/detail.html",
+        {
+            "place": place,
+            "channel": channel,
+            "thread_ts": thread_ts,
+            "words": first_words(root.filter(state=Message.State.LIVE), place).get(thread_ts, ""),
+            "memory": memory,
+            "something_waits": conversation.waiting_in_threads().exists(),
+            "shown": shown,
+            "rail": rail_of(memory, place),
+            "cost": this_month(calls.filter(job__memory=memory), timezone.now())
+            if memory
+            else None,
+            "rows": rows,
+            "begun_us": begun_us,
+            "older": rows[0].message.ts if rows and page.has_older and (before or after) else "",
+            "newer": rows[-1].message.ts if rows and page.has_newer else "",
+            "min_messages": place.workspace.memory_settings.thread_min_messages,
+        },
+    )

@@ -1,0 +1,116 @@
+"""A workspace: what is remembered of all of it, its channels, and what happened lately."""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Page, Paginator
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+
+from memories.models import Channel, Memory, MemoryVersion, ModelCall, Reader, Workspace
+from memories.pipeline.costs.usage import this_month
+from memories.rules.generate.coverage import Share, Waiting
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
+from memories.views.memory.scopes import notes_of, texts_of
+from memories.views.memory.shown import with_origin
+from memories.views.pages import render_page
+from memories.views.sync.coverage import Bar, bar_of, channels_waiting
+
+ACTIVITY_SHOWN = 12
+CHANNELS_AT_ONCE = 50
+BAR_WIDTH = 120
+
+
+@dataclass(frozen=True)
+class ChannelRow:
+    channel: Channel
+    share: Share
+    waiting: Waiting | None
+    latest: MemoryVersion | None
+
+    @property
+    def bar(self) -> Bar:
+        return bar_of(self.share, BAR_WIDTH)
+
+
+@login_required
+def index(request: UserRequest) -> HttpResponse:
+    """Straight to what is new in the only workspace, else a list, else what to do about there being none."""
+    entered = list(Workspace.objects.entered_by(Reader.of(request.user)))
+    if len(entered) == 1:
+        return redirect("catch_up-index", entered[0].slug)
+    return render_page(
+        request,
+        "memory/workspaces/index.html",
+        {"workspaces": entered, "is_empty": not Workspace.objects.exists()},
+    )
+
+
+@login_required
+def detail(request: UserRequest, slug: str) -> HttpResponse:
+    """``?q=`` searches the channels, and ``&page=`` goes on."""
+    place = open_workspace(request, slug)
+    now = timezone.now()
+    query = request.GET.get("q", "").strip()
+    matches = place.readable_channels.filter(name__icontains=query.removeprefix("#"))
+    page: Page[Channel] = Paginator(matches, CHANNELS_AT_ONCE).get_page(request.GET.get("page"))
+    channels = place.placed(page)
+    memories = {
+        memory.memory_type: memory
+        for memory in Memory.objects.visible_to(place.reader).filter(
+            workspace=place.workspace, scope=MemoryScope.WORKSPACE
+        )
+    }
+    long_term = memories.get(MemoryType.LONG_TERM)
+    short_term = (
+        memories.get(MemoryType.SHORT_TERM)
+        if place.workspace.memory_settings.workspace_short_term
+        else None
+    )
+    recent = list(
+        with_origin(MemoryVersion.objects.visible_to(place.reader))
+        .listed_in(place.workspace)
+        .order_by("-pk")[:ACTIVITY_SHOWN]
+    )
+    calls = ModelCall.objects.readable_by(place.reader)
+    return render_page(
+        request,
+        "memory/workspaces/detail.html",
+        {
+            "place": place,
+            **texts_of(place, long_term, short_term),
+            "query": query,
+            "page": page,
+            "rows": _rows(channels, channels_waiting(place, channels, to_micros(now))),
+            "bar_width": BAR_WIDTH,
+            "included": _included(place),
+            "cost": this_month(calls.filter(workspace=place.workspace), now),
+            "recent": recent,
+            "notes": notes_of(place, None),
+            "now": now,
+        },
+    )
+
+
+def _included(place: WorkspaceContext) -> list[Channel]:
+    """Channels whose text not everybody may read, and yet is in the workspace's memory."""
+    if not place.reads_workspace:
+        return []
+    return list(place.workspace.channels.opted_in().order_by("name"))
+
+
+def _rows(
+    channels: list[Channel], answers: dict[int, tuple[Share, Waiting | None]]
+) -> list[ChannelRow]:
+    latest = {
+        memory.channel_id: memory.current
+        for memory in Memory.objects.filter(
+            channel__in=channels, scope=MemoryScope.CHANNEL, memory_type=MemoryType.SHORT_TERM
+        ).select_related("current")
+    }
+    return [
+        ChannelRow(channel, *answers[channel.pk], latest.get(channel.pk)) for channel in channels
+    ]

@@ -1,0 +1,375 @@
+"""Notes: lasting statements of people and agents. Browse, search, add, change, delete (S4)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import Http404, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.text import normalize_newlines
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import trigger_client_event
+
+from memories.models import Note, NoteVersion, StaleNote
+from memories.rules.memory.compare import (
+    Hunk,
+    by_hand,
+    choices_in,
+    compare,
+    hunks,
+    meant,
+    put_together,
+)
+from memories.rules.notes.fields import title_of, today
+from memories.views.access.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_edit,
+    number_in,
+    number_or_none,
+    open_kept_note,
+    open_note,
+    open_workspace,
+)
+from memories.views.notes.note_form import NoteForm, beside
+from memories.views.pages import render_page, render_page_or_part, wants_part
+
+MOST_SHOWN = 200
+VERSIONS_AT_ONCE = 50
+TRASH_CHANGED = "trash-changed"  # a page that tells how many lie there asks anew
+
+# What a workspace without notes is offered: text, type, tags.
+EXAMPLES = (
+    (
+        gettext_lazy("Customers get an answer on the day they ask, even if it only says when."),
+        Note.Kind.PATTERN,
+        gettext_lazy("support"),
+    ),
+    (
+        gettext_lazy(
+            "When the nightly import hangs, a restart has left its lock behind: remove the lock, "
+            "then start the import again."
+        ),
+        Note.Kind.SOLUTION,
+        gettext_lazy("import"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ShownNote:
+    """A note as a card. A title that was made from the text would say the same twice."""
+
+    note: Note
+    has_title: bool
+    is_due: bool
+
+
+@login_required
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """The notes the reader may read, pinned ones first, then the newest; ``?q=`` searches, POST
+    adds one."""
+    place = open_workspace(request, slug)
+    must_be_on(place)
+    if request.method == "POST":
+        must_edit(place)
+        form = NoteForm(_given(request, place, number_in(request, "note")), place=place)
+        if form.is_valid():
+            return _added(request, place, form.write(author=request.user))
+        return _refused(request, place, form)
+    form = NoteForm(place=place, initial={"channel": request.GET.get("channel", "")})
+    return _list(request, place, form)
+
+
+@login_required
+@require_safe
+def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """One note with what it said before; ``?v=`` a number shows that version and what changed
+    since. In the trash it is there for editors only."""
+    place, note = open_kept_note(request, slug, pk)
+    must_be_on(place)
+    return _detail(request, place, note)
+
+
+@login_required
+def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """422 with the reason when it cannot be saved; 409 with both texts, paragraph by paragraph, when
+    the note has other words by now, or was deleted meanwhile."""
+    place, note = open_kept_note(request, slug, pk)
+    must_be_on(place)
+    must_edit(place)
+    if request.method != "POST":
+        if note.deleted_at:
+            return redirect("notes-detail", slug, pk)
+        form = NoteForm(place=place, note=note)
+        return render_page(request, "notes/edit.html", {"place": place, "note": note, "form": form})
+    if request.POST.get("do") == "choose":
+        return _conflict(
+            request, place, note, yours=_yours(request), seen=number_in(request, "seen")
+        )
+    form = NoteForm(_given(request, place, pk), place=place, note=note)
+    if not form.is_valid():
+        if "seen" in request.POST:
+            yours, seen = _yours(request), number_in(request, "seen")
+            return _conflict(request, place, note, yours=yours, seen=seen, refused=form)
+        context = {"place": place, "note": note, "form": form}
+        return render_page(request, "notes/edit.html", context, status=422)
+    try:
+        is_other = form.rewrite(author=request.user)
+    except StaleNote as error:
+        given = form.cleaned_data
+        yours, seen = given["content"], given["based_on"] or 0
+        return _conflict(request, place, error.current, yours=yours, seen=seen)
+    toasts.success(request, _("Note saved.") if is_other else _("Nothing was different."))
+    return redirect(_card_path(note))
+
+
+@login_required
+@require_POST
+def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """``pinned`` or ``in_context``, 1 or 0; ``reviewed``. The words stay as they are."""
+    place, note = open_note(request, slug, pk)
+    must_be_on(place)
+    must_edit(place)
+    if "pinned" in request.POST:
+        note.mark(is_pinned=request.POST["pinned"] == "1")
+        news = _("Pinned.") if note.is_pinned else _("No longer pinned.")
+    elif "in_context" in request.POST:
+        note.mark(in_context=request.POST["in_context"] == "1")
+        news = (
+            _("Bots and agents are given this note.")
+            if note.in_context
+            else _("Bots and agents are not given this note any more.")
+        )
+    elif "reviewed" in request.POST:
+        note.mark(review_on=None)
+        news = _("Reviewed. Edit the note to set another date.")
+    else:
+        raise Http404
+    return answer_row(request, place, note, news)
+
+
+@login_required
+@require_POST
+def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpResponse:
+    """What it said in that version becomes its newest one. 409 when there is a newer one by now."""
+    place, note = open_note(request, slug, pk)
+    must_be_on(place)
+    must_edit(place)
+    version = get_object_or_404(_versions(place, note), number=number)
+    seen = [number_or_none(request.POST.get(name, "")) for name in ("based_on", "revision")]
+    try:
+        done = note.restore(version, by=request.user, based_on=seen[0] or 0, revision=seen[1] or 0)
+    except StaleNote as error:
+        moved_on = _("Nothing was restored: v%(n)s was saved after you opened this page.")
+        news = moved_on % {"n": error.current.number}
+        return _detail(request, place, error.current, moved_on=news, status=409)
+    news = (
+        _("Version %(old)s is current again, as version %(new)s.")
+        % {"old": number, "new": note.number}
+        if done
+        else _("This is the current text already.")
+    )
+    toasts.success(request, news)
+    return redirect("notes-detail", slug, pk)
+
+
+@login_required
+@require_POST
+def delete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """Into the trash, from where it can be brought back."""
+    place, note = open_note(request, slug, pk)
+    must_be_on(place)
+    must_edit(place)
+    note.remove(by=request.user)
+    news = _("The note is in the trash.")
+    if not wants_part(request):
+        toasts.success(request, news)
+        return redirect("notes-index", slug)
+    context = {"place": place, "note": note, "news": news}
+    answer = render_page_or_part(request, "notes/_gone.html", "notes/_gone.html", context)
+    return trigger_client_event(answer, TRASH_CHANGED)
+
+
+def answer_row(
+    request: UserRequest, place: WorkspaceContext, note: Note, news: str
+) -> HttpResponse:
+    """The card of a note to which something was done, or the list that it stands in."""
+    if not wants_part(request):
+        toasts.success(request, news)
+        return redirect(_card_path(note))
+    [shown] = shown_notes([note], place)
+    context = {"place": place, "shown": shown, "news": news, "takes_focus": True}
+    return render_page_or_part(request, "notes/_note.html", "notes/_note.html", context)
+
+
+def shown_notes(notes: Iterable[Note], place: WorkspaceContext) -> list[ShownNote]:
+    day = today(timezone.now(), place.workspace.memory_settings.zone)
+    return [ShownNote(n, n.title != title_of(n.content), n.is_due(day)) for n in notes]
+
+
+def must_be_on(place: WorkspaceContext) -> None:
+    if not place.workspace.memory_settings.notes_enabled:
+        raise Http404
+
+
+def _added(request: UserRequest, place: WorkspaceContext, note: Note) -> HttpResponse:
+    news = _("Note added.")
+    if not wants_part(request):
+        toasts.success(request, news)
+        return redirect(_card_path(note))
+    [shown] = shown_notes([note], place)
+    form = NoteForm(place=place, initial={"channel": note.channel.slack_id if note.channel else ""})
+    context = {"place": place, "shown": shown, "form": form, "takes_focus": True, "news": news}
+    context["is_first"] = _notes(place).count() == 1
+    context["is_example"] = "example" in request.POST  # then what is being typed stays
+    return render_page_or_part(request, "notes/_added.html", "notes/_added.html", context)
+
+
+def _refused(request: UserRequest, place: WorkspaceContext, form: NoteForm) -> HttpResponse:
+    if not wants_part(request):
+        return _list(request, place, form, status=422)
+    context = {"place": place, "form": form}
+    part = "notes/_add.html"
+    response = render_page_or_part(request, part, part, context, status=422)
+    response["HX-Retarget"], response["HX-Reswap"] = "#add", "outerHTML"
+    return response
+
+
+def _list(
+    request: UserRequest, place: WorkspaceContext, form: NoteForm, *, status: int = 200
+) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    notes = _notes(place).first_pinned()
+    matches = notes.search(query) if query else list(notes[: MOST_SHOWN + 1])
+    context = {
+        "place": place,
+        "notes": shown_notes(matches[:MOST_SHOWN], place),
+        "count": len(matches),
+        "has_more": len(matches) > MOST_SHOWN,
+        "query": query,
+        "form": form,
+        "examples": EXAMPLES if place.can_edit and place.reads_workspace else (),
+    }
+    if place.can_edit and not wants_part(request):
+        kept = Note.objects.kept_for(place.reader).filter(workspace=place.workspace)
+        context["in_trash"] = kept.in_trash().count()
+    return render_page_or_part(
+        request, "notes/index.html", "notes/_notes.html", context, status=status
+    )
+
+
+def _detail(
+    request: UserRequest,
+    place: WorkspaceContext,
+    note: Note,
+    *,
+    moved_on: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    versions = _versions(place, note)
+    page = Paginator(versions.newest_first(), VERSIONS_AT_ONCE).get_page(request.GET.get("page"))
+    context: dict[str, Any] = {
+        "place": place,
+        "note": note,
+        "shown": shown_notes([note], place)[0],
+        "page": page,
+        "moved_on": moved_on,
+    }
+    number = number_or_none(request.GET.get("v", ""))
+    if number is not None and number != note.number:
+        version = get_object_or_404(versions, number=number)
+        context |= {"version": version, "rows": compare(version.content, note.content)}
+    return render_page(request, "notes/detail.html", context, status=status)
+
+
+def _conflict(
+    request: UserRequest,
+    place: WorkspaceContext,
+    theirs: Note,
+    *,
+    yours: str,
+    seen: int,
+    refused: NoteForm | None = None,
+) -> HttpResponse:
+    """409: what you wrote beside what was saved meanwhile; saved again, it goes over that. A note
+    that was deleted meanwhile is brought back first. With ``do=choose`` the text that the choices
+    make, unless they were made over yet another text; 422 with a result that was ``refused``."""
+    conflict_hunks = _hunks(place, theirs, yours=yours, seen=seen, on=theirs.number)
+    on = (number_in(request, "based_on"), number_in(request, "revision"))
+    chooses = request.POST.get("do") == "choose"
+    is_chosen = chooses and on == (theirs.number, theirs.revision)
+    made: Mapping[str, str] = request.POST if is_chosen or refused else {}
+    choices = choices_in(made, conflict_hunks)
+    typed = request.POST.copy()
+    typed["content"] = put_together(conflict_hunks, choices)
+    for name, value in beside(theirs).items():
+        drawn = f"initial-{name}"
+        if typed.get(name) == typed.get(drawn):  # not changed by whoever sends this
+            typed[name] = value
+        typed[drawn] = value
+    form = refused or NoteForm(typed, place=place, note=theirs)
+    form.tell(theirs)
+    context = {
+        "place": place,
+        "note": theirs,
+        "form": form,
+        "theirs": theirs,
+        "yours": yours,
+        "seen": seen,
+        "paragraphs": list(zip(conflict_hunks, choices, strict=True)),
+        "is_put_together": is_chosen,
+    }
+    given = request.POST.get("content", "")
+    if chooses and (not is_chosen or by_hand(request.POST, conflict_hunks, given, str.splitlines)):
+        context["replaced"] = given
+    status = 422 if refused else 200 if is_chosen else 409
+    return render_page(request, "notes/conflict.html", context, status=status)
+
+
+def _given(request: UserRequest, place: WorkspaceContext, pk: int) -> QueryDict:
+    """What was sent; of a conflict with the text that its choices make, unless one was typed. Its
+    note may be gone by now."""
+    given = request.POST.copy()
+    kept = Note.objects.kept_for(place.reader).filter(workspace=place.workspace, pk=pk)
+    note = kept.first() if "seen" in given else None
+    if note is not None:
+        seen, on = number_in(request, "seen"), number_in(request, "based_on")
+        conflict_hunks = _hunks(place, note, yours=_yours(request), seen=seen, on=on)
+        given["content"] = meant(given, conflict_hunks, given.get("content", ""), str.splitlines)
+    return given
+
+
+def _hunks(place: WorkspaceContext, note: Note, *, yours: str, seen: int, on: int) -> list[Hunk]:
+    """Where yours, typed over version ``seen``, and what the note said as version ``on`` meet."""
+    contents = {
+        version.number: version.content
+        for version in _versions(place, note).filter(number__in=(seen, on))
+    }
+    theirs = contents.get(on, note.content)
+    return hunks(contents.get(seen, theirs), yours, theirs, str.splitlines)
+
+
+def _yours(request: UserRequest) -> str:
+    return normalize_newlines(request.POST.get("yours", ""))
+
+
+def _notes(place: WorkspaceContext) -> Any:
+    notes = Note.objects.visible_to(place.reader).in_use(place.workspace)
+    return notes.select_related("channel", "author", "worded_by")
+
+
+def _versions(place: WorkspaceContext, note: Note) -> Any:
+    versions = NoteVersion.objects.visible_to(place.reader).filter(note=note)
+    return versions.select_related("written_by", "channel")
+
+
+def _card_path(note: Note) -> str:
+    return f"{reverse('notes-index', args=[note.workspace.slug])}#note-{note.pk}"

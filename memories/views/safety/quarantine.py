@@ -1,0 +1,232 @@
+"""Lines that were held back: looked at, accepted or rejected, and their sources revoked."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST, require_safe
+
+from memories.models import Message, Person, QuarantinedLine, StaleBase
+from memories.models.safety.quarantine import QuarantineQuerySet
+from memories.pipeline.safety import revoking
+from memories.rules.ingest.invisible import marked
+from memories.rules.safety.guard import Rule
+from memories.tasks import remember_later
+from memories.views.access.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_edit,
+    number_or_none,
+    open_workspace,
+)
+from memories.views.pages import render_page_or_part, wants_part
+from memories.views.paths import messages_path
+
+MOST_SHOWN = 100
+
+WHY = {
+    Rule.SIZE: gettext_lazy("far too long for a line"),
+    Rule.ORDER: gettext_lazy("it gives orders to a model"),
+    Rule.MARKUP: gettext_lazy("it holds markup that acts"),
+    Rule.SECRET: gettext_lazy("it holds what looks like a key or password"),
+    Rule.LINK: gettext_lazy("a link that no source has"),
+    Rule.ADDRESS: gettext_lazy("an e-mail address that no source has"),
+    Rule.MENTION: gettext_lazy("a mention that no source has"),
+    Rule.OTHER_SCOPE: gettext_lazy("text of another scope"),
+    Rule.LED: gettext_lazy("it rests on orders to a model alone"),
+}
+
+
+@dataclass
+class ShownSource:
+    """A message that a line is traced to; ``href`` is "" where the reader may not open it."""
+
+    message: Message
+    href: str
+
+    @property
+    def person(self) -> Person | None:
+        return self.message.author
+
+
+@dataclass
+class ShownLine:
+    line: QuarantinedLine
+    text: str
+    why: str
+    based_on: int
+    revision: int
+    sources: list[ShownSource] = field(default_factory=list)
+
+    @property
+    def people(self) -> list[Person]:
+        authors = (s.person for s in self.sources if s.person and not s.person.is_revoked)
+        return list(dict.fromkeys(authors))
+
+
+@login_required
+@require_safe
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """What waits, newest first, and the people who are no source."""
+    place = open_workspace(request, slug)
+    must_edit(place)
+    return _page(request, place)
+
+
+@login_required
+@require_POST
+def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """It becomes this person's line, in a new version of the memory as it was on screen
+    (``based_on``, ``revision``); 409 when there is another text by now."""
+    place, line = _open(request, slug, pk)
+    numbers = [number_or_none(request.POST.get(name, "")) for name in ("based_on", "revision")]
+    if None in numbers:
+        raise Http404
+    based_on, revision = numbers
+    try:
+        version = line.accept(by=request.user, based_on=based_on or 0, revision=revision)
+    except StaleBase:
+        moved_on = _("Nothing was done: the memory has a newer text. Look at it, then try again.")
+        return _page(request, place, moved_on=moved_on)
+    if version is None:
+        return _answered(request, place, _("Somebody else has decided about this line."))
+    remember_later(place.workspace.pk)
+    news = _("Accepted: it is your line, in version %(number)s.") % {"number": version.number}
+    return _answered(request, place, news)
+
+
+@login_required
+@require_POST
+def reject(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """It stays out, and is not shown again."""
+    place, line = _open(request, slug, pk)
+    if not line.reject(by=request.user):
+        return _answered(request, place, _("Somebody else has decided about this line."))
+    return _answered(request, place, _("Rejected: the line stays out."))
+
+
+@login_required
+@require_POST
+def message(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """``do``: revoke a message as a source, or restore it."""
+    place = open_workspace(request, slug)
+    must_edit(place)
+    readable = Message.objects.visible_to(place.reader).select_related("channel__workspace")
+    message = get_object_or_404(readable, pk=pk, channel__workspace=place.workspace)
+    if _revokes(request):
+        done = revoking.revoke_message(message, by=request.user) is not None
+        news = _("Revoked: what rested on the message is gone, and is made again without it.")
+    else:
+        done = revoking.restore_message(message, by=request.user)
+        news = _("It is a source again: what it belongs to is made again.")
+    path = f"{messages_path(slug, message.channel.slack_id)}?around={message.ts}#msg-{message.ts}"
+    return _done(request, place, news, path, done=done)
+
+
+@login_required
+@require_POST
+def person(request: UserRequest, slug: str, pk: int) -> HttpResponse:
+    """``do``: revoke all that a person said and will say, or restore it."""
+    place = open_workspace(request, slug)
+    must_edit(place)
+    person = get_object_or_404(
+        Person.objects.visible_to(place.reader), pk=pk, workspace=place.workspace
+    )
+    if _revokes(request):
+        done = revoking.revoke_person(person, by=request.user) is not None
+        news = _("Revoked: what rested on this person's messages is gone, and is made again.")
+    else:
+        done = revoking.restore_person(person, by=request.user)
+        news = _("This person is a source again: their messages are read again.")
+    return _done(request, place, news, "", done=done)
+
+
+def _revokes(request: UserRequest) -> bool:
+    word = request.POST.get("do", "")
+    if word not in ("revoke", "restore"):
+        raise Http404
+    return word == "revoke"
+
+
+def _done(
+    request: UserRequest, place: WorkspaceContext, news: str, path: str, *, done: bool
+) -> HttpResponse:
+    if done:
+        remember_later(place.workspace.pk)
+    else:
+        news = _("It was so already.")
+    if path and request.POST.get("from") == "message":
+        toasts.success(request, news)
+        return redirect(path)
+    return _answered(request, place, news)
+
+
+def _open(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, QuarantinedLine]:
+    place = open_workspace(request, slug)
+    must_edit(place)
+    return place, get_object_or_404(_of(place).with_place(), pk=pk)
+
+
+def _of(place: WorkspaceContext) -> QuarantineQuerySet:
+    lines = QuarantinedLine.objects.visible_to(place.reader)
+    return lines.filter(memory__workspace=place.workspace)
+
+
+def _answered(request: UserRequest, place: WorkspaceContext, news: str) -> HttpResponse:
+    if wants_part(request):
+        return _page(request, place, news=news)
+    toasts.success(request, news)
+    return redirect("quarantine-index", place.workspace.slug)
+
+
+def _page(
+    request: UserRequest, place: WorkspaceContext, *, news: str = "", moved_on: str = ""
+) -> HttpResponse:
+    waiting = _of(place).waiting().with_place()
+    lines = list(waiting[: MOST_SHOWN + 1])
+    people = Person.objects.visible_to(place.reader).filter(
+        workspace=place.workspace, is_revoked=True
+    )
+    return render_page_or_part(
+        request,
+        "safety/quarantine/index.html",
+        "safety/quarantine/_quarantine.html",
+        {
+            "place": place,
+            "lines": _shown(lines[:MOST_SHOWN], place),
+            "has_more": len(lines) > MOST_SHOWN,
+            "revoked_people": list(people),
+            "news": news,
+            "moved_on": moved_on,
+        },
+        status=409 if moved_on else 200,
+    )
+
+
+def _shown(lines: Iterable[QuarantinedLine], place: WorkspaceContext) -> list[ShownLine]:
+    """Two queries, however many lines there are."""
+    loaded = list(lines)
+    through = QuarantinedLine.sources.through.objects.filter(quarantinedline__in=loaded)
+    pairs = list(through.order_by("pk").values_list("quarantinedline_id", "message_id"))
+    readable = Message.objects.visible_to(place.reader).select_related("author", "channel")
+    rows = readable.in_bulk({message for _, message in pairs})
+    slug = place.workspace.slug
+    sources: dict[int, list[ShownSource]] = defaultdict(list)
+    for line_id, key in pairs:
+        if (row := rows.get(key)) is not None:
+            path = f"{messages_path(slug, row.channel.slack_id)}?around={row.ts}#msg-{row.ts}"
+            sources[line_id].append(ShownSource(row, path))
+    shown = []
+    for line in loaded:
+        current = line.memory.current
+        why = str(WHY[Rule(line.rule)]) if line.rule in set(Rule) else line.rule
+        based_on, revision = (current.number, current.revision) if current else (0, 0)
+        text = marked(line.text)
+        shown.append(ShownLine(line, text, why, based_on, revision, sources[line.pk]))
+    return shown

@@ -1,0 +1,230 @@
+"""What a search found, as a page shows it: where it stands, when, who, and a few words of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
+from memories.models import Line, MemoryVersion, Message, Note
+from memories.models.ingest.names import Names
+from memories.pipeline.search.finding import COUNTED, Group, SearchResults
+from memories.rules.ingest.invisible import clean
+from memories.rules.ingest.markup import plain
+from memories.rules.memory.lines import words_of
+from memories.rules.search.query import Kind, Query, Sort, as_fields
+from memories.rules.search.snippet import Piece, snippet
+from memories.views import paths
+from memories.views.access.access import WorkspaceContext
+from memories.views.ingest.messages import names_in
+from memories.views.memory.shown import name_of, shape_of, who_wrote
+
+
+@dataclass(frozen=True)
+class Hit:
+    """``shape`` and ``number`` are those of a version; "" and 0 for what has none."""
+
+    href: str
+    where: str
+    at: datetime | int
+    who: str
+    pieces: Sequence[Piece]
+    is_private: bool = False
+    shape: str = ""
+    number: int = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class ShownGroup:
+    """``more`` leads to all hits of the kind, or to the next ones."""
+
+    kind: str
+    title: str
+    hits: list[Hit]
+    count: str
+    more: str
+
+
+def shown_groups(
+    results: SearchResults, query: Query, place: WorkspaceContext, parameters: QueryDict
+) -> list[ShownGroup]:
+    """The hits of each kind; one query more for the names that messages mention."""
+    texts = [row.text for group in results.groups for row in group.rows if isinstance(row, Message)]
+    names = names_in(texts, place)
+    return [
+        ShownGroup(
+            group.kind,
+            _title(group.kind),
+            [_hit(row, query, place, names) for row in group.rows],
+            count_words(group.count),
+            _more(group, query, parameters),
+        )
+        for group in results.groups
+    ]
+
+
+def count_words(count: int) -> str:
+    return f"{COUNTED:,}+" if count > COUNTED else f"{count:,}"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter in force, as words, and the query without it."""
+
+    words: str
+    without: Query
+
+
+def filters_of(query: Query, place: WorkspaceContext) -> list[Filter]:
+    channel = place.find_channels([query.channel]).get(query.channel)
+    writers = {
+        "model": _("written by the model"),
+        "person": _("written by a person"),
+        "restore": _("restored"),
+    }
+    has = {
+        "link": _("with a link"),
+        "file": _("with a file"),
+        "code": _("with code"),
+        "thread": _("with replies"),
+    }
+    filters: list[Filter] = []
+    if query.kind:
+        words = _("only %(kind)s") % {"kind": _title(query.kind)}
+        filters.append(Filter(words, replace(query, kind=None)))
+    if query.channel:
+        words = _("in #%(name)s") % {"name": channel.name if channel else query.channel}
+        filters.append(Filter(words, replace(query, channel="")))
+    if query.person:
+        words = _("by %(name)s") % {"name": query.person}
+        filters.append(Filter(words, replace(query, person="")))
+    if query.writer:
+        filters.append(Filter(writers[query.writer], replace(query, writer="")))
+    if query.since:
+        words = _("from %(day)s") % {"day": _day(query.since)}
+        filters.append(Filter(words, replace(query, since=None)))
+    if query.until:
+        words = _("until %(day)s") % {"day": _day(query.until)}
+        filters.append(Filter(words, replace(query, until=None)))
+    for feature in sorted(query.has):
+        filters.append(Filter(has[feature], replace(query, has=query.has - {feature})))
+    return filters
+
+
+def _day(day: date) -> str:
+    return date_format(day, _("j M Y"))
+
+
+def wider(query: Query, filters: Sequence[Filter], path: str) -> list[tuple[str, str]]:
+    """Single steps to more hits, as (words, address): without one of the filters, without all of
+    them; where there are none, each word by itself."""
+    words = [word for word in query.words if not word.startswith("-")]
+    if filters:
+        steps = [
+            (_("Not %(filter)s") % {"filter": applied.words}, applied.without)
+            for applied in filters
+        ]
+        links = [(label, f"{path}?{urlencode(as_fields(step))}") for label, step in steps]
+        everywhere = (_("Search everywhere"), f"{path}?{urlencode({'q': ' '.join(words)})}")
+        if len(filters) == 1:
+            return [everywhere] if words else []
+        return [everywhere, *links] if words else links
+    if len(words) < 2 and words == list(query.words):
+        return []
+    return [
+        (_("Only “%(word)s”") % {"word": word.strip('"')}, f"{path}?{urlencode({'q': word})}")
+        for word in words
+    ]
+
+
+def _title(kind: Kind) -> str:
+    return {
+        Kind.NOTES: _("Notes"),
+        Kind.MEMORIES: _("Memories"),
+        Kind.OLDER: _("Older versions"),
+        Kind.ARCHIVE: _("Archive"),
+        Kind.THREADS: _("Threads"),
+        Kind.MESSAGES: _("Messages"),
+    }[kind]
+
+
+def _more(group: Group, query: Query, parameters: QueryDict) -> str:
+    """The same search for this kind alone, or further down in it; "" when all is there."""
+    if not group.has_more or (query.kind and query.sort is Sort.BEST):
+        return ""
+    given = parameters.copy()
+    given["in"] = group.kind
+    given.pop("below", None)
+    if query.kind and group.below is not None:
+        given["below"] = str(group.below)
+    return f"?{given.urlencode()}"
+
+
+def _hit(row: Any, query: Query, place: WorkspaceContext, names: Names) -> Hit:
+    if isinstance(row, Message):
+        return _message(row, query, place, names)
+    if isinstance(row, Line):
+        return _archived(row, query)
+    return _note(row, query, place) if isinstance(row, Note) else _version(row, query)
+
+
+def _message(row: Message, query: Query, place: WorkspaceContext, names: Names) -> Hit:
+    text = plain(clean(row.text), names)
+    path = paths.messages_path(place.workspace.slug, row.channel.slack_id)
+    return Hit(
+        f"{path}?around={row.ts}#msg-{row.ts}",
+        f"#{row.channel.name}",
+        row.micros,
+        row.author_name,
+        snippet(text, query.terms),
+        is_private=not row.channel.is_public,
+    )
+
+
+def _version(row: MemoryVersion, query: Query) -> Hit:
+    memory = row.memory
+    is_current = memory.current_id == row.pk
+    return Hit(
+        paths.card_path(memory) if is_current else reverse("versions-detail", args=[row.pk]),
+        f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
+        row.created_at,
+        who_wrote(row),
+        snippet(clean(row.content), query.terms),
+        is_private=memory.channel is not None and not memory.channel.is_public,
+        shape=shape_of(row),
+        number=row.number,
+    )
+
+
+def _archived(row: Line, query: Query) -> Hit:
+    memory = row.version.memory
+    return Hit(
+        f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}",
+        f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
+        row.at_us,
+        "",
+        snippet(clean(words_of(row.text)), query.terms),
+        is_private=memory.channel is not None and not memory.channel.is_public,
+    )
+
+
+def _note(row: Note, query: Query, place: WorkspaceContext) -> Hit:
+    tags = f" ({', '.join(row.tags)})" if row.tags else ""
+    text = row.content if row.content.startswith(row.title[:20]) else f"{row.title}: {row.content}"
+    return Hit(
+        reverse("notes-detail", args=[place.workspace.slug, row.pk]),
+        str(row.channel) if row.channel else _("whole workspace"),
+        row.created_at,
+        name_of(row.author),
+        snippet(clean(text + tags), query.terms),
+        is_private=row.channel is not None and not row.channel.is_public,
+    )

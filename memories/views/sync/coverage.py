@@ -1,0 +1,96 @@
+"""What of the channels is remembered and what waits: rows in, `rules.coverage` out."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db.models import Count, Max, Sum
+
+from memories.models import Channel, Memory, Message, Segment
+from memories.pipeline.sync.coverage import Coverage, coverage_of
+from memories.rules.generate.coverage import Share, Waiting, waiting
+from memories.rules.generate.segments import should_update_short_term_memory
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.views.access.access import WorkspaceContext
+
+Bar = list[tuple[str, int, int]]  # (what, x, width) of each part
+
+
+def bar_of(share: Share, width: int) -> Bar:
+    remembered, waiting, skipped = share.widths(width)
+    return [
+        ("remembered", 0, remembered),
+        ("waiting", remembered, waiting),
+        ("skipped", remembered + waiting, skipped),
+    ]
+
+
+def bar_of_reading(coverage: Coverage, channel: Channel, width: int) -> Bar:
+    """The time from the start mark to the newest message that was read, and the gaps in it."""
+    if channel.start_us is None:
+        return []
+    if coverage.end is None:
+        return [("waiting", 0, width)]
+    start, end = channel.start_us, to_micros(coverage.end)
+
+    def x_of(moment: datetime | None) -> int:
+        us = to_micros(moment) if moment else start
+        return min(width, max(0, width * (us - start) // max(1, end - start)))
+
+    edges = ((min(x_of(gap.begin), width - 2), x_of(gap.end)) for gap in coverage.gaps)
+    return [("remembered", 0, width), *(("waiting", x, max(2, to - x)) for x, to in edges)]
+
+
+def read_from_slack(place: WorkspaceContext, channel: Channel, now: datetime) -> Coverage | None:
+    """How far the channel is read; None in a workspace that is not connected. No query."""
+    return coverage_of(channel, now) if place.workspace.connected_at else None
+
+
+def channels_waiting(
+    place: WorkspaceContext, channels: Iterable[Channel], now_us: int
+) -> dict[int, tuple[Share, Waiting | None]]:
+    """By channel: its messages from the start mark on, and why the open ones still wait.
+
+    Three queries for any number of channels.
+    """
+    loaded = list(channels)
+    settings = place.workspace.memory_settings
+    unread = {
+        row["channel"]: (row["new"], row["latest"])
+        for row in Message.objects.visible_to(place.reader)
+        .filter(channel__in=loaded)
+        .waiting()
+        .until(now_us)
+        .values("channel")
+        .order_by()
+        .annotate(new=Count("pk"), latest=Max("micros"))
+    }
+    read: dict[int, dict[str, int]] = {}
+    segments = Segment.objects.visible_to(place.reader).filter(channel__in=loaded).of_channel()
+    for row in segments.values("channel", "outcome").order_by().annotate(n=Sum("message_count")):
+        read.setdefault(row["channel"], {})[row["outcome"]] = row["n"]
+    remembering = set(
+        Memory.objects.filter(
+            channel__in=loaded,
+            scope=MemoryScope.CHANNEL,
+            memory_type=MemoryType.SHORT_TERM,
+            current__isnull=False,
+        ).values_list("channel_id", flat=True)
+    )
+    answers = {}
+    for channel in loaded:
+        new, latest = unread.get(channel.pk, (0, None))
+        by_outcome = read.get(channel.pk, {})
+        closed = by_outcome.get(Segment.Outcome.WAITING, 0)
+        share = Share(
+            remembered=by_outcome.get(Segment.Outcome.REMEMBERED, 0),
+            waiting=new + closed,
+            skipped=by_outcome.get(Segment.Outcome.NOTHING, 0)
+            + by_outcome.get(Segment.Outcome.SKIPPED, 0),
+            left_out=by_outcome.get(Segment.Outcome.CANCELLED, 0),
+        )
+        due = should_update_short_term_memory(
+            latest, new, now_us, settings, has_memory=channel.pk in remembering
+        )
+        answers[channel.pk] = (share, waiting(due, settings))
+    return answers

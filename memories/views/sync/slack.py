@@ -1,0 +1,119 @@
+"""A workspace's connection to Slack, for its admins: whether it works, and which channels are read."""
+
+from typing import Any
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Page, Paginator
+from django.db.models import Q
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST
+
+from memories.models import Channel, SlackConnection
+from memories.pipeline.sync import connecting
+from memories.pipeline.sync.connecting import Findings
+from memories.tasks import sync_later
+from memories.views.access.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_administer,
+    open_workspace,
+)
+from memories.views.pages import back_to, render_page_or_part, wants_part
+
+ON_A_PAGE = 100  # channels; each posts two fields, and Django takes a thousand
+PATIENCE = 10  # seconds that a person waits for Slack
+
+
+@login_required
+def index(request: UserRequest, slug: str) -> HttpResponse:
+    """POST chooses: ``was`` are the ids that were followed when the page was drawn, ``channel``
+    those that shall be; of what stood on other pages nothing is said."""
+    place = open_workspace(request, slug)
+    must_administer(place)
+    if request.method == "POST":
+        return _choose(request, place)
+    context = {**_channels(place, request.GET), **_connection(place)}
+    return render_page_or_part(
+        request, "sync/slack/index.html", "sync/slack/_channels.html", context
+    )
+
+
+@login_required
+@require_POST
+def test(request: UserRequest, slug: str) -> HttpResponse:
+    """Ask Slack now. ``begin``: after a good answer the worker reads who and what is there."""
+    place = open_workspace(request, slug)
+    must_administer(place)
+    now = timezone.now()
+    findings = connecting.examine(place.workspace, now, timeout=PATIENCE)
+    begun = "begin" in request.POST and connecting.begin(place.workspace, findings, now)
+    if begun:
+        sync_later(place.workspace.pk)
+    if wants_part(request):
+        context = {**_connection(place, findings), "is_new": True, "begun": begun}
+        return render_page_or_part(request, "", "sync/slack/_connection.html", context)
+    if findings.code:
+        toasts.error(request, str(findings.error))
+    elif findings.missing:
+        toasts.warning(request, _("It works, and something that is needed is missing."))
+    elif begun:
+        toasts.success(request, _("People and channels are being read; look again in a minute."))
+    else:
+        toasts.success(request, _("It works: everything that is needed can be read."))
+    return redirect("slack-index", slug)
+
+
+def _choose(request: UserRequest, place: WorkspaceContext) -> HttpResponse:
+    followed, left = connecting.choose(
+        place.workspace,
+        place.reader,
+        before=request.POST.getlist("was"),
+        after=request.POST.getlist("channel"),
+        by=request.user,
+    )
+    sentences = []
+    if followed:
+        text = ngettext(
+            "%(n)d channel is read from now on.", "%(n)d channels are read from now on.", followed
+        )
+        sentences.append(text % {"n": followed})
+    if left:
+        text = ngettext(
+            "%(n)d channel is not read any more; what was read stays.",
+            "%(n)d channels are not read any more; what was read stays.",
+            left,
+        )
+        sentences.append(text % {"n": left})
+    toasts.success(request, " ".join(sentences) or _("Nothing was different."))
+    path = reverse("slack-index", args=[place.workspace.slug])
+    return redirect(f"{back_to(request, path)}#channels")
+
+
+def _connection(place: WorkspaceContext, findings: Findings | None = None) -> dict[str, Any]:
+    return {
+        "place": place,
+        "findings": findings or connecting.last_check(place.workspace),
+        "connection": SlackConnection.objects.filter(workspace=place.workspace).first(),
+    }
+
+
+def _channels(place: WorkspaceContext, parameters: Any) -> dict[str, Any]:
+    """A page of the channels that the reader may choose from."""
+    rows = connecting.choosable(place.workspace, place.reader)
+    query = parameters.get("q", "").strip()
+    word = query.removeprefix("#")
+    matches = rows.filter(Q(name__icontains=word) | Q(slack_id=word)) if word else rows
+    page: Page[Channel] = Paginator(matches, ON_A_PAGE).get_page(parameters.get("page"))
+    return {
+        "query": query,
+        "page": page,
+        "known": rows.count(),
+        "followed": rows.filter(is_followed=True).count(),
+        "reads_private": place.workspace.memory_settings.read_private_channels,
+    }

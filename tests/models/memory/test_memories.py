@@ -1,0 +1,528 @@
+"""Memories: one identity a place, numbered versions, and the verbs that write them."""
+
+from dataclasses import replace
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from memories.models import (
+    Job,
+    Line,
+    Memory,
+    MemoryVersion,
+    Message,
+    NewVersion,
+    StaleBase,
+    Unchanged,
+)
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory import lines as line_rules
+from memories.rules.memory.identity import InvalidMemoryCombination, MemoryScope, MemoryType
+from memories.rules.memory.lines import Origin
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MessageFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+    make_segment,
+    make_thread_memory,
+    make_version,
+    make_workspace_memory,
+)
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("constraints and conditional updates")]
+
+TS = "1767603600.000100"
+SHORT, LONG = MemoryType.SHORT_TERM, MemoryType.LONG_TERM
+
+
+def draft(text="- made", **given):
+    lines = [line_rules.Line(line, Origin.MODEL) for line in text.splitlines()]
+    return NewVersion(**{"lines": lines, "origin": Origin.MODEL, **given})
+
+
+def texts_of(memory):
+    return list(memory.versions.order_by("number").values_list("number", "content"))
+
+
+@pytest.mark.parametrize("verb", ["insert", "update"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scope": "channel", "scope_id": "C2"},
+        {"scope": "channel", "scope_id": "C1:" + TS},
+        {"scope": "thread", "scope_id": "C2:" + TS, "thread_ts": TS},
+        {"scope": "thread", "scope_id": "C1:1767603600.000200", "thread_ts": TS},
+        {"scope": "channel", "scope_id": "C1", "workspace": "another"},
+    ],
+    ids=["other channel", "thread's id", "other channel's thread", "other thread", "workspace"],
+)
+def test_a_scope_id_names_the_memorys_own_channel(verb, wrong):
+    channel = ChannelFactory(slack_id="C1")
+    ChannelFactory(slack_id="C2", workspace=channel.workspace)
+    row = {"channel": channel, "workspace": channel.workspace, "memory_type": SHORT} | wrong
+    if "workspace" in wrong:
+        row["workspace"] = WorkspaceFactory()
+    right = Memory.objects.of_channel(channel, SHORT)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        if verb == "insert":
+            right.delete()
+            Memory.objects.bulk_create([Memory(**row)])
+        else:
+            Memory.objects.filter(pk=right.pk).update(**row)
+    assert Memory.objects.get().scope_id == "C1"
+
+
+class TestIdentity:
+    @pytest.fixture
+    def channel(self):
+        return ChannelFactory(slack_id="C1")
+
+    def of(self, channel, scope, memory_type):
+        if scope == MemoryScope.WORKSPACE:
+            return Memory.objects.of_workspace(channel.workspace, memory_type)
+        if scope == MemoryScope.CHANNEL:
+            return Memory.objects.of_channel(channel, memory_type)
+        return Memory.objects.of_thread(channel, TS, memory_type)
+
+    @pytest.mark.parametrize(
+        ("scope", "memory_type", "scope_id"),
+        [
+            (MemoryScope.WORKSPACE, LONG, "default"),
+            (MemoryScope.WORKSPACE, SHORT, "default"),
+            (MemoryScope.CHANNEL, LONG, "C1"),
+            (MemoryScope.CHANNEL, SHORT, "C1"),
+            (MemoryScope.THREAD, SHORT, f"C1:{TS}"),
+        ],
+    )
+    def test_the_five_pairs_are_made_once(self, channel, scope, memory_type, scope_id):
+        memory = self.of(channel, scope, memory_type)
+        assert (memory.scope, memory.scope_id, memory.memory_type) == (scope, scope_id, memory_type)
+        assert memory.workspace == channel.workspace
+        assert self.of(channel, scope, memory_type) == memory
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Memory.objects.create(
+                workspace=memory.workspace,
+                scope=scope,
+                scope_id=scope_id,
+                memory_type=memory_type,
+                channel=memory.channel,
+                thread_ts=memory.thread_ts,
+            )
+
+    def test_another_workspace_has_its_own(self, channel):
+        elsewhere = ChannelFactory(slack_id="C1")
+        for scope in MemoryScope:
+            assert self.of(channel, scope, SHORT) != self.of(elsewhere, scope, SHORT)
+
+    def test_a_thread_has_no_long_term_memory(self, channel):
+        with pytest.raises(InvalidMemoryCombination, match="thread has no long_term memory"):
+            Memory.objects.of_thread(channel, TS, LONG)
+        assert not Memory.objects.exists()
+
+    def test_nor_by_going_round_the_verb(self, channel):
+        row = Memory(
+            workspace=channel.workspace,
+            scope="thread",
+            scope_id=f"C1:{TS}",
+            memory_type="long_term",
+            channel=channel,
+            thread_ts=TS,
+        )
+        with pytest.raises(IntegrityError, match="memory_valid_pair"), transaction.atomic():
+            row.save()
+        with pytest.raises(IntegrityError, match="memory_valid_pair"), transaction.atomic():
+            Memory.objects.bulk_create([row])
+        short = Memory.objects.of_thread(channel, TS)
+        with pytest.raises(IntegrityError, match="memory_valid_pair"), transaction.atomic():
+            Memory.objects.filter(pk=short.pk).update(memory_type="long_term")
+
+    @pytest.mark.parametrize(
+        ("scope", "scope_id", "in_channel", "thread_ts"),
+        [
+            pytest.param("workspace", "other", False, "", id="a workspace's has the one id"),
+            pytest.param("workspace", "default", True, "", id="a workspace's is in no channel"),
+            pytest.param("workspace", "default", False, TS, id="a workspace's is in no thread"),
+            pytest.param("channel", "C1", False, "", id="a channel's has its channel"),
+            pytest.param("channel", "C1", True, TS, id="a channel's is in no thread"),
+            pytest.param("thread", f"C1:{TS}", True, "", id="a thread's has its thread"),
+            pytest.param("thread", f"C1:{TS}", False, TS, id="a thread's has its channel"),
+            pytest.param("planet", "C1", True, "", id="a scope that is none"),
+        ],
+    )
+    def test_a_place_fits_its_scope(self, channel, scope, scope_id, in_channel, thread_ts):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Memory.objects.create(
+                workspace=channel.workspace,
+                scope=scope,
+                scope_id=scope_id,
+                memory_type="short_term",
+                channel=channel if in_channel else None,
+                thread_ts=thread_ts,
+            )
+
+
+class TestConstraintsOfVersions:
+    @pytest.mark.parametrize(
+        ("change", "name"),
+        [
+            ({"number": 1}, "number"),
+            ({"number": 0}, "version_counts_from_1"),
+            ({"content": ""}, "version_says_something"),
+        ],
+        ids=["a number twice", "number 0", "no text"],
+    )
+    def test_refused(self, change, name):
+        memory = make_channel_memory(channel=ChannelFactory())
+        with pytest.raises(IntegrityError, match=name), transaction.atomic():
+            MemoryVersion.objects.create(
+                **{"memory": memory, "number": 2, "content": "x", "origin": "model"} | change
+            )
+
+    def test_two_lines_in_one_place(self):
+        line = Line.objects.get(version=make_channel_memory(channel=ChannelFactory()).current)
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Line.objects.create(version=line.version, position=0, text="x", origin="model", since=1)
+
+
+class TestAddVersion:
+    def test_numbers_count_up_and_the_newest_is_current(self):
+        memory = make_channel_memory(channel=ChannelFactory(), texts=["- one", "- two"])
+        assert texts_of(memory) == [(1, "- one"), (2, "- two")]
+        assert memory.head == memory.current.number == 2
+
+    def test_lines_and_sources_are_written(self):
+        message = MessageFactory()
+        memory = Memory.objects.of_channel(message.channel, SHORT)
+        lines = [
+            line_rules.Line("- a", Origin.MODEL, None, (message.pk, message.pk)),
+            line_rules.Line("- b", Origin.PERSON, 7),
+        ]
+        version = memory.add_version(draft(lines=lines, source_message_count=1), expected_head=0)
+        assert version.content == "- a\n- b"
+        assert version.line_values() == [
+            line_rules.Line("- a", Origin.MODEL, 1, (message.pk,), at_us=message.micros),
+            line_rules.Line("- b", Origin.PERSON, 7, at_us=to_micros(version.created_at)),
+        ]
+
+    def test_a_stale_head_writes_nothing(self):
+        memory = make_channel_memory(channel=ChannelFactory(), texts=["- one", "- two"])
+        with pytest.raises(StaleBase) as caught:
+            memory.add_version(draft("- late"), expected_head=1)
+        assert caught.value.current == memory.current
+        assert texts_of(memory) == [(1, "- one"), (2, "- two")]
+        assert Memory.objects.get(pk=memory.pk).head == 2
+        assert Line.objects.count() == 2
+
+    def test_a_row_read_long_ago_does_not_matter(self):
+        memory = make_channel_memory(channel=ChannelFactory(), texts=["- one"])
+        old = Memory.objects.get(pk=memory.pk)
+        memory.add_version(draft("- two"), expected_head=1)
+        with pytest.raises(StaleBase):
+            old.add_version(draft("- late"), expected_head=old.head)
+        assert old.head == 2
+
+    def test_a_text_that_cannot_be_kept_moves_no_head(self):
+        memory = make_channel_memory(channel=ChannelFactory(), texts=["- one"])
+        with pytest.raises(IntegrityError), transaction.atomic():
+            memory.add_version(draft(""), expected_head=1)
+        assert Memory.objects.get(pk=memory.pk).head == 1
+
+    def test_a_pair_that_does_not_exist_is_refused_here_too(self):
+        memory = make_thread_memory(channel=ChannelFactory(), thread_ts=TS)
+        memory.memory_type = "long_term"
+        with pytest.raises(InvalidMemoryCombination):
+            memory.add_version(draft("- late"), expected_head=1)
+        assert texts_of(memory) == [(1, "- something was decided")]
+
+    def test_an_older_period_never_becomes_current(self):
+        """A wider backfill adds versions of earlier days: readers keep the newest period."""
+        memory = Memory.objects.of_channel(ChannelFactory(), SHORT)
+        make_version(memory=memory, text="- today", until=MONDAY)
+        late = make_version(memory=memory, text="- in 2020", until=MONDAY.replace(year=2020))
+        memory.refresh_from_db()
+        assert (late.number, memory.head, memory.current.number) == (2, 2, 1)
+        assert [v.content for v in memory.versions.in_order()] == ["- in 2020", "- today"]
+        assert [v.content for v in memory.versions.newest_first()] == ["- in 2020", "- today"]
+
+
+@pytest.fixture
+def user():
+    return UserFactory()
+
+
+class TestRevise:
+    @pytest.fixture
+    def memory(self):
+        first, second = MessageFactory.create_batch(2, channel=ChannelFactory())
+        memory = Memory.objects.of_channel(first.channel, SHORT)
+        segment = make_segment(messages=[first, second])
+        make_version(memory=memory, text="- one\n- two", sources=[first], segment=segment)
+        memory.refresh_from_db()
+        return memory
+
+    def test_an_edit_is_a_new_version(self, memory, user):
+        base = memory.current
+        version = memory.revise("- one\n- three", by=user, based_on=1)
+        assert texts_of(memory) == [(1, "- one\n- two"), (2, "- one\n- three")]
+        assert memory.current == version
+        assert (version.origin, version.author, version.base) == ("person", user, base)
+        assert version.is_persons
+        assert not base.is_persons
+        assert (version.segment, version.until_us) == (base.segment, base.until_us)
+        assert version.source_message_count == base.source_message_count == 1
+        assert version.source_latest_message_ts == base.source_latest_message_ts != ""
+
+    def test_lines_keep_origin_and_sources(self, memory, user):
+        (source,) = memory.current.line_values()[0].sources
+        version = memory.revise("- one\n- two!\n- four", by=user, based_on=1)
+        said_us = Message.objects.get(pk=source).micros
+        written_us = to_micros(version.created_at)
+        assert version.line_values() == [
+            line_rules.Line("- one", Origin.MODEL, 1, (source,), at_us=said_us),
+            line_rules.Line("- two!", Origin.PERSON, 2, (source,), at_us=said_us),
+            line_rules.Line("- four", Origin.PERSON, 2, at_us=written_us),
+        ]
+
+    def test_the_text_is_kept_word_for_word(self, memory, user):
+        version = memory.revise("# Ours\r\n\r\n  - one  \r\n", by=user, based_on=1)
+        assert version.content == "# Ours\n\n  - one  "
+
+    def test_a_stale_save_is_refused(self, memory, user):
+        memory.revise("- mine", by=user, based_on=1)
+        other = Memory.objects.get(pk=memory.pk)
+        with pytest.raises(StaleBase) as caught:
+            other.revise("- yours", by=UserFactory(), based_on=1)
+        assert caught.value.current.content == "- mine"
+        assert texts_of(memory) == [(1, "- one\n- two"), (2, "- mine")]
+
+    @pytest.mark.parametrize("based_on", [0, 2, 99])
+    def test_a_base_that_was_never_current_is_refused(self, memory, user, based_on):
+        with pytest.raises(StaleBase):
+            memory.revise("- mine", by=user, based_on=based_on)
+        assert memory.versions.count() == 1
+
+    def test_a_save_over_a_text_rewritten_in_place_is_refused(self, memory, user):
+        """The number stayed, the words did not: what the person saw is not there any more."""
+        assert memory.current.rewrite(draft("- made again"))
+        with pytest.raises(StaleBase) as caught:
+            memory.revise("- mine", by=user, based_on=1, revision=0)
+        assert caught.value.current.content == "- made again"
+        assert memory.revise("- mine", by=user, based_on=1, revision=1).number == 2
+
+    @pytest.mark.parametrize("text", ["- one\n- two", "- one\r\n- two\r\n", "\n- one\r- two\n\n"])
+    def test_the_same_text_is_no_version(self, memory, user, text):
+        with pytest.raises(Unchanged):
+            memory.revise(text, by=user, based_on=1)
+        assert memory.versions.count() == 1
+
+    def test_the_first_text_of_all(self, user):
+        memory = Memory.objects.of_workspace(WorkspaceFactory(), LONG)
+        version = memory.revise("- by hand", by=user, based_on=0)
+        assert (version.number, version.base, version.origin) == (1, None, "person")
+        assert memory.current == version
+
+    @pytest.mark.parametrize("text", ["", "\n\n", "   ", "- "])
+    def test_no_text_is_refused_and_moves_nothing(self, memory, user, text):
+        with pytest.raises(ValueError, match="no text"):
+            memory.revise(text, by=user, based_on=1)
+        assert Memory.objects.get(pk=memory.pk).head == 1
+
+    def test_after_a_late_backfill_people_edit_what_they_read(self, memory, user):
+        """The newest number then belongs to an older period; the edit is of the current text."""
+        make_version(memory=memory, text="- in 2020", until=MONDAY.replace(year=2020))
+        memory.refresh_from_db()
+        assert (memory.head, memory.current.number) == (2, 1)
+        with pytest.raises(StaleBase):
+            memory.revise("- mine", by=user, based_on=2)
+        version = memory.revise("- one\n- mine", by=user, based_on=1)
+        assert (version.number, version.base.number) == (3, 1)
+        assert [line.since for line in version.line_values()] == [1, 3]
+        assert memory.current == version
+
+
+class TestRestore:
+    @pytest.fixture
+    def memory(self):
+        message = MessageFactory()
+        memory = Memory.objects.of_channel(message.channel, LONG)
+        make_version(memory=memory, text="- old\n- both", sources=[message])
+        make_version(memory=memory, text="- both\n- new")
+        memory.refresh_from_db()
+        return memory
+
+    def test_an_older_text_comes_back_as_a_new_version(self, memory, user):
+        old, newest = memory.versions.order_by("number")
+        version = memory.restore(old, by=user, based_on=2)
+        assert texts_of(memory)[2] == (3, "- old\n- both")
+        assert memory.current == version
+        assert (version.origin, version.author) == ("restore", user)
+        assert (version.restored_from, version.base) == (old, newest)
+        assert version.is_persons
+        assert version.source_message_count == old.source_message_count == 1
+        assert version.until_us == newest.until_us
+
+    def test_lines_say_that_they_came_back(self, memory, user):
+        old, newest = memory.versions.order_by("number")
+        before = old.line_values()[0]
+        lines = memory.restore(old, by=user, based_on=2).line_values()
+        assert lines == [
+            replace(before, origin=Origin.RESTORE, since=3),
+            newest.line_values()[0],
+        ]
+        assert before.sources
+
+    def test_a_stale_restore_is_refused(self, memory, user):
+        old = memory.versions.get(number=1)
+        memory.revise("- mine", by=user, based_on=2)
+        with pytest.raises(StaleBase) as caught:
+            memory.restore(old, by=user, based_on=2)
+        assert caught.value.current.content == "- mine"
+        assert memory.versions.count() == 3
+
+    def test_what_is_there_is_not_restored(self, memory, user):
+        with pytest.raises(Unchanged):
+            memory.restore(memory.current, by=user, based_on=2)
+        assert memory.versions.count() == 2
+
+    def test_a_version_of_another_memory_is_refused(self, memory, user):
+        foreign = make_channel_memory(channel=ChannelFactory()).current
+        with pytest.raises(ValueError, match="another memory"):
+            memory.restore(foreign, by=user, based_on=2)
+
+    def test_after_a_late_backfill(self, memory, user):
+        make_version(memory=memory, text="- in 2020", until=MONDAY.replace(year=2020))
+        make_version(memory=memory, text="- today", until=MONDAY)
+        make_version(memory=memory, text="- in 2019", until=MONDAY.replace(year=2019))
+        memory.refresh_from_db()
+        assert (memory.head, memory.current.number) == (5, 4)
+        version = memory.restore(memory.versions.get(number=1), by=user, based_on=4)
+        assert (version.number, version.base.number) == (6, 4)
+        assert memory.current == version
+
+
+class TestRewrite:
+    @pytest.fixture
+    def memory(self):
+        return make_channel_memory(channel=ChannelFactory(), memory_type=SHORT, texts=["- one"])
+
+    def test_in_place(self, memory):
+        version = memory.current
+        assert version.rewrite(draft("- again\n- more", trigger={"reason": "edited"})) is True
+        assert texts_of(memory) == [(1, "- again\n- more")]
+        assert (version.revision, version.content) == (1, "- again\n- more")
+        assert [line.text for line in version.line_values()] == ["- again", "- more"]
+        assert version.trigger == {"reason": "edited"}
+        assert Memory.objects.get(pk=memory.pk).head == 1
+        assert version.updated_at > version.created_at
+
+    def test_never_a_persons(self, memory, user):
+        memory.revise("- mine", by=user, based_on=1)
+        assert memory.current.rewrite(draft("- again")) is False
+        assert texts_of(memory) == [(1, "- one"), (2, "- mine")]
+
+    def test_never_a_restored_one(self, memory, user):
+        make_version(memory=memory, text="- two", until=MONDAY.replace(month=2))
+        memory.restore(memory.versions.get(number=1), by=user, based_on=2)
+        assert memory.current.rewrite(draft("- again")) is False
+        assert memory.current.content == "- one"
+
+    def test_of_two_at_once_one_wins(self, memory):
+        first, second = (MemoryVersion.objects.get(pk=memory.current_id) for _ in range(2))
+        assert first.rewrite(draft("- first")) is True
+        assert second.rewrite(draft("- second")) is False
+        assert texts_of(memory) == [(1, "- first")]
+        assert [line.text for line in first.line_values()] == ["- first"]
+
+    def test_no_text_changes_nothing(self, memory):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            memory.current.rewrite(draft(""))
+        assert texts_of(memory) == [(1, "- one")]
+        assert Line.objects.count() == 1
+
+
+class TestNotMerged:
+    """Which short-term versions the long-term memory still owes (rule 5)."""
+
+    @pytest.fixture
+    def long(self):
+        return Memory.objects.of_channel(ChannelFactory(), LONG)
+
+    @pytest.fixture
+    def short(self, long):
+        return Memory.objects.of_channel(long.channel, SHORT)
+
+    @pytest.fixture
+    def version(self, short, long):
+        segment = make_segment(messages=[MessageFactory(channel=long.channel)])
+        return make_version(memory=short, text="- one", segment=segment)
+
+    def merge(self, memory, *versions, state=Job.State.DONE):
+        job = Job.objects.create(
+            memory=memory,
+            as_of_us=0,
+            input_key=f"key {Job.objects.count()}",
+            state=Job.State.CLAIMED,
+        )
+        job.take_inputs(versions)
+        job.close(state, timezone.now())
+        return job
+
+    def owed(self, short, long):
+        return [v.content for v in short.versions.not_merged().in_order()]
+
+    def test_what_no_merge_read(self, short, long, version):
+        assert self.owed(short, long) == ["- one"]
+
+    def test_what_a_finished_merge_read_is_paid(self, short, long, version):
+        self.merge(long, version)
+        assert self.owed(short, long) == []
+
+    @pytest.mark.parametrize("state", [s for s in Job.State if s != Job.State.DONE])
+    def test_what_an_unfinished_merge_reads_is_owed(self, short, long, version, state):
+        self.merge(long, version, state=state)
+        assert self.owed(short, long) == ["- one"]
+
+    def test_the_workspaces_short_term_memory_does_not_count(self, short, long, version):
+        self.merge(Memory.objects.of_workspace(long.workspace, SHORT), version)
+        assert self.owed(short, long) == ["- one"]
+
+    def test_a_text_rewritten_while_it_was_merged_is_owed(self, short, long, version):
+        job = Job.objects.create(memory=long, as_of_us=0, input_key="k", state=Job.State.CLAIMED)
+        job.take_inputs([version])
+        version.rewrite(draft("- again", segment=version.segment))
+        job.close(Job.State.DONE, timezone.now())
+        assert self.owed(short, long) == ["- again"]
+
+    def test_a_text_rewritten_since_is_owed_again(self, short, long, version):
+        self.merge(long, version)
+        version.rewrite(draft("- again", segment=version.segment))
+        assert self.owed(short, long) == ["- again"]
+        self.merge(long, version)
+        assert self.owed(short, long) == []
+
+    def test_of_one_segment_only_its_newest_version(self, short, long, version, user):
+        short.revise("- mine", by=user, based_on=1)
+        assert self.owed(short, long) == ["- mine"]
+
+    def test_an_edit_of_a_merged_text_is_owed(self, short, long, version, user):
+        self.merge(long, version)
+        short.revise("- mine", by=user, based_on=1)
+        assert self.owed(short, long) == ["- mine"]
+
+    def test_a_provisional_one_never(self, short, long, version):
+        make_version(memory=short, text="- for now", provisional=True)
+        assert self.owed(short, long) == ["- one"]
+
+    def test_oldest_first_by_period(self, short, long):
+        for text, day in (("- tuesday", 6), ("- monday", 5)):
+            make_version(memory=short, text=text, until=MONDAY.replace(day=day))
+        assert self.owed(short, long) == ["- monday", "- tuesday"]
+
+
+def test_a_workspace_memory_has_versions_too():
+    memory = make_workspace_memory(workspace=WorkspaceFactory(), texts=["- one", "- two"])
+    assert Memory.objects.with_current().get(pk=memory.pk).current.content == "- two"

@@ -1,0 +1,314 @@
+"""Query plans of rules that pages apply to each job or line: their work must not grow with a channel."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import F, OuterRef, QuerySet, Subquery, TextField, Value
+from django.db.models.functions import Cast, Concat
+from django.urls import reverse
+from django.utils import timezone
+
+from memories.admin import audience
+from memories.models import (
+    Channel,
+    Job,
+    Member,
+    Memory,
+    MemoryVersion,
+    Message,
+    QuarantinedLine,
+    Reader,
+    Segment,
+)
+from memories.pipeline.search import indexing
+from memories.pipeline.search.finding import keys_of
+from memories.rules.generate.segments import Trigger
+from memories.rules.memory.identity import MemoryType
+from memories.rules.search.query import parse
+from memories.views.generate.jobs import RECENT_SHOWN
+from memories.views.memory.threads import THREADS_AT_ONCE
+from tests.factories import ChannelFactory, MemberFactory, MessageFactory, UserFactory
+from tests.work import steps_of, work_of
+
+pytestmark = pytest.mark.django_db
+
+DEAD_JOBS = 20
+
+
+@pytest.fixture
+def member() -> Member:
+    return MemberFactory(role=Member.Role.EDITOR)
+
+
+@pytest.fixture
+def reader(member: Member) -> Reader:
+    return Reader.of(member.user, timezone.now())
+
+
+@pytest.fixture
+def channel(member: Member) -> Channel:
+    """A channel with dead jobs, and a quarantined line of one of them."""
+    channel = ChannelFactory(workspace=member.workspace)
+    [job, *_others] = add_jobs(channel, DEAD_JOBS, Job.State.DEAD)
+    add_jobs(channel, RECENT_SHOWN + 1, Job.State.DONE)
+    message = MessageFactory(channel=channel)
+    line = QuarantinedLine.objects.create(
+        memory=job.memory, job=job, text="line", rule="prompt_injection"
+    )
+    line.sources.add(message)
+    return channel
+
+
+def add_jobs(channel: Channel, count: int, state: str) -> list[Job]:
+    """Add jobs, each with a segment of its own."""
+    memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    first = Segment.objects.filter(channel=channel).count()
+    segments = Segment.objects.bulk_create(
+        Segment(
+            channel=channel,
+            number=number,
+            first_us=number,
+            last_us=number,
+            closed_us=number,
+            message_count=1,
+            reason=Trigger.IDLE.value,
+        )
+        for number in range(first, first + count)
+    )
+    return Job.objects.bulk_create(
+        Job(memory=memory, segment=segment, as_of_us=1, input_key=str(segment.pk), state=state)
+        for segment in segments
+    )
+
+
+def add_messages(channel: Channel, *, private: bool) -> None:
+    Message.objects.bulk_create(
+        Message(channel=channel, ts=f"{n}.000000", micros=n, text="text", was_private=private)
+        for n in range(1, 3_001)
+    )
+
+
+def indexes_used(rows: QuerySet[Any], table: str) -> set[str]:
+    """The indexes of a table that the plan names. On PostgreSQL sequential scans are off."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        names = connection.introspection.get_constraints(cursor, table)
+    plan = rows.explain()
+    return {name for name in names if re.search(rf"\b{name}\b", plan)}
+
+
+def dead_jobs(reader: Reader) -> QuerySet[Job]:
+    return Job.objects.visible_to(reader).filter(state=Job.State.DEAD)
+
+
+def quarantined_lines(reader: Reader) -> QuerySet[QuarantinedLine]:
+    return QuarantinedLine.objects.waiting().visible_to(reader)
+
+
+def over_cap(reader: Reader) -> QuerySet[Job]:
+    return Job.objects.over_cap().filter(not_before__gt=timezone.now())
+
+
+PRIVATE = {"message_private", "message_private_in_segment", "message_private_in_thread"}
+# Which of these PostgreSQL takes depends on what it last counted.
+JOBS = {
+    "job_over_cap",
+    "job_state",
+    "job_unfinished",
+    "memories_job_memory_id_49198924",
+}
+
+
+@pytest.mark.postgres("plans differ")
+@pytest.mark.parametrize(
+    ("rows", "table", "indexes"),
+    [
+        (dead_jobs, "memories_message", PRIVATE),
+        (dead_jobs, "memories_job", JOBS),
+        (over_cap, "memories_job", JOBS),
+    ],
+)
+def test_a_count_of_each_page_uses_its_indexes(
+    rows: Callable[[Reader], QuerySet[Any]],
+    table: str,
+    indexes: set[str],
+    reader: Reader,
+    channel: Channel,
+) -> None:
+    used = indexes_used(rows(reader), table)
+    assert used and used <= indexes
+
+
+@pytest.mark.postgres("plans differ")
+def test_quarantined_lines_look_up_their_messages_and_jobs(
+    reader: Reader, channel: Channel
+) -> None:
+    used = indexes_used(quarantined_lines(reader), "memories_message")
+    assert used and used <= {*PRIVATE, "memories_message_pkey"}
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("counts the steps of SQLite")
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("rows", [dead_jobs, quarantined_lines])
+def test_steps_do_not_grow_with_messages_and_finished_jobs(
+    rows: Callable[[Reader], QuerySet[Any]], private: bool, reader: Reader, channel: Channel
+) -> None:
+    before = steps_of(rows(reader).count)
+    add_messages(channel, private=private)
+    add_jobs(channel, 300, Job.State.DONE)
+    assert steps_of(rows(reader).count) <= before * 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("counts the steps of SQLite")
+@pytest.mark.parametrize(
+    "view",
+    ["notes-index", "jobs-index", "catch_up-index", "context-index", "costs-index"],
+)
+def test_steps_of_a_page_do_not_grow_with_messages(
+    view: str, client: Any, member: Member, channel: Channel
+) -> None:
+    client.force_login(member.user)
+    path = reverse(view, args=[member.workspace.slug])
+    before = steps_of_page(client, path)
+    add_messages(channel, private=False)
+    add_jobs(channel, 300, Job.State.DONE)
+    assert steps_of_page(client, path) <= before * 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("counts the steps of SQLite")
+def test_steps_of_the_newest_versions_do_not_grow_with_the_others(
+    reader: Reader, channel: Channel
+) -> None:
+    def newest() -> list[MemoryVersion]:
+        rows = MemoryVersion.objects.visible_to(reader).listed_in(channel.workspace)
+        return list(rows.order_by("-pk")[:12])
+
+    add_rows(channel, range(20))
+    before = steps_of(newest)
+    add_rows(channel, range(20, 500))
+    assert len(newest()) == 12 and steps_of(newest) <= before * 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.postgres("plans differ")
+def test_the_newest_hits_of_current_versions_cost_no_more_where_there_are_many(
+    reader: Reader, channel: Channel
+) -> None:
+    def newest() -> list[MemoryVersion]:
+        rows = MemoryVersion.objects.visible_to(reader.settled()).current()
+        rows = rows.filter(memory__workspace=channel.workspace).select_related("memory__channel")
+        terms, keys = parse("text").terms, keys_of(channel.workspace, reader, None)
+        return list(rows.matching(terms, keys)[:6])
+
+    def add(numbers: range) -> None:
+        add_rows(channel, numbers)
+        # Of fewer than 100 different words PostgreSQL does not know how often each stands.
+        number = Cast(F("pk") % 200, TextField())
+        MemoryVersion.objects.update(content=Concat(Value("text word"), number))
+        versions = MemoryVersion.objects.filter(memory=OuterRef("pk")).values("pk")
+        Memory.objects.filter(versions__isnull=False).update(current=Subquery(versions))
+        indexing.catch_up()
+        with connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                cursor.execute("ANALYZE")
+
+    add(range(300))
+    before = work_of(newest)
+    add(range(300, 1_500))
+    after = work_of(newest)
+    assert len(newest()) == 6 and after <= before * 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("counts the steps of SQLite")
+def test_steps_of_the_threads_of_a_channel_do_not_grow_with_them(
+    client: Any, member: Member, channel: Channel
+) -> None:
+    client.force_login(member.user)
+    path = reverse("threads-index", args=[member.workspace.slug, channel.slack_id])
+    add_threads(channel, range(1_000, 1_000 + THREADS_AT_ONCE + 10))
+    before = steps_of_page(client, path)
+    add_threads(channel, range(500))
+    assert steps_of_page(client, path) <= before * 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("counts the steps of SQLite")
+@pytest.mark.parametrize("model", ["message", "job", "segment", "memoryversion", "memory"])
+def test_steps_of_an_admin_list_do_not_grow_with_its_rows(
+    model: str, client: Any, channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audience, "COUNTED", 200)
+    monkeypatch.setattr(audience, "LOOKED_THROUGH", 200)
+    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+    path = reverse(f"admin:memories_{model}_changelist")
+    add_rows(channel, range(300))
+    before = steps_of_page(client, path)
+    add_rows(channel, range(300, 1_500))
+    assert steps_of_page(client, path) <= before * 1.1
+
+
+@pytest.mark.sqlite("counts the steps of SQLite")
+def test_a_filter_of_an_admin_list_offers_no_long_list(client: Any, channel: Channel) -> None:
+    Channel.objects.bulk_create(
+        Channel(workspace=channel.workspace, slack_id=f"C{n}", name=f"c{n}", kind="public")
+        for n in range(audience.OFFERED)
+    )
+    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+    path = reverse("admin:memories_message_changelist")
+    assert b"channel__id__exact=" not in client.get(path).content
+    chosen = client.get(f"{path}?channel__id__exact={channel.pk}").content.decode()
+    assert f"channel__id__exact={channel.pk}" in chosen and str(channel) in chosen
+    its_page = client.get(reverse("admin:memories_channel_change", args=[channel.pk]))
+    assert f"{path}?channel__id__exact={channel.pk}" in its_page.content.decode()
+
+
+def steps_of_page(client: Any, path: str) -> int:
+    def get() -> None:
+        assert client.get(path).status_code == 200
+
+    get()
+    return steps_of(get)
+
+
+def add_threads(channel: Channel, numbers: range) -> None:
+    """Threads of a root and a reply, a minute of 1970 for each."""
+    Message.objects.bulk_create(
+        Message(
+            channel=channel,
+            ts=f"{60 * n + second}.000000",
+            thread_ts=f"{60 * n}.000000",
+            micros=(60 * n + second) * 1_000_000,
+            text="text",
+        )
+        for n in numbers
+        for second in (0, 1)
+    )
+
+
+def add_rows(channel: Channel, numbers: range) -> None:
+    """Messages and jobs, and memories of threads with a version each."""
+    add_threads(channel, numbers)
+    add_jobs(channel, len(numbers), Job.State.DONE)
+    memories = Memory.objects.bulk_create(
+        Memory(
+            workspace=channel.workspace,
+            channel=channel,
+            scope="thread",
+            scope_id=f"{channel.slack_id}:{60 * n}.000000",
+            thread_ts=f"{60 * n}.000000",
+            memory_type=MemoryType.SHORT_TERM,
+        )
+        for n in numbers
+    )
+    MemoryVersion.objects.bulk_create(
+        MemoryVersion(memory=memory, number=1, content="text", origin="model")
+        for memory in memories
+    )

@@ -1,0 +1,209 @@
+"""Reservations: counted before they are spent, settled once, never over a cap."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from memories.models import (
+    Backfill,
+    Cap,
+    Channel,
+    Endpoint,
+    Job,
+    Memory,
+    ModelCall,
+    Price,
+    Workspace,
+)
+from memories.pipeline.costs.spending import CallBudget, Refused
+from memories.rules.generate.summary import Bound, SummariserError, Usage
+from memories.rules.memory.identity import MemoryType
+from tests.factories import ChannelFactory
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("reservations under row locks")]
+
+NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+LEASE = timedelta(seconds=180)
+BOUND = Bound(1_000, 300, 1)  # reserved as 1,300 + 300
+RESERVED = 1_600
+
+
+class Named:
+    """As much of a summariser as a till asks."""
+
+    name = "tiny-2026-07-18"
+    endpoint = "f" * 64
+    endpoint_name = "localhost tiny"
+
+
+@pytest.fixture
+def channel() -> Channel:
+    return ChannelFactory()
+
+
+def till(workspace: Workspace) -> CallBudget:
+    return CallBudget(workspace, Named())  # type: ignore[arg-type]
+
+
+def claimed(channel: Channel, now: datetime = NOON, **values: object) -> Job:
+    memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    job = Job.objects.create(
+        memory=memory, as_of_us=0, input_key=f"{Job.objects.count()}", **values
+    )
+    assert job.claim(now, LEASE)
+    return job
+
+
+def reserve(channel: Channel, now: datetime = NOON, **values: object) -> ModelCall | Refused | None:
+    return till(channel.workspace).reserve(claimed(channel, now, **values), BOUND, now)
+
+
+def test_the_upper_bound_is_counted_before_the_call(channel: Channel) -> None:
+    Price.objects.create(model="tiny", input_price=2, output_price=Decimal("8.5"))
+    call = reserve(channel)
+    assert isinstance(call, ModelCall)
+    assert (call.tokens, call.micros) == (RESERVED, 1_300 * 2 + 300 * 8.5)
+    assert (call.day, call.ended_at) == (NOON.date(), None)
+    assert ModelCall.objects.committed() == (RESERVED, 5_150)
+
+
+def test_it_is_settled_once_with_what_was_used(channel: Channel) -> None:
+    Price.objects.create(model="tiny", input_price=2, output_price=8)
+    call = reserve(channel)
+    place = till(channel.workspace)
+    place.settle(call, Usage(900, 50, 1), BOUND, NOON)
+    place.settle(call, Usage(1, 1, 1), BOUND, NOON)
+    call.refresh_from_db()
+    assert (call.tokens, call.micros, call.requests) == (950, 2_200, 1)
+    assert ModelCall.objects.committed() == (950, 2_200)
+
+
+def test_a_model_without_a_price_has_unpriced_tokens(channel: Channel) -> None:
+    call = reserve(channel)
+    assert call.micros is None
+    till(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
+    assert ModelCall.objects.get().micros is None
+
+
+def test_the_worst_ratio_that_was_seen_makes_the_next_bound(channel: Channel) -> None:
+    call = reserve(channel)
+    till(channel.workspace).settle(call, Usage(2_000, 50, 1), BOUND, NOON)
+    assert Endpoint.objects.get().worst_ratio == 2.0
+    assert reserve(channel).tokens == 2_300
+    till(channel.workspace).settle(reserve(channel), Usage(10, 5, 1), BOUND, NOON)
+    assert Endpoint.objects.get().worst_ratio == 2.0, "the worst, not the last"
+
+
+@pytest.mark.parametrize("whose", ["workspace", "everybody"])
+@pytest.mark.parametrize("limit", [{"tokens": 2 * RESERVED}, {"money": Decimal("0.01")}])
+def test_a_cap_is_never_overshot(channel: Channel, whose: str, limit: dict[str, object]) -> None:
+    Price.objects.create(model="tiny", input_price=2, output_price=8)  # $0.005 each
+    workspace = channel.workspace if whose == "workspace" else None
+    Cap.objects.create(workspace=workspace, period="day", **limit)
+    assert isinstance(reserve(channel), ModelCall)
+    assert isinstance(reserve(channel), ModelCall)
+    refused = reserve(channel)
+    assert isinstance(refused, Refused)
+    assert (refused.why, refused.of_all) == ("over_cap", False)
+    assert refused.until == datetime(2026, 2, 1, tzinfo=UTC)
+    other = reserve(ChannelFactory())
+    assert isinstance(other, ModelCall if workspace else Refused)
+
+
+def test_what_was_not_used_is_free_again(channel: Channel) -> None:
+    Cap.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
+    call = reserve(channel)
+    assert isinstance(reserve(channel), Refused)
+    error = SummariserError("server_error", "no")
+    till(channel.workspace).failed(call, error, NOON)
+    assert isinstance(reserve(channel), ModelCall)
+
+
+def test_a_lost_answer_still_counts(channel: Channel) -> None:
+    Cap.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
+    error = SummariserError("timeout", "no", unknown=True)
+    till(channel.workspace).failed(reserve(channel), error, NOON)
+    assert isinstance(reserve(channel), Refused)
+
+
+@pytest.mark.parametrize(
+    ("period", "free_from"),
+    [("day", datetime(2026, 2, 1, tzinfo=UTC)), ("month", datetime(2026, 2, 1, tzinfo=UTC))],
+)
+def test_a_new_period_begins_from_nothing(
+    channel: Channel, period: str, free_from: datetime
+) -> None:
+    Cap.objects.create(workspace=channel.workspace, period=period, tokens=RESERVED)
+    reserve(channel)
+    refused = reserve(channel, free_from - timedelta(seconds=1))
+    assert isinstance(refused, Refused)
+    assert refused.until == free_from
+    assert isinstance(reserve(channel, free_from), ModelCall)
+
+
+def test_a_month_counts_its_earlier_days(channel: Channel) -> None:
+    Cap.objects.create(workspace=channel.workspace, period="month", tokens=RESERVED)
+    reserve(channel, NOON - timedelta(days=20))
+    assert isinstance(reserve(channel), Refused)
+
+
+def test_a_cap_in_dollars_without_a_price_lets_nothing_through(channel: Channel) -> None:
+    Cap.objects.create(workspace=None, period="month", money=1_000)
+    refused = reserve(channel)
+    assert isinstance(refused, Refused)
+    assert "price" in refused.text
+
+
+def test_a_backfill_has_a_cap_of_its_own(channel: Channel) -> None:
+    backfill = Backfill.objects.create(
+        workspace=channel.workspace, since_us=0, until_us=1, cap_tokens=RESERVED
+    )
+    assert isinstance(reserve(channel, backfill=backfill), ModelCall)
+    refused = reserve(channel, backfill=backfill)
+    assert isinstance(refused, Refused)
+    assert refused.why == "over_backfill_cap"
+    assert isinstance(reserve(channel), ModelCall), "everyday work goes on"
+
+
+def test_a_worker_that_lost_its_lease_reserves_nothing(channel: Channel) -> None:
+    job = claimed(channel)
+    later = NOON + LEASE + timedelta(seconds=1)
+    assert Job.objects.get(pk=job.pk).claim(later, LEASE)
+    refused = till(channel.workspace).reserve(job, BOUND, later)
+    assert isinstance(refused, Refused)
+    assert refused.why == "lost"
+    assert not ModelCall.objects.exists()
+
+
+def test_the_offline_summariser_has_no_till(channel: Channel) -> None:
+    from memories.llm import OfflineSummariser
+
+    Cap.objects.create(workspace=None, period="day", tokens=0)
+    place = CallBudget(channel.workspace, OfflineSummariser())
+    assert place.reserve(claimed(channel), BOUND, NOON) is None
+    assert place.closed(NOON) is None
+    assert not Endpoint.objects.exists()
+
+
+def test_a_price_that_goes_while_a_call_is_out_leaves_its_money_counted(channel: Channel) -> None:
+    price = Price.objects.create(model="tiny", input_price=2, output_price=8)
+    call = reserve(channel)
+    price.forget(by=None)
+    till(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
+    assert ModelCall.objects.committed()[1] >= 2_200
+
+
+def test_another_model_of_the_family_has_no_price() -> None:
+    Price.objects.create(model="big-5", input_price=1, output_price=10)
+    assert Price.objects.of_model("big-5-2026-07-18") is not None
+    assert Price.objects.of_model("big-5-pro") is None
+
+
+def test_an_answer_to_an_earlier_call_does_not_lift_a_rate_limit(channel: Channel) -> None:
+    earlier, limited = reserve(channel), reserve(channel)
+    place = till(channel.workspace)
+    told = SummariserError("rate_limited", "wait", retry_after=90)
+    place.failed(limited, told, NOON)
+    place.settle(earlier, Usage(900, 50, 1), BOUND, NOON)
+    assert place.closed(NOON + timedelta(seconds=60)) is not None

@@ -1,0 +1,578 @@
+"""Older history on somebody's word: quoted first, then made under a cap, and stoppable."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from memories.models import (
+    AnotherBackfill,
+    AuditEvent,
+    Backfill,
+    Channel,
+    Job,
+    Message,
+    ModelCall,
+    Price,
+    Reader,
+    Segment,
+)
+from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.generate.backfill import (
+    NeedsPrice,
+    carry_out,
+    check_cap,
+    document_of,
+    progress_of,
+)
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.plan import plan_channel
+from memories.rules.ingest.timestamps import to_micros
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MessageFactory,
+    PersonFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+    make_reply,
+    ts_at,
+)
+from tests.pipeline.current import long, short, workspace_memory
+from tests.pipeline.metered import Metered
+
+pytestmark = pytest.mark.django_db
+
+NOW = MONDAY + timedelta(days=30)
+WORDS = "The release of module {n} was moved to next week because the tests of part {n} fail."
+JAPANESE = "{n}番のモジュールの公開は、テストが失敗したので来週に延期することになりました。"
+
+
+def talk(channel, day, count=12, words=WORDS):
+    """One conversation on a day of its own: one segment."""
+    author = PersonFactory(workspace=channel.workspace, name="mika")
+    at = MONDAY + timedelta(days=day)
+    for n in range(count):
+        MessageFactory(
+            channel=channel,
+            author=author,
+            at=at + timedelta(minutes=n),
+            text=words.format(n=day * 100 + n),
+        )
+
+
+@pytest.fixture
+def workspace():
+    return WorkspaceFactory(slug="team")
+
+
+@pytest.fixture
+def channel(workspace):
+    """Ten conversations, none of them remembered."""
+    channel = ChannelFactory(workspace=workspace, name="launch", slack_id="C1")
+    for day in range(10):
+        talk(channel, day)
+    return channel
+
+
+@pytest.fixture
+def model(httpserver, settings):
+    metered = Metered(httpserver)
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
+    settings.OPENAI_BASE_URL = metered.url
+    return metered
+
+
+def quote_of(channels, since_us=0, now=NOW):
+    return quote_backfill(channels[0].workspace, channels, since_us, now).as_json()
+
+
+def start(*channels, since_us=0, by=None, **caps):
+    return Backfill.objects.start(
+        channels[0].workspace,
+        channels,
+        since_us=since_us,
+        until_us=to_micros(NOW),
+        quote=quote_of(channels, since_us),
+        by=by,
+        **caps,
+    )
+
+
+def finished(backfill, now=NOW):
+    for _ in range(5):
+        run_pass(backfill.workspace, now)
+        backfill.refresh_from_db()
+        if backfill.finish_if_done(timezone.now()) or not backfill.is_unfinished:
+            return backfill
+    raise AssertionError(f"{backfill} is {backfill.state}")
+
+
+def states(backfill):
+    return Counter(backfill.jobs.values_list("state", flat=True))
+
+
+def outcomes(channel):
+    return Counter(channel.segments.of_channel().values_list("outcome", flat=True))
+
+
+# The quote
+
+
+def test_a_quote_asks_and_writes_nothing(channel, model):
+    with CaptureQueriesContext(connection) as queries:
+        quote = quote_of([channel])
+    written = ("INSERT", "UPDATE", "DELETE")
+    assert not [query["sql"] for query in queries if query["sql"].startswith(written)]
+    assert model.asked == [] and quote["total"]["messages"] == 120
+    assert (quote["total"]["segments"], quote["total"]["calls"]["low"]) == (10, 12)
+    channel.refresh_from_db()
+    assert channel.start_us is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [WORDS, JAPANESE], ids=["English", "Japanese"])
+def test_it_then_costs_what_was_quoted(workspace, model, words):
+    """The first time by our estimate, the second time by what was measured."""
+    for name in ("one", "two", "three"):
+        channel = ChannelFactory(workspace=workspace, name=name)
+        for day in range(6):
+            talk(channel, day, 30, words)
+        root = MessageFactory(channel=channel, at=MONDAY + timedelta(days=7), text=words)
+        for minute in range(1, 8):
+            at = MONDAY + timedelta(days=7, minutes=minute)
+            make_reply(root=root, at=at, text=words.format(n=minute))
+    *first, last = workspace.channels.order_by("pk")
+    for channels in (first, [last]):
+        spent, asked = model.tokens, len(model.asked)
+        backfill = finished(start(*channels))
+        quoted = backfill.quote["total"]
+        used = model.tokens - spent
+        assert backfill.state == "done"
+        assert quoted["calls"]["low"] == len(model.asked) - asked
+        assert quoted["tokens"]["middle"] == pytest.approx(used, rel=0.15)
+        assert quoted["tokens"]["low"] < used < quoted["tokens"]["high"]
+        assert backfill.calls.all().committed()[0] == used
+    assert backfill.quote["measured"] > 0
+
+
+@pytest.mark.slow
+def test_only_what_is_not_remembered_yet_is_quoted(channel, model):
+    since = to_micros(MONDAY + timedelta(days=5))
+    assert quote_of([channel], since)["total"]["segments"] == 5
+    finished(start(channel, since_us=since))
+    channel.refresh_from_db()
+    assert quote_of([channel], since)["total"]["calls"]["high"] == 0
+    assert quote_of([channel])["total"]["segments"] == 5
+
+
+def test_a_quote_reads_each_channel_once(channel, workspace):
+    def queries():
+        with CaptureQueriesContext(connection) as captured:
+            quote_of([channel])
+        return len(captured)
+
+    before = queries()
+    for day in range(10, 20):
+        talk(channel, day)
+    assert queries() == before
+
+
+@pytest.mark.slow
+def test_offline_costs_nothing(channel):
+    quote = quote_of([channel])
+    assert quote["free"] and quote["total"]["tokens"]["high"] == 0
+    assert quote["total"]["dollars"] is None
+    assert finished(start(channel)).state == "done"
+    assert ModelCall.objects.count() == 0
+
+
+def test_money_needs_a_price(channel, model):
+    quote = quote_of([channel])
+    assert quote["total"]["dollars"] is None and not quote["priced"]
+    with pytest.raises(NeedsPrice):
+        check_cap(1_000_000)
+    Price.objects.create(model="tiny", input_price="2", output_price="8")
+    quote = quote_of([channel])
+    check_cap(1_000_000)
+    total = quote["total"]
+    middle = (2 * total["tokens_in"]["middle"] + 8 * total["tokens_out"]["middle"]) / 1e6
+    assert total["dollars"]["middle"] == pytest.approx(middle, rel=0.01)
+
+
+# Start
+
+
+@pytest.mark.slow
+def test_everything_it_leads_to_is_its_own(channel, model):
+    backfill = start(channel)
+    channel.refresh_from_db()
+    assert channel.start_us == channel.messages.in_order().first().micros
+    finished(backfill)
+    kinds = Counter(backfill.jobs.values_list("memory__scope", "memory__memory_type", "state"))
+    assert kinds == {
+        ("channel", "short_term", "done"): 10,
+        ("channel", "long_term", "done"): 1,
+        ("workspace", "long_term", "done"): 1,
+    }
+    assert not Job.objects.filter(backfill=None).exists()
+    assert outcomes(channel) == {"remembered": 10}
+    assert (backfill.state, backfill.finished_at is not None) == ("done", True)
+
+
+@pytest.mark.slow
+def test_what_is_said_after_the_order_is_everyday_work(channel, model):
+    talk(channel, 29, 3)
+    at = NOW - timedelta(minutes=30)
+    MessageFactory(channel=channel, at=at, text="Still open when it was ordered.")
+    backfill = start(channel)
+    later = NOW + timedelta(hours=3)
+    finished(backfill, later)
+    newest = channel.segments.of_channel().order_by("number").last()
+    assert newest.last_us == to_micros(at)
+    assert newest.jobs.get().backfill is None
+    assert backfill.jobs.exclude(segment=None).count() == 11
+
+
+def test_one_at_a_time(channel):
+    first = start(channel)
+    with pytest.raises(AnotherBackfill):
+        start(channel)
+    first.cancel(None)
+    assert start(channel).state == "running"
+
+
+def test_without_channels_there_is_nothing_to_order(workspace):
+    with pytest.raises(ValueError, match="no channel"):
+        Backfill.objects.start(workspace, [], since_us=0, until_us=0, quote={}, by=None)
+
+
+def test_who_did_what_is_kept(channel, django_user_model):
+    user = django_user_model.objects.create(username="mika")
+    backfill = start(channel, by=user, cap_tokens=5000)
+    backfill.pause(user)
+    backfill.resume(user, cap_tokens=9000)
+    backfill.cancel(None)
+    events = AuditEvent.objects.order_by("pk").values_list("action", "actor", "workspace")
+    assert list(events) == [
+        ("backfill_start", "mika", "team"),
+        ("backfill_pause", "mika", "team"),
+        ("backfill_resume", "mika", "team"),
+        ("backfill_cancel", "", "team"),
+    ]
+    assert AuditEvent.objects.get(action="backfill_resume").details["cap_tokens"] == 9000
+
+
+def test_the_record_names_no_channel_in_slacks_words(channel):
+    start(channel)
+    told = AuditEvent.objects.get(action="backfill_start").details
+    assert told["channels"] == [channel.pk] and channel.slack_id not in repr(told)
+
+
+def test_a_quote_calls_channels_as_they_are_called_now(channel):
+    """The one of its day may have been that of a private channel."""
+    quoted = {"channel_id": channel.slack_id, "channel_name": "merger"}
+    quote = {"channels": [quoted | {"segments": 0, "threads": 0}]}
+    backfill = start(channel)
+    Backfill.objects.update(quote=quote)
+    backfill.refresh_from_db()
+    told = document_of("team", None, backfill, timezone.now())["quote"]["channels"]
+    assert [one["channel_name"] for one in told] == [channel.name]
+
+
+def test_it_is_seen_by_those_who_see_all_its_channels(channel, workspace):
+    backfill = start(channel)
+    assert Backfill.objects.visible_to(Reader.public()).get() == backfill
+    Channel.objects.update(kind=Channel.Kind.PRIVATE)
+    assert not Backfill.objects.visible_to(Reader.public()).exists()
+
+
+# Long-term memory
+
+
+@pytest.mark.slow
+def test_the_long_term_memory_is_built_in_order_of_time(channel, model):
+    """Nothing is merged before the last segment is made, and then the oldest comes first."""
+    finished(start(channel))
+    merge = next(user for user in model.asked if "<<added" in user)
+    assert [user for user in model.asked if "<<added" in user].index(merge) == 0
+    assert sum("<<messages" in user for user in model.asked[: model.asked.index(merge)]) == 10
+    periods = [line[9:25] for line in merge.splitlines() if line.startswith("<<added")]
+    assert periods == sorted(periods) and len(periods) == 10
+    assert long(channel).head == 1
+
+
+@pytest.mark.slow
+def test_older_text_goes_into_an_existing_memory_with_its_dates(channel, model):
+    finished(start(channel, since_us=to_micros(MONDAY + timedelta(days=8))))
+    newest = short(channel).current
+    model.asked.clear()
+    finished(start(channel))
+    merge = next(user for user in model.asked if "<<added" in user)
+    assert "<<existing memory" in merge and "<<added: 2026-01-05 09:00" in merge
+    assert "<<added: 2026-01-13" not in merge, "that was merged before"
+    assert long(channel).head == 2
+    assert short(channel).current == newest, "readers still get the newest period"
+    assert channel.segments.get(number=3).reason != "backfill"
+
+
+# Pause
+
+
+@pytest.mark.slow
+def test_paused_nothing_more_is_asked(channel, model, workspace):
+    backfill = start(channel)
+    assert backfill.pause(None) and not backfill.pause(None)
+    run_pass(workspace, NOW)
+    assert model.asked == [] and states(backfill) == {"waiting": 10}
+    assert backfill.resume(None) and not backfill.resume(None)
+    assert finished(backfill).state == "done"
+
+
+@pytest.mark.slow
+def test_everyday_work_goes_on_while_it_is_paused(channel, model, workspace):
+    backfill = half_made(channel)
+    other = ChannelFactory(workspace=workspace, start_us=to_micros(NOW))
+    talk(other, 40, 5)
+    later = NOW + timedelta(days=11)
+    run_pass(workspace, later)
+    assert long(other).head == 1 and workspace_memory(channel).head == 1
+    assert long(channel).head == 0, "merging what it made is its own work"
+    assert not Job.objects.unfinished().filter(backfill=None).exists()
+    backfill.resume(None, cap_tokens=None)
+    finished(backfill, later)
+    assert not short(channel).versions.not_merged().exists()
+    assert (long(channel).head, workspace_memory(channel).head) == (1, 2)
+
+
+def half_made(channel):
+    """A backfill that its cap has paused, with some of its summaries made."""
+    quoted = quote_of([channel])["total"]["tokens"]["middle"]
+    backfill = start(channel, cap_tokens=quoted // 2)
+    run_pass(channel.workspace, NOW)
+    backfill.refresh_from_db()
+    assert (backfill.state, backfill.paused_by) == ("paused", "over_cap")
+    assert 0 < states(backfill)["done"] < 10
+    return backfill
+
+
+def test_what_runs_when_it_is_paused_is_saved(channel, model, workspace):
+    backfill = start(channel)
+    plan_channel(channel.pk, NOW)
+    job = backfill.jobs.first()
+    assert job.claim(timezone.now(), timedelta(minutes=3))
+    backfill.pause(None)
+    job.refresh_from_db()
+    assert job.state == "claimed"
+    assert job.renew(timezone.now(), timedelta(minutes=3)), "its worker still holds it"
+
+
+# The cap
+
+
+@pytest.mark.slow
+def test_the_cap_is_never_overshot_and_pauses_it(channel, model, workspace):
+    backfill = half_made(channel)
+    assert 0 < model.tokens <= backfill.cap_tokens
+    asked = len(model.asked)
+    run_pass(workspace, NOW)
+    assert len(model.asked) == asked
+    backfill.resume(None, cap_tokens=backfill.cap_tokens * 4)
+    assert finished(backfill).state == "done"
+    assert outcomes(channel) == {"remembered": 10}
+
+
+def test_it_holds_itself_only_while_it_runs(channel):
+    backfill = start(channel)
+    assert backfill.pause_for("over_cap") and not backfill.pause_for("over_cap")
+    assert not AuditEvent.objects.filter(action="backfill_pause").exists(), "nobody did that"
+    backfill.cancel(None)
+    assert not backfill.pause_for("over_cap") and not backfill.cancel(None)
+
+
+# Cancel
+
+
+@pytest.mark.slow
+def test_cancelled_before_anything_was_cut(channel, workspace, model):
+    mark = to_micros(MONDAY + timedelta(days=8))
+    channel.remember_from(mark)
+    run_pass(workspace, NOW)
+    asked = len(model.asked)
+    backfill = start(channel)
+    assert Message.objects.waiting().filter(channel=channel).count() == 96
+    backfill.cancel(None)
+    channel.refresh_from_db()
+    assert channel.start_us == mark
+    assert not Message.objects.waiting().filter(channel=channel).exists()
+    run_pass(workspace, NOW)
+    assert len(model.asked) == asked
+
+
+def test_a_mark_that_was_never_fixed_is_open_again(channel):
+    start(channel).cancel(None)
+    channel.refresh_from_db()
+    assert channel.start_us is None
+
+
+def test_a_mark_that_somebody_else_moved_further_stays(channel):
+    backfill = start(channel, since_us=to_micros(MONDAY + timedelta(days=5)))
+    first = to_micros(MONDAY)
+    channel.remember_from(first)
+    backfill.cancel(None)
+    channel.refresh_from_db()
+    assert channel.start_us == first
+
+
+@pytest.mark.slow
+def test_cancelled_half_way_what_is_done_stays(channel, workspace, model):
+    backfill = half_made(channel)
+    made = states(backfill)["done"]
+    assert backfill.cancel(None)
+    left = 10 - outcomes(channel)["remembered"]
+    assert outcomes(channel) == {"remembered": 10 - left, "cancelled": left} and left
+    run_pass(workspace, NOW)
+    assert made <= states(backfill)["done"]
+    assert not short(channel).versions.not_merged().exists(), "what is done is built in"
+    assert not Job.objects.unfinished().exists()
+    # Wanted once more: what was left out is taken up, and nothing else.
+    asked = len(model.asked)
+    again = start(channel)
+    assert again.quote["total"]["segments"] == left
+    finished(again)
+    assert outcomes(channel) == {"remembered": 10}
+    assert sum("<<messages" in user for user in model.asked[asked:]) == left
+
+
+@pytest.mark.slow
+def test_a_cancelled_thread_is_wanted_again_too(workspace, model):
+    channel = ChannelFactory(workspace=workspace)
+    root = MessageFactory(channel=channel, at=MONDAY, text="A question.")
+    for minute in range(1, 8):
+        make_reply(root=root, at=MONDAY + timedelta(minutes=minute), text=f"Answer {minute}.")
+    backfill = start(channel)
+    assert backfill.quote["total"]["threads"] == 1
+    backfill.pause(None)
+    plan_channel(channel.pk, NOW)
+    backfill.cancel(None)
+    assert set(Segment.objects.values_list("thread_ts", "outcome")) == {
+        ("", "cancelled"),
+        (ts_at(MONDAY), "cancelled"),
+    }
+    again = start(channel)
+    assert again.quote["total"]["threads"] == 1
+    finished(again)
+    assert set(Segment.objects.values_list("outcome", flat=True)) == {"remembered"}
+
+
+def test_an_edit_in_what_was_left_out_costs_nothing(channel, workspace, model):
+    backfill = start(channel)
+    backfill.pause(None)
+    plan_channel(channel.pk, NOW)
+    backfill.cancel(None)
+    channel.segments.update(stale=True)
+    run_pass(workspace, NOW)
+    assert model.asked == [] and outcomes(channel) == {"cancelled": 10}
+    assert not channel.segments.filter(stale=True).exists()
+
+
+@pytest.mark.slow
+def test_what_failed_after_the_cancelling_is_everyday_work(channel, workspace, model):
+    """Its worker had it when the rest was cancelled: it was wanted then, and may be paid."""
+    backfill = start(channel)
+    plan_channel(channel.pk, NOW)
+    job = backfill.jobs.first()
+    job.claim(timezone.now(), timedelta(minutes=3))
+    backfill.cancel(None)
+    assert states(backfill) == {"claimed": 1, "cancelled": 9}
+    job.put_back("timeout", "", None)
+    run_pass(workspace, NOW)
+    job.refresh_from_db()
+    assert (job.state, job.backfill) == ("done", None)
+
+
+# Done, and how far
+
+
+def test_it_is_not_done_before_every_channel_was_cut(channel, workspace):
+    other = ChannelFactory(workspace=workspace)
+    talk(other, 3)
+    backfill = start(channel, other)
+    plan_channel(channel.pk, NOW)
+    backfill.jobs.update(state="done")
+    assert not backfill.finish_if_done(timezone.now())
+    plan_channel(other.pk, NOW)
+    backfill.jobs.update(state="done")
+    assert backfill.finish_if_done(timezone.now())
+
+
+def test_a_channel_without_messages_is_done_at_once(workspace):
+    backfill = start(ChannelFactory(workspace=workspace))
+    assert finished(backfill).state == "done"
+
+
+@pytest.mark.slow
+def test_progress(channel, workspace, model):
+    Price.objects.create(model="tiny", input_price="2", output_price="8")
+    backfill = start(channel)
+    before = progress_of(backfill, timezone.now())
+    assert (before.is_cut, before.made, before.total) == (False, 0, 10)
+    backfill.cancel(None)
+    backfill = half_made(channel)
+    some = progress_of(backfill, timezone.now())
+    assert some.is_cut and 0 < some.made < 10 == some.total
+    assert some.tokens == model.tokens and some.micros
+    assert [(share.channel, share.total) for share in some.shares] == [(channel, 10)]
+    backfill.resume(None, cap_tokens=None)
+    finished(backfill)
+    done = progress_of(backfill, timezone.now())
+    assert (done.made, done.total, done.merges, done.promised_tokens) == (10, 10, 2, 0)
+    assert done.tokens == model.tokens and done.seconds_left is None
+
+
+@pytest.mark.slow
+def test_how_long_it_still_takes(channel, model):
+    """Told after half a minute of calls, as a range."""
+    Backfill.objects.filter(pk=half_made(channel).pk).update(state="running")
+    backfill, now = Backfill.objects.get(), timezone.now()
+    assert progress_of(backfill, now).seconds_left is None
+    for job in backfill.jobs.order_by("pk"):
+        ModelCall.objects.get_or_create(
+            job=job,
+            workspace=channel.workspace,
+            backfill=backfill,
+            defaults={"fence": 0, "model": "tiny", "day": now.date(), "began_at": now, "tokens": 9},
+        )
+    ModelCall.objects.update(began_at=now - timedelta(minutes=1), ended_at=now)
+    left = progress_of(backfill, now).minutes_left
+    assert left is not None and 0 < left["low"] < left["high"]
+
+
+@pytest.mark.slow
+def test_in_the_foreground(channel, model):
+    backfill = start(channel)
+    told = []
+    Backfill.objects.filter(pk=backfill.pk).update(until_us=to_micros(timezone.now()))
+    assert carry_out(backfill, lambda: told.append(1)) == ""
+    assert backfill.state == "done" and told
+
+
+@pytest.mark.slow
+def test_in_the_foreground_it_says_why_it_cannot_go_on(channel, model, httpserver):
+    httpserver.clear()
+    httpserver.expect_request("/v1/chat/completions").respond_with_json(
+        {"error": {"message": "no", "code": "invalid_api_key"}}, status=401
+    )
+    backfill = start(channel)
+    assert carry_out(backfill, lambda: None) == "needs_person"
+    assert backfill.state == "running"
+
+
+@pytest.mark.slow
+def test_existing_memories_do_not_change_what_is_wanted(channel, model):
+    make_channel_memory(channel=channel, texts=["- Known from before."])
+    finished(start(channel))
+    assert any("Known from before" in user for user in model.asked if "<<existing" in user)

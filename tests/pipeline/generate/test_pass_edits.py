@@ -1,0 +1,167 @@
+"""What people edit or delete before, during and after a pass ends in the memories."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from memories.models import Job, Segment
+from memories.pipeline.generate import followups
+from memories.pipeline.generate.ask import Asker
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.plan import plan_channel
+from memories.rules.generate.summary import SummariserError
+from memories.rules.memory.identity import MemoryType
+from tests.factories import MONDAY
+from tests.pipeline.conversations import Scribe, delete, during, edit, hours, is_merge_of, talk
+from tests.pipeline.current import long, short, workspace_memory
+
+pytestmark = pytest.mark.django_db
+
+# Messages
+
+
+@pytest.mark.slow
+def test_the_older_of_two_answers_for_one_segment_never_has_the_last_word(channel):
+    """A slow worker was asked before the edit; another one remade the text meanwhile."""
+    first = talk(channel, 3)[0]
+    run_pass(channel.workspace, MONDAY + timedelta(minutes=1))
+    plan_channel(channel.pk, MONDAY + hours(3))
+    slow = channel.segments.get().jobs.get()
+    assert slow.claim(timezone.now(), timedelta(minutes=3))
+    question = Asker(channel.workspace).question(slow)
+    edit(first)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    slow.save_reply(Scribe().summarise(question.request), question.cites)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    assert "all different" in short(channel).current.content
+    assert "Step 05.09.0 " not in short(channel).current.content
+    assert not Job.objects.unfinished().exists()
+
+
+@pytest.mark.slow
+def test_a_remade_segment_never_touches_a_persons_version_and_keeps_their_lines(channel):
+    first = talk(channel, 3)[0]
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    short(channel).revise("- my own words", by=None, based_on=1)
+    edit(first)
+    for text in ("It was all different.", "It was different again."):
+        edit(first, text, MONDAY + timedelta(days=len(text)))
+        run_pass(channel.workspace, MONDAY + hours(4), Scribe())
+        versions = list(short(channel).versions.order_by("number"))
+        assert [(v.number, v.origin) for v in versions] == [
+            (1, "model"),
+            (2, "person"),
+            (3, "model"),
+        ]
+        assert versions[1].content == "- my own words"
+        assert short(channel).current == versions[2]
+        assert text in versions[2].content and "- my own words" in versions[2].content
+        assert text in long(channel).current.content
+
+
+@pytest.mark.slow
+def test_a_remade_segment_of_an_older_period_stays_below_what_a_person_decided(channel):
+    first = talk(channel, 3)[0]
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    talk(channel, 3, MONDAY + hours(24))
+    run_pass(channel.workspace, MONDAY + hours(27), Scribe())
+    kept = short(channel).restore(short(channel).versions.get(number=1), by=None, based_on=2)
+    edit(first)
+    run_pass(channel.workspace, MONDAY + hours(28), Scribe())
+    assert short(channel).current == kept
+
+
+@pytest.mark.slow
+def test_a_segment_whose_messages_are_all_deleted_before_the_call_costs_none(channel):
+    messages = talk(channel, 3)
+    run_pass(channel.workspace, MONDAY + timedelta(minutes=5), Scribe())
+    plan_channel(channel.pk, MONDAY + hours(3))
+    for message in messages:
+        delete(message)
+    scribe = Scribe()
+    run_pass(channel.workspace, MONDAY + hours(3), scribe)
+    assert scribe.asked == []
+    assert channel.segments.get().outcome == Segment.Outcome.SKIPPED
+
+
+@pytest.mark.slow
+def test_an_input_rewritten_before_the_call_is_merged_once(channel):
+    first = talk(channel, 3)[0]
+
+    def no_merges(request):
+        if request.additions:
+            raise SummariserError("server_error", "no")
+
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))
+    edit(first)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))
+    Job.objects.update(not_before=None)
+    scribe = Scribe()
+    run_pass(channel.workspace, MONDAY + hours(3), scribe)
+    assert sum(request.place == "#launch" for request in scribe.asked) == 1
+    assert "all different" in long(channel).current.content
+
+
+@pytest.mark.slow
+def test_an_input_rewritten_during_the_call_is_merged_again(channel, monkeypatch):
+    first = talk(channel, 3)[0]
+
+    def edit_and_remake():
+        edit(first)
+        run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+
+    assert not during(monkeypatch, edit_and_remake, is_merge_of(long(channel)))
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    assert "all different" in long(channel).current.content
+    assert not followups._channels_with_unmerged(channel.workspace).exists()
+
+
+# Texts of memories
+
+
+@pytest.mark.slow
+def test_a_person_edits_the_provisional_text_and_then_the_segment_closes(channel):
+    talk(channel, 3)
+    run_pass(channel.workspace, MONDAY + timedelta(minutes=5), Scribe())
+    short(channel).revise("- my own words", by=None, based_on=1)
+    talk(channel, 3, MONDAY + timedelta(minutes=10))
+    run_pass(channel.workspace, MONDAY + hours(4), Scribe())
+    versions = short(channel).versions.order_by("number")
+    assert [(v.number, v.origin, v.provisional) for v in versions] == [
+        (1, "model", True),
+        (2, "person", False),
+        (3, "model", False),
+    ]
+    assert short(channel).current.number == 3
+    assert "- my own words" in long(channel).current.content
+    assert long(channel).current.source_message_count == 6
+
+
+@pytest.mark.slow
+def test_an_edited_short_term_text_is_counted_once(channel):
+    talk(channel, 10)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    short(channel).revise("- my own words", by=None, based_on=1)
+    run_pass(channel.workspace, MONDAY + hours(4), Scribe())
+    assert "- my own words" in long(channel).current.content
+    assert long(channel).current.source_message_count == 10
+    assert workspace_memory(channel).current.source_message_count == 10
+
+
+@pytest.mark.slow
+def test_the_workspaces_short_term_memory_follows_an_edit_made_during_the_call(
+    channel, monkeypatch
+):
+    channel.workspace.change_settings({"workspace_short_term": True})
+    talk(channel, 3)
+    memory = workspace_memory(channel, MemoryType.SHORT_TERM)
+    during(
+        monkeypatch,
+        lambda: memory.revise("- my own words", by=None, based_on=0),
+        is_merge_of(memory),
+    )
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    versions = memory.versions.order_by("number")
+    assert [(v.number, v.origin) for v in versions] == [(1, "person"), (2, "model")]

@@ -1,0 +1,76 @@
+"""Settings that change between two passes: history on and off, a lower threshold."""
+
+from datetime import timedelta
+
+import pytest
+
+from memories.models import Job, Message, Segment
+from memories.pipeline.generate.passes import run_pass
+from memories.rules.generate.summary import SummariserError
+from tests.factories import MONDAY
+from tests.pipeline.conversations import Scribe, edit, hours, talk
+from tests.pipeline.current import long, short
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.slow
+def test_disabled_history_overwrites_nothing_that_is_not_merged_yet(channel):
+    channel.workspace.change_settings({"history_enabled": False})
+
+    def no_merges(request):
+        if request.additions:
+            raise SummariserError("server_error", "no")
+
+    talk(channel, 3, words="Early")
+    run_pass(channel.workspace, MONDAY + hours(1), Scribe(no_merges))
+    talk(channel, 3, MONDAY + hours(72), words="Later")
+    run_pass(channel.workspace, MONDAY + hours(73), Scribe(no_merges))
+    Job.objects.update(not_before=None)
+    run_pass(channel.workspace, MONDAY + hours(73), Scribe())
+    assert "Early" in long(channel).current.content
+    assert "Later" in long(channel).current.content
+    assert "Early" not in short(channel).current.content
+
+
+@pytest.mark.slow
+def test_an_edit_in_an_overwritten_period_does_not_bring_it_back(channel):
+    channel.workspace.change_settings({"history_enabled": False})
+    first = talk(channel, 3, words="Early")[0]
+    run_pass(channel.workspace, MONDAY + hours(1), Scribe())
+    talk(channel, 3, MONDAY + hours(72), words="Later")
+    run_pass(channel.workspace, MONDAY + hours(73), Scribe())
+    edit(first)
+    run_pass(channel.workspace, MONDAY + hours(200), Scribe())
+    assert "Later" in short(channel).current.content
+    assert not Segment.objects.filter(stale=True).exists()
+
+
+@pytest.mark.slow
+def test_history_switched_off_and_on_again_remembers_each_message_once(channel):
+    talk(channel, 60)
+    run_pass(channel.workspace, MONDAY + hours(4), Scribe())
+    channel.workspace.change_settings({"history_enabled": False})
+    talk(channel, 5, MONDAY + hours(24))
+    run_pass(channel.workspace, MONDAY + hours(25), Scribe())
+    channel.workspace.change_settings({"history_enabled": True})
+    talk(channel, 5, MONDAY + hours(48))
+    run_pass(channel.workspace, MONDAY + hours(60), Scribe())
+    assert [(s.message_count, s.reason) for s in channel.segments.order_by("number")] == [
+        (50, "full"),
+        (10, "idle"),
+        (5, "history_off"),
+        (5, "idle"),
+    ]
+    assert not Message.objects.waiting().exists()
+    numbers = short(channel).versions.order_by("number")
+    assert [(v.number, v.segment.number) for v in numbers] == [(1, 1), (2, 3), (3, 4)]
+
+
+@pytest.mark.slow
+def test_a_lower_threshold_cuts_only_what_still_waits(channel):
+    talk(channel, 30)
+    run_pass(channel.workspace, MONDAY + timedelta(minutes=31), Scribe())
+    channel.workspace.change_settings({"message_threshold": 10})
+    run_pass(channel.workspace, MONDAY + timedelta(minutes=31), Scribe())
+    assert [s.message_count for s in channel.segments.order_by("number")] == [10, 10, 10]

@@ -1,0 +1,114 @@
+"""The memories of threads: edits, late replies, lost and given up jobs."""
+
+from datetime import timedelta
+
+import pytest
+
+from memories.models import Job, Memory, Segment
+from memories.pipeline.generate import followups
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.plan import _threads_to_plan, plan_channel
+from memories.rules.generate.summary import SummariserError
+from memories.rules.ingest.timestamps import to_micros
+from tests.factories import MONDAY, MessageFactory, make_reply
+from tests.pipeline.conversations import (
+    Scribe,
+    delete,
+    during,
+    edit,
+    hours,
+    is_merge_of,
+    of_thread,
+    threaded,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.slow
+def test_an_edit_in_a_thread_leaves_nothing_of_the_old_text_and_keeps_its_counts():
+    channel, root, made = threaded(5)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    last = make_reply(root=root, at=MONDAY + hours(5), text="Tokyo it is.")
+    run_pass(channel.workspace, MONDAY + hours(8), Scribe())
+    edit(made[0])
+    delete(made[1])
+    run_pass(channel.workspace, MONDAY + hours(9), Scribe())
+    version = of_thread(root).current
+    assert "all different" in version.content and "Tokyo" in version.content
+    assert "Reason 0" not in version.content and "Reason 1" not in version.content
+    assert (version.number, version.revision) == (1, 2)
+    assert (version.source_message_count, version.source_latest_message_ts) == (6, last.ts)
+
+
+@pytest.mark.slow
+def test_an_edit_in_a_thread_while_its_answer_is_awaited_is_not_lost(monkeypatch):
+    channel, root, made = threaded(5)
+
+    def edit_and_plan():
+        edit(made[0])
+        plan_channel(channel.pk, MONDAY + hours(3))
+
+    memory = Memory.objects.of_thread(channel, root.ts)
+    assert during(monkeypatch, edit_and_plan, is_merge_of(memory)) == []
+    for _ in range(2):
+        run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    assert "all different" in of_thread(root).current.content
+    assert not Segment.objects.filter(stale=True).exists()
+
+
+@pytest.mark.slow
+def test_a_late_reply_does_not_make_the_thread_look_older():
+    channel, root, made = threaded(5)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    make_reply(root=root, at=MONDAY + timedelta(seconds=90), text="Late, and early.")
+    run_pass(channel.workspace, MONDAY + hours(4), Scribe())
+    version = of_thread(root).current
+    assert version.source_latest_message_ts == made[-1].ts
+    assert version.source_message_count == 7
+
+
+@pytest.mark.slow
+def test_a_thread_whose_follow_up_was_lost_is_found_again(monkeypatch):
+    channel, root, _ = threaded(5)
+    with monkeypatch.context() as lost:
+        lost.setattr(followups, "thread", lambda memory, as_of_us: None)
+        run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    assert of_thread(root).current is not None
+
+
+@pytest.mark.slow
+def test_a_given_up_thread_is_taken_in_with_the_next_replies():
+    channel, root, _ = threaded(5)
+
+    def refuse(request):
+        if request.scope == "thread":
+            raise SummariserError("bad_request", "no")
+
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe(refuse))
+    before = Job.objects.count()
+    run_pass(channel.workspace, MONDAY + hours(4), Scribe(refuse))
+    assert Job.objects.count() == before, "what is given up is not asked for again"
+    make_reply(root=root, at=MONDAY + hours(5), text="Tokyo it is.")
+    run_pass(channel.workspace, MONDAY + hours(8), Scribe())
+    version = of_thread(root).current
+    assert version.source_message_count == 7
+    assert "Reason 0" in version.content and "Tokyo" in version.content
+    Job.objects.get(state="dead").retry()
+    scribe = Scribe()
+    run_pass(channel.workspace, MONDAY + hours(8), scribe)
+    assert scribe.asked == [], "all of it has been read since"
+
+
+@pytest.mark.slow
+def test_small_threads_wait_unread():
+    channel, known, _ = threaded(5)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    make_reply(root=known, at=MONDAY + hours(5), text="Tokyo it is.")
+    for n in range(6, 20):
+        root = MessageFactory(channel=channel, at=MONDAY + hours(n))
+        make_reply(root=root, at=MONDAY + hours(n) + timedelta(minutes=1))
+    now_us = to_micros(MONDAY + hours(30))
+    assert _threads_to_plan(channel.workspace, now_us) == {(channel.pk, known.ts)}
+    assert _threads_to_plan(channel.workspace, now_us, channel=channel) == {(channel.pk, known.ts)}

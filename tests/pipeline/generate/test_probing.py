@@ -1,0 +1,180 @@
+"""A probe of an endpoint, with the real client: what is kept, what it costs, which form it picks."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from memories.llm import ModelSummariser
+from memories.models import Cap, Endpoint, Job, ModelCall
+from memories.pipeline.costs.spending import CallBudget
+from memories.pipeline.generate.probing import ProbeRefused, needs_probe, probe_model
+from memories.rules.generate.probe import LONG_TEXTS, long_prompt, prompt_tokens
+from memories.rules.generate.summary import Form
+from tests.factories import WorkspaceFactory
+from tests.llm.requests import added, long, memory, messages, short
+from tests.pipeline.generate.test_model_faults import answer
+from tests.processes import PATIENCE
+
+pytestmark = pytest.mark.django_db
+
+GOOD = {
+    "english": "- decision: The team takes Bolt as its provider for 1,200 dollars a year. [1, 3]\n"
+    "- task: Ben moves the archive to Bolt by Friday. [6]\n"
+    "- event: The old storage server is switched off on 20 January at 14:00. [4]",
+    "japanese": "- decision: バックアップの業者は年間12万円のボルト社に決まりました。 [1, 3]\n"
+    "- task: 田中さんが金曜日までにアーカイブをボルト社へ移すことになっています。 [6]\n"
+    "- event: 古い保管サーバーは1月20日の14時に停止する予定になっています。 [4]",
+    "operations": "~ L1 The launch is on 26 November. [1]\n+ Cara has joined the team. [2]",
+    "long": "Maple.",
+}
+# The second prompt of each row is the one that a weak model fails at.
+WEAK = GOOD | {"english": "- The team takes Bolt.\n- Ben moves the archive.\n- The server is off."}
+COUNTING = GOOD | {"english": re.sub(r"\[.*?\]", "[5]", GOOD["english"])}
+ENGLISH_ONLY = GOOD | {"japanese": GOOD["english"]}
+REWRITES = GOOD | {"operations": "The launch is on 26 November. Cara has joined the team."}
+FORGETS = GOOD | {"long": "I do not know."}
+
+
+def task_of(user: str) -> str:
+    if "harbour gate" in user:
+        return "long"
+    if "Write only the operations" in user:
+        return "operations"
+    return "japanese" if "ボルト" in user else "english"
+
+
+class Model:
+    """Answers each task as it is told; thinks for so many tokens first."""
+
+    def __init__(self, server: HTTPServer, answers: dict[str, str], thinks: int = 0) -> None:
+        def complete(request: Request) -> Response:
+            if request.json["max_tokens"] < thinks:
+                return answer("<think>Let me", "length")
+            return answer(answers[task_of(request.json["messages"][1]["content"])])
+
+        server.expect_request("/v1/chat/completions").respond_with_handler(complete)
+        self.summariser = ModelSummariser(
+            api_key="k", base_url=server.url_for("/v1"), model="tiny", timeout=PATIENCE
+        )
+
+
+@pytest.mark.parametrize(
+    ("answers", "failed", "form"),
+    [
+        (GOOD, [], Form.FULL),
+        (WEAK, ["cites"], Form.SIMPLE),
+        (COUNTING, ["cites"], Form.SIMPLE),
+        (ENGLISH_ONLY, ["keeps_language"], Form.SIMPLE),
+        (REWRITES, ["writes_operations"], Form.FULL),
+        (FORGETS, ["context_tokens"], Form.FULL),
+    ],
+    ids=["good", "no references", "wrong references", "English only", "no operations", "short"],
+)
+def test_what_a_model_can_do_picks_its_form(
+    httpserver: HTTPServer, answers: dict[str, str], failed: list[str], form: Form
+) -> None:
+    findings = probe_model(Model(httpserver, answers).summariser)
+    abilities = ("cites", "writes_operations", "keeps_language", "context_tokens")
+    assert [name for name in abilities if not getattr(findings, name)] == failed
+    endpoint = Endpoint.objects.get()
+    assert endpoint.form == form and endpoint.probed_at is not None
+    assert (endpoint.reasons, endpoint.thinking_tokens) == (False, 0)
+    calls = 3 + (1 if findings.context_tokens else len(LONG_TEXTS))
+    assert [call.tokens for call in ModelCall.objects.all()] == [107] * calls
+
+
+@pytest.mark.parametrize(("answers", "form"), [(GOOD, Form.FULL), (REWRITES, Form.SIMPLE)])
+def test_a_model_that_cannot_write_operations_only_adds(
+    httpserver: HTTPServer, answers: dict[str, str], form: Form
+) -> None:
+    model = Model(httpserver, answers).summariser
+    probe_model(model)
+    budget = CallBudget(WorkspaceFactory(), model)
+    job = Job()
+    merge = long(existing=memory("old"), additions=added("new", first=2), operations=True)
+    assert budget.form_for(job, merge) == form
+    assert budget.form_for(job, replace(merge, operations=False)) == Form.FULL
+    assert budget.form_for(job, short(messages("hello"))) == Form.FULL
+    job.form = Form.FULL  # after a bad answer in the other one
+    assert budget.form_for(job, merge) == Form.FULL
+
+
+@pytest.mark.parametrize(("reads", "tries"), [(0, 1), (1, 2), (2, 3)])
+def test_input_is_split_for_a_model_that_reads_less(
+    httpserver: HTTPServer, reads: int, tries: int
+) -> None:
+    """It keeps the end of a prompt that is too long for it, and says nothing about that."""
+    window = len(long_prompt(LONG_TEXTS[reads]).user)
+
+    def complete(request: Request) -> Response:
+        user = request.json["messages"][1]["content"]
+        return answer(GOOD[task_of(user)] if len(user) <= window else "I do not know.")
+
+    httpserver.expect_request("/v1/chat/completions").respond_with_handler(complete)
+    model = ModelSummariser(
+        api_key="k", base_url=httpserver.url_for("/v1"), model="tiny", timeout=PATIENCE
+    )
+    findings = probe_model(model)
+    assert findings.context_tokens == prompt_tokens(long_prompt(LONG_TEXTS[reads]))
+    assert ModelCall.objects.count() == 3 + tries
+    limit = CallBudget(WorkspaceFactory(), model).input_limit
+    assert limit == (findings.context_tokens if reads else None)
+    many = messages(*(f"shelf {n} holds {n} boxes of cables and lamps" for n in range(300)))
+    wanted = replace(short(many), input_limit=limit)
+    assert model.bound(wanted).calls == {0: 1, 1: 5, 2: 9}[reads]
+
+
+def test_a_model_that_thinks_gets_room(httpserver: HTTPServer) -> None:
+    findings = probe_model(Model(httpserver, GOOD, thinks=1_500).summariser)
+    assert findings.reasons and findings.form == Form.FULL
+    assert Endpoint.objects.get().thinking_tokens == 2_000
+
+
+def test_another_key_of_the_same_model_is_not_probed_again(httpserver: HTTPServer) -> None:
+    probe_model(Model(httpserver, WEAK).summariser)
+    other = Endpoint.objects.known_as("another fingerprint", Endpoint.objects.get().name)
+    assert other.form == Form.SIMPLE and other.probed_at is not None
+
+
+def test_a_cap_holds_a_probe_back(httpserver: HTTPServer) -> None:
+    Cap.objects.create(period=Cap.Period.DAY, tokens=100)
+    with pytest.raises(ProbeRefused):
+        probe_model(Model(httpserver, GOOD).summariser)
+    assert httpserver.log == [] and Endpoint.objects.get().probed_at is None
+
+
+def test_a_new_name_wants_a_probe_once_it_has_answered(
+    httpserver: HTTPServer, settings: pytest.FixtureRequest
+) -> None:
+    model = Model(httpserver, GOOD).summariser
+    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
+    settings.MEMORYHUB_MODEL = "tiny"
+    assert not needs_probe(), "it was never called"
+    endpoint = Endpoint.objects.known_as(model.endpoint, model.endpoint_name)
+    assert needs_probe()
+    Endpoint.objects.update(failures=1, fault="timeout")
+    assert not needs_probe(), "it does not answer"
+    Endpoint.objects.update(failures=0, fault="")
+    probe_model(model)
+    assert not needs_probe()
+    assert Endpoint.objects.get() == endpoint
+
+
+def test_the_command(
+    httpserver: HTTPServer, settings: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(CommandError, match="names no model"):
+        call_command("probe_model")
+    Model(httpserver, WEAK)
+    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
+    settings.MEMORYHUB_MODEL = "tiny"
+    call_command("probe_model")
+    assert "simple prompts" in capsys.readouterr().out
+    call_command("probe_model", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["model"], told["form"], told["cites"]) == ("tiny", "simple", False)

@@ -1,0 +1,180 @@
+"""The worker of a pass: leases, replies that are saved and not paid for twice."""
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from memories.models import Job, MemoryVersion
+from memories.pipeline.generate import close as closing
+from memories.pipeline.generate import work
+from memories.pipeline.generate.ask import Asker
+from memories.pipeline.generate.close import dead_letter
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.plan import plan_channel
+from memories.pipeline.generate.report import Report
+from memories.rules.generate.summary import Reply, RequestStrategy
+from tests.factories import MONDAY
+from tests.pipeline.conversations import Scribe, hours, remembering, talk
+from tests.pipeline.current import short
+from tests.processes import PATIENCE
+
+pytestmark = pytest.mark.django_db
+
+NOW = MONDAY + timedelta(days=30)
+MINUTES = timedelta(minutes=3)
+
+
+class Noting(Scribe):
+    """Says of each message that it noted it, so that no line is a mere quote."""
+
+    def summarise(self, request, way=RequestStrategy.WHOLE):
+        reply = super().summarise(request, way)
+        said = bool(request.messages)
+        return replace(reply, text=reply.text.replace("- ", "- noted ")) if said else reply
+
+
+def test_a_long_call_keeps_its_lease(channel, monkeypatch, settings):
+    """A long input takes several calls, one after the other: whoever waits for them says so."""
+    settings.MEMORYHUB_LEASE = 0.3
+    talk(channel, 3)
+    renewed = threading.Event()
+    renew = Job.renew
+
+    def look(job, now, lease):
+        assert renew(job, now, lease)
+        job.refresh_from_db()
+        assert job.lease_until == now + lease
+        renewed.set()
+
+    monkeypatch.setattr(Job, "renew", look)
+    run_pass(channel.workspace, MONDAY + hours(3), Noting(lambda request: renewed.wait(PATIENCE)))
+    assert renewed.is_set()
+    assert not Job.objects.exclude(state="done", attempts=1).exists()
+
+
+@pytest.mark.slow
+def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monkeypatch):
+    talk(channel, 3)
+    scribe = Noting()
+
+    def refused(*args, **options):
+        raise OperationalError("deadlock detected")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(closing, "write", refused)
+        report = run_pass(channel.workspace, MONDAY + hours(3), scribe)
+    assert report.errors
+    assert Job.objects.get().state == "replied"
+    Job.objects.update(not_before=None)
+    run_pass(channel.workspace, MONDAY + hours(3), scribe)
+    assert sum(not request.additions for request in scribe.asked) == 1
+    assert short(channel).head == 1
+
+
+@pytest.mark.slow
+def test_a_saved_reply_is_read_by_what_was_asked(channel, monkeypatch):
+    """A reference that the request did not have then is unknown, though by now it would be one."""
+    channel.workspace.change_settings({"history_enabled": False})
+    messages = talk(channel, 3)
+    plan_channel(channel.pk, MONDAY + hours(1))
+    job = Job.objects.get()
+    job.claim(timezone.now(), timedelta(minutes=3))
+    question = Asker(channel.workspace).question(job)
+    reply = Reply("- noted that step one is done [1, 4]", "stop", "scribe", "scribe-1", calls=1)
+    job.save_reply(reply, question.cites)
+    talk(channel, 3, MONDAY + timedelta(minutes=30))  # stored late
+    report = run_pass(channel.workspace, MONDAY + hours(1), Noting())
+    assert report.errors == []
+    version = MemoryVersion.objects.filter(memory=short(channel)).order_by("number").first()
+    assert [list(line.sources.all()) for line in version.lines.all()][0][:1] == [messages[0]]
+
+
+def test_a_reply_that_could_not_be_saved_at_once_is_not_paid_twice(channel, monkeypatch):
+    talk(channel, 10)
+    save, failed = Job.save_reply, []
+
+    def fails_once(job, *given):
+        if not failed:
+            failed.append(job.pk)
+            raise OperationalError("deadlock detected")
+        return save(job, *given)
+
+    monkeypatch.setattr(Job, "save_reply", fails_once)
+    scribe = Noting()
+    run_pass(channel.workspace, NOW, scribe)
+    Job.objects.update(not_before=None)
+    run_pass(channel.workspace, NOW, scribe)
+    assert short(channel).head == 1
+    segments = [request for request in scribe.asked if request.messages]
+    assert len(segments) == 1
+
+
+def test_what_is_in_flight_when_the_pass_breaks_is_saved(workspace, monkeypatch, settings):
+    """The answers to other calls are on their way when a query of the loop fails."""
+    settings.MEMORYHUB_HEARTBEAT = 0.2
+    broken = threading.Event()
+    for _ in range(3):
+        talk(remembering(workspace), 10)
+    look, failed = work.Worker._renew, []
+
+    def fails_once(worker):
+        if not failed:
+            failed.append(1)
+            broken.set()
+            raise OperationalError("the connection is closed")
+        look(worker)
+
+    monkeypatch.setattr(work.Worker, "_renew", fails_once)
+    scribe = Noting(before=lambda request: broken.wait(PATIENCE))
+    with pytest.raises(OperationalError):
+        run_pass(workspace, NOW, scribe)
+    assert Job.objects.filter(state="claimed").count() == 0, "paid, and not kept"
+
+
+def test_a_reply_that_came_after_all_is_not_buried(channel):
+    """Its last worker was frozen past its lease, and saved the reply before anybody looked again."""
+    talk(channel, 10)
+    plan_channel(channel.pk, NOW)
+    Job.objects.update(attempts=4)
+    frozen = Job.objects.get()
+    assert frozen.claim(timezone.now() - 2 * MINUTES, MINUTES)
+    seen = Job.objects.exhausted(timezone.now()).with_memory().get()
+    reply = Reply("- All is done. [1]", "stop", "m", "p", calls=1)
+    assert frozen.save_reply(reply, [[1]])
+    dead_letter(seen, timezone.now())
+    assert Job.objects.get().state == "replied"
+
+
+def test_after_a_bad_answer_it_is_no_suspect(channel):
+    talk(channel, 10)
+    plan_channel(channel.pk, NOW)
+    row = Job.objects.get()
+    assert row.claim(timezone.now(), MINUTES)
+    assert row.save_reply(Reply("", "stop", "m", "p", calls=1), [[1]])
+    worker = work.Worker(channel.workspace, Noting(), Report("x", NOW), lambda: None)
+    worker._close_replied()
+    row.refresh_from_db()
+    assert (row.state, row.fault) == ("waiting", "blank")
+    assert row.lost == 0, "no worker went away"
+
+
+def test_answers_that_wait_for_their_turn_cost_no_query_each(channel):
+    def queries(count):
+        for day in range(count):
+            talk(channel, 10, MONDAY + timedelta(days=day))
+        plan_channel(channel.pk, NOW)
+        rows = list(Job.objects.filter(state="waiting").order_by("segment__number"))
+        for row in rows[1:]:
+            assert row.claim(timezone.now(), MINUTES)
+            assert row.save_reply(Reply("- x [1]", "stop", "m", "p", calls=1), [[1]])
+        worker = work.Worker(channel.workspace, Noting(), Report("x", NOW), lambda: None)
+        with CaptureQueriesContext(connection) as asked:
+            assert worker._close_replied() == 0
+        return len(asked)
+
+    assert queries(20) < 10

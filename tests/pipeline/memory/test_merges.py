@@ -1,0 +1,168 @@
+"""Merges: when they begin, what holds them up, and what flows into the workspace."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from memories.models import Job
+from memories.pipeline.generate import followups
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.plan import plan_channel
+from memories.rules.generate.summary import SummariserError
+from memories.rules.memory.identity import MemoryType
+from tests.factories import MONDAY
+from tests.pipeline.conversations import (
+    Scribe,
+    delete,
+    during,
+    hours,
+    is_merge_of,
+    remembering,
+    talk,
+)
+from tests.pipeline.current import long, short, workspace_memory
+from tests.processes import PATIENCE
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.slow
+def test_what_ends_without_a_call_lets_its_followers_begin(channel):
+    """A merge waits for the segment that turns out to be empty."""
+    talk(channel, 3)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    short(channel).revise("- my own words", by=None, based_on=1)
+    emptied = talk(channel, 3, MONDAY + hours(24))
+    plan_channel(channel.pk, MONDAY + hours(27))
+    for message in emptied:
+        delete(message)
+    report = run_pass(channel.workspace, MONDAY + hours(27), Scribe())
+    assert "- my own words" in long(channel).current.content
+    assert report.left == 0
+
+
+@pytest.mark.slow
+def test_a_given_up_merge_is_not_asked_again_until_there_is_more(channel):
+    def no_merges(request):
+        if request.additions:
+            raise SummariserError("bad_request", "no")
+
+    talk(channel, 3, words="Early")
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))
+    scribe = Scribe()
+    run_pass(channel.workspace, MONDAY + hours(4), scribe)
+    assert scribe.asked == []
+    talk(channel, 3, MONDAY + hours(24), words="Later")
+    run_pass(channel.workspace, MONDAY + hours(27), scribe)
+    assert "Early" in long(channel).current.content and "Later" in long(channel).current.content
+    Job.objects.get(state="dead", memory__scope="channel").retry()
+    again = Scribe()
+    run_pass(channel.workspace, MONDAY + hours(27), again)
+    assert again.asked == [], "its base is no longer the current text"
+    assert Job.objects.filter(state="superseded").count() == 1
+
+
+def test_a_failure_does_not_keep_the_others_from_the_workspace_memory(channel, monkeypatch):
+    """Also when it comes last: nothing else ends after it that could look what is owed."""
+    other = remembering(channel.workspace, name="other")
+    talk(channel, 3)
+    talk(other, 3)
+    merged = threading.Event()
+    follow_ups = followups.follow_ups
+
+    def look(job):
+        follow_ups(job)
+        if job.memory_id == long(other).pk:
+            merged.set()
+
+    def fail_last(request):
+        if request.place == "#launch":
+            merged.wait(PATIENCE)
+            raise SummariserError("server_error", "no")
+
+    monkeypatch.setattr(followups, "follow_ups", look)
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe(fail_last))
+    assert short(channel).jobs.get().state == "waiting"
+    assert [v.memory.channel for v in workspace_memory(channel).jobs.get().inputs.all()] == [other]
+
+
+@pytest.mark.slow
+def test_what_is_saved_behind_a_held_row_holds_up_no_merges(workspace, channel):
+    """The first segment waits for its cap, the second one is answered and waits for the first."""
+    talk(channel, 10, MONDAY)
+    talk(channel, 10, MONDAY + timedelta(days=1))
+    other = remembering(workspace)
+    talk(other, 10, MONDAY)
+    now = MONDAY + timedelta(days=30)
+    plan_channel(channel.pk, now)
+    until = timezone.now() + timedelta(days=20)
+    first = short(channel).jobs.order_by("segment__number").first()
+    Job.objects.filter(pk=first.pk).update(not_before=until, fault="over_cap")
+    for _ in range(3):
+        run_pass(workspace, now, Scribe())
+    assert workspace_memory(other).head == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before the call", "during the call"])
+def test_a_channel_made_private_flows_into_the_workspace_no_more(channel, monkeypatch, when):
+    hidden = remembering(channel.workspace, name="hidden")
+    talk(channel, 3, words="Open")
+    talk(hidden, 3, words="Secret")
+
+    def hide():
+        hidden.describe({"kind": "private"})
+
+    merge = workspace_memory(channel)
+    if when == "during the call":
+        during(monkeypatch, hide, is_merge_of(merge))
+    else:
+        claim = Job.claim
+
+        def hide_first(job, now, lease):
+            if job.memory_id == merge.pk:
+                hide()
+            return claim(job, now, lease)
+
+        monkeypatch.setattr(Job, "claim", hide_first)
+    scribe = Scribe()
+    run_pass(channel.workspace, MONDAY + hours(3), scribe)
+    current = workspace_memory(channel).current
+    assert "Open" in current.content and "Secret" not in current.content
+    assert current.source_message_count == 3
+    monkeypatch.undo()
+    hidden.describe({"kind": "public"})
+    run_pass(channel.workspace, MONDAY + hours(4), Scribe())
+    assert "Secret" in workspace_memory(channel).current.content
+
+
+@pytest.mark.slow
+def test_a_lone_channel_private_for_a_while_flows_when_it_is_public_again(channel, monkeypatch):
+    talk(channel, 3)
+    merge = workspace_memory(channel)
+    during(monkeypatch, lambda: channel.describe({"kind": "private"}), is_merge_of(merge))
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    assert workspace_memory(channel).current is None
+    channel.describe({"kind": "public"})
+    run_pass(channel.workspace, MONDAY + hours(4), Scribe())
+    assert workspace_memory(channel).current is not None
+
+
+@pytest.mark.slow
+def test_the_workspaces_short_term_memory_is_made_only_when_something_changed(channel):
+    channel.workspace.change_settings({"workspace_short_term": True})
+    other = remembering(channel.workspace, name="other")
+    talk(other, 3)
+    talk(channel, 3, MONDAY + hours(10))
+    run_pass(channel.workspace, MONDAY + hours(13), Scribe())
+    memory = workspace_memory(channel, MemoryType.SHORT_TERM)
+    assert memory.current.source_message_count == 6
+    scribe = Scribe()
+    run_pass(channel.workspace, MONDAY + hours(30), scribe)  # of one channel nothing is recent
+    assert scribe.asked == []
+    talk(channel, 4, MONDAY + hours(48))
+    run_pass(channel.workspace, MONDAY + hours(52), scribe)
+    memory.refresh_from_db()
+    assert (memory.current.number, memory.current.source_message_count) == (2, 4)

@@ -1,0 +1,112 @@
+"""A merge that would shrink a long-term memory suddenly waits for a person's word."""
+
+import pytest
+
+from memories.models import AuditEvent, Job, Memory, QuarantinedLine, StaleBase
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.memory import proposals
+from memories.rules.memory.identity import MemoryType
+from tests.factories import MONDAY, UserFactory
+from tests.pipeline.conversations import Scribe, hours, removals, talk
+from tests.pipeline.current import long
+
+pytestmark = pytest.mark.django_db
+
+
+class Forgetful(Scribe):
+    """Keeps one line of a long-term memory that had many."""
+
+    def summarise(self, request, way="whole"):
+        reply = super().summarise(request, way)
+        if request.existing and request.additions:
+            from dataclasses import replace
+
+            text = "\n".join([*removals(request), reply.text.split("\n")[-1]])
+            return replace(reply, text=text)
+        return reply
+
+
+@pytest.fixture
+def proposal(channel):
+    talk(channel, 12, words="The very first plan of the whole big launch")
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    talk(channel, 3, MONDAY + hours(24), words="Later")
+    report = run_pass(channel.workspace, MONDAY + hours(27), Forgetful())
+    assert report.skipped["held for a person"] == 1
+    return proposals.of(long(channel))
+
+
+@pytest.mark.slow
+def test_the_old_text_stays_and_no_call_is_made_again(channel, proposal):
+    memory = long(channel)
+    assert memory.head == 1 and "first plan" in memory.current.content
+    scribe = Scribe()
+    run_pass(channel.workspace, MONDAY + hours(27), scribe)
+    assert scribe.asked == []
+
+
+@pytest.mark.slow
+def test_accepted_it_is_the_next_version(channel, proposal):
+    anna = UserFactory(username="anna")
+    shown = proposals.lines(proposal)
+    version = proposals.accept(proposal, by=anna)
+    assert version.number == 2 and version.content == "\n".join(line.text for line in shown)
+    assert long(channel).current == version
+    assert AuditEvent.objects.get(action="proposal_accept").actor == "anna"
+    assert proposals.of(long(channel)) is None
+    assert proposals.accept(Job.objects.get(pk=proposal.pk), by=anna) is None
+
+
+@pytest.mark.slow
+def test_a_proposal_of_which_nothing_may_enter_waits_in_quarantine(channel, proposal):
+    count = len(long(channel).current.line_values())
+    removed = [f"- L{number} [{count + 1}]" for number in range(1, count + 1)]
+    words = "Read more at https://elsewhere.example/plan"
+    text = "\n".join([*removed, f"+ {words} [{count + 1}]"])
+    proposal.reply = {**proposal.reply, "text": text}
+    proposal.save(update_fields=["reply"])
+    with pytest.raises(StaleBase):
+        proposals.accept(proposal, by=None)
+    assert [line.text for line in QuarantinedLine.objects.all()] == [words]
+    assert "first plan" in long(channel).current.content
+
+
+@pytest.mark.slow
+def test_rejected_what_it_read_goes_into_the_next_merge(channel, proposal):
+    assert proposals.reject(proposal, by=None) is True
+    assert proposals.reject(proposal, by=None) is False
+    run_pass(channel.workspace, MONDAY + hours(27), Scribe())
+    assert long(channel).head == 1, "the very same is not asked again"
+    talk(channel, 3, MONDAY + hours(48), words="Latest")
+    run_pass(channel.workspace, MONDAY + hours(51), Scribe())
+    content = long(channel).current.content
+    assert all(words in content for words in ("first plan", "Later", "Latest"))
+
+
+@pytest.mark.slow
+def test_more_to_read_takes_its_place(channel, proposal):
+    talk(channel, 3, MONDAY + hours(48), words="Latest")
+    run_pass(channel.workspace, MONDAY + hours(51), Scribe())
+    assert proposals.of(long(channel)) is None
+    assert "Later" in long(channel).current.content and "Latest" in long(channel).current.content
+
+
+@pytest.mark.slow
+def test_after_an_edit_it_is_stale_and_made_again(channel, proposal):
+    memory = long(channel)
+    memory.revise(memory.current.content + "\n- Anna's word.", by=None, based_on=1)
+    with pytest.raises(StaleBase):
+        proposals.accept(proposal, by=None)
+    assert proposals.of(memory) is None
+    run_pass(channel.workspace, MONDAY + hours(27), Scribe())
+    content = long(channel).current.content
+    assert all(words in content for words in ("first plan", "Anna's word", "Later"))
+
+
+@pytest.mark.slow
+def test_a_small_text_may_shrink_as_it_likes(channel):
+    talk(channel, 2, words="Early")
+    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    talk(channel, 3, MONDAY + hours(24), words="Later")
+    run_pass(channel.workspace, MONDAY + hours(27), Forgetful())
+    assert Memory.objects.of_channel(channel, MemoryType.LONG_TERM).head == 2

@@ -1,0 +1,128 @@
+"""Messages are kept for so many days: then their words go, and what was made of them stays."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from memories import tasks
+from memories.models import MemoryVersion, Message, Segment
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.ingest.store import store_messages
+from memories.pipeline.redaction import forget, retention
+from memories.pipeline.redaction.retention import Expired, delete_expired
+from memories.rules.ingest.timestamps import to_micros
+from tests.factories import MONDAY, ChannelFactory, MessageFactory, ts_at
+from tests.pipeline.current import long, short
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+TEXT = "We decided that the copper gate of warehouse nine ships on Friday the ninth"
+
+
+@pytest.fixture
+def channel():
+    channel = ChannelFactory(workspace__settings={"retention_days": 30})
+    channel.remember_from(to_micros(MONDAY))
+    return channel
+
+
+def say(channel, at, text=TEXT):
+    return MessageFactory(channel=channel, at=at, text=text, raw='{"text": "as it was"}')
+
+
+@pytest.mark.slow
+def test_words_go_and_memories_stay(channel):
+    old, young = say(channel, MONDAY), say(channel, MONDAY + 20 * DAY, "And the lamps are green")
+    run_pass(channel.workspace, MONDAY + 21 * DAY)
+    assert delete_expired(channel.workspace, MONDAY + 31 * DAY) == Expired(1)
+    old.refresh_from_db()
+    young.refresh_from_db()
+    assert (old.state, old.text, old.raw, old.username) == ("expired", "", "", "")
+    assert young.state == Message.State.LIVE
+    run_pass(channel.workspace, MONDAY + 32 * DAY)
+    assert "copper gate" in short(channel).versions.get(number=1).content
+    assert "copper gate" in long(channel).current.content
+    assert delete_expired(channel.workspace, MONDAY + 31 * DAY) == Expired(0)
+
+
+def test_nothing_goes_where_nothing_is_set(channel):
+    other = say(ChannelFactory(), MONDAY)
+    assert delete_expired(other.channel.workspace, MONDAY + 3000 * DAY) == Expired(0)
+
+
+def test_no_import_brings_it_back_and_what_was_never_seen_stays_out(channel):
+    say(channel, MONDAY)
+    now = MONDAY + 31 * DAY
+    delete_expired(channel.workspace, now)
+    raws = [
+        {"type": "message", "ts": ts_at(MONDAY + n * timedelta(minutes=1)), "text": TEXT, **more}
+        for n, more in enumerate([{}, {}, {"thread_ts": ts_at(MONDAY)}])
+    ]
+    raws.append({"type": "message", "ts": ts_at(MONDAY + 29 * DAY), "text": "young"})
+    tally = store_messages(channel, raws, now)
+    assert tally.complete
+    reasons = tally.as_json()["messages"]["reasons"]
+    assert reasons == {"skipped: older than messages are kept": 3}
+    assert [(m.state, m.text) for m in Message.objects.in_order()] == [
+        ("expired", ""), ("expired", ""), ("expired", ""), ("live", "young"),
+    ]  # fmt: skip
+
+
+def test_an_old_one_that_is_still_here_waits_for_its_day(channel):
+    message = say(channel, MONDAY)
+    raw = {"type": "message", "ts": message.ts, "text": TEXT}
+    store_messages(channel, [raw], MONDAY + 31 * DAY)
+    message.refresh_from_db()
+    assert message.text == TEXT
+
+
+@pytest.mark.slow
+def test_a_deletion_of_what_is_too_old_takes_the_lines_that_cite_it(channel):
+    message = say(channel, MONDAY)
+    say(
+        channel,
+        MONDAY + timedelta(minutes=1),
+        "We decided that the lamps of the harbour office turn green",
+    )
+    run_pass(channel.workspace, MONDAY + DAY)
+    delete_expired(channel.workspace, MONDAY + 31 * DAY)
+    raw = {"type": "message", "subtype": "message_deleted", "ts": "1790000000.000000",
+           "deleted_ts": message.ts}  # fmt: skip
+    store_messages(channel, [raw], MONDAY + 300 * DAY)
+    run_pass(channel.workspace, MONDAY + 32 * DAY)
+    message.refresh_from_db()
+    assert message.state == Message.State.DELETED
+    text = short(channel).versions.get().content
+    assert "copper" not in text
+    assert "lamps" in text  # made again it would be lost: its message is gone
+    assert not Segment.objects.filter(stale=True).exists()
+
+
+@pytest.mark.slow
+def test_whoever_is_forgotten_later_leaves_what_was_made_of_it(channel):
+    message = say(channel, MONDAY)
+    run_pass(channel.workspace, MONDAY + DAY)
+    delete_expired(channel.workspace, MONDAY + 31 * DAY)
+    forget.person(message.author, MONDAY + 32 * DAY, by=None)
+    message.refresh_from_db()
+    assert (message.state, message.author) == (Message.State.DELETED, None)
+    assert not MemoryVersion.objects.filter(content__contains="copper").exists()
+
+
+def test_batches_are_bounded_and_go_on(channel, monkeypatch):
+    for n in range(7):
+        say(channel, MONDAY + timedelta(minutes=n))
+    monkeypatch.setattr(retention, "BATCH", 3)
+    now = MONDAY + 31 * DAY
+    assert delete_expired(channel.workspace, now, seconds=0) == Expired(0, is_done=False)
+    assert delete_expired(channel.workspace, now) == Expired(7)
+
+
+def test_the_daily_task(channel):
+    channel.workspace.change_settings({"retention_days": 1})
+    say(channel, timezone.now() - 2 * DAY)
+    say(channel, timezone.now())
+    tasks.retention()
+    assert [m.state for m in Message.objects.in_order()] == ["expired", "live"]

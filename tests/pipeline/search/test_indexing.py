@@ -1,0 +1,353 @@
+"""The index of the search follows the texts, whoever changes them, and gives the same answers on every
+database as going through all rows."""
+
+import random
+import re
+from datetime import UTC, timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from memories.models import (
+    Memory,
+    MemoryVersion,
+    Message,
+    Note,
+    Reader,
+    SearchDocument,
+    Workspace,
+)
+from memories.models.search import search_triggers as triggers
+from memories.pipeline.redaction import forget
+from memories.pipeline.search import indexing
+from memories.pipeline.search.finding import COUNTED, find
+from memories.rules.memory.identity import MemoryType
+from memories.rules.redaction.shingles import MARK, folded
+from memories.rules.search.query import Kind, parse, with_fields
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MessageFactory,
+    NoteFactory,
+    PersonFactory,
+    WorkspaceFactory,
+    make_reply,
+    make_version,
+)
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("full-text search")]
+
+WORDS = (
+    "deploy deployed the in 移行 移行計画 東京 京都 日 リリース ﾘﾘｰｽ 請求書 Straße ok v1.2".split()
+)
+QUERIES = [
+    *("deploy", '"deploy"', "the deploy", "in", "日", "移", "移行", "移行計画", "東京 移行"),
+    *(
+        "リリース",
+        "ﾘﾘｰｽ",
+        "京",
+        "請求書 -deploy",
+        "strasse",
+        "v1.2",
+        '"移行 東京"',
+        "無い",
+        "depl*",
+    ),
+    *("-deploy in:messages", "ok has:link", "from:mika 移行", "after:2026-01-05 日"),
+]
+
+
+def public() -> Reader:
+    return Reader.public(timezone.now())
+
+
+def found(typed: str, workspace, reader: Reader | None = None, **fields: str):
+    """Keys of the hits, by kind."""
+    reader = reader or public()
+    query = with_fields(parse(typed), fields)
+    channels = list(workspace.channels.visible_to(reader))
+    groups = find(query, workspace, reader, channels).groups
+    return {group.kind: [row.pk for row in group.rows] for group in groups}
+
+
+def pks(typed: str, workspace, kind: Kind = Kind.MESSAGES) -> list[int]:
+    return found(typed, workspace, **{"in": kind}).get(kind, [])
+
+
+def raw_index() -> str:
+    """All that the tables of the index hold, as bytes and as words."""
+    tables = ["memories_searchdocument", "memories_searchpending"]
+    if connection.vendor == "sqlite":
+        tables += [f"memories_searchwords_{name}" for name in ("data", "idx", "config")]
+    held = []
+    with connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f"SELECT * FROM {table}")  # noqa: S608
+            for row in cursor.fetchall():
+                held += [
+                    value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+                    for value in row
+                ]
+    return " ".join(held)
+
+
+@pytest.fixture
+def workspace():
+    return WorkspaceFactory(slug="team")
+
+
+@pytest.fixture
+def channel(workspace):
+    return ChannelFactory(workspace=workspace, slack_id="C0OPS", name="ops")
+
+
+@pytest.mark.slow
+def test_every_database_finds_what_going_through_all_rows_finds(workspace, channel) -> None:
+    chance = random.Random(1)
+    mika = PersonFactory(workspace=workspace, name="mika")
+    for number in range(120):
+        text = chance.choice(["", " ", "、"]).join(chance.choices(WORDS, k=chance.randint(1, 6)))
+        MessageFactory(
+            channel=channel,
+            at=MONDAY + timedelta(hours=number % 50, minutes=number),
+            text=text + (" <https://example.com/a>" if number % 9 == 0 else ""),
+            author=mika if number % 3 == 0 else None,
+        )
+    assert indexing.catch_up() == 120
+    rows = list(Message.objects.select_related("author").order_by("-micros"))
+    for typed in QUERIES:
+        query = parse(typed)
+        expected = set()
+        for row in rows:
+            flat = folded(re.sub(r"[<>]", " ", row.text))[0]
+            fits = all(
+                (re.search(one.pattern, flat) is None) is one.excluded for one in query.terms
+            )
+            fits &= not query.has or "<http" in row.text
+            fits &= not query.person or row.author == mika
+            fits &= query.since is None or row.micros >= (query.bounds(UTC)[0] or 0)
+            if fits:
+                expected.add(row.pk)
+        got = find(query, workspace, public(), [channel]).groups
+        [group] = got if expected else [None]
+        if group is None:
+            assert not got, typed
+            continue
+        assert group.count == len(expected), typed
+        keys = found(typed, workspace, **{"in": "messages"})[Kind.MESSAGES]
+        assert set(keys) <= expected and len(keys) == min(50, len(expected)), typed
+        moments = [row.micros for row in rows if row.pk in keys]
+        by_key = {row.pk: row.micros for row in rows}
+        assert [by_key[key] for key in keys] == sorted(moments, reverse=True), typed
+        best = found(typed, workspace, **{"in": "messages", "sort": "best"})[Kind.MESSAGES]
+        assert set(best) <= expected and len(best) == len(keys), typed
+
+
+def test_each_kind_of_text_is_found_as_what_it_is(workspace, channel) -> None:
+    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    old = make_version(memory=memory, text="- 移行は3月 before")
+    new = make_version(memory=memory, text="- 移行は4月 now")
+    root = MessageFactory(channel=channel, text="データ移行?")
+    make_reply(root=root, text="still 移行")
+    thread = make_version(memory=Memory.objects.of_thread(channel, root.ts), text="- 移行 in it")
+    note = NoteFactory(workspace=workspace, content="データ移行の手順", tags=["手引"])
+    indexing.catch_up()
+    assert found("移行", workspace) == {
+        Kind.NOTES: [note.pk],
+        Kind.MEMORIES: [new.pk],
+        Kind.OLDER: [old.pk],
+        Kind.THREADS: [thread.pk],
+        Kind.MESSAGES: list(Message.objects.order_by("-micros").values_list("pk", flat=True)),
+    }
+    assert found("手引", workspace) == {Kind.NOTES: [note.pk]}
+    assert found("移行 by:model", workspace).keys() == {Kind.MEMORIES, Kind.OLDER, Kind.THREADS}
+    assert found("移行 has:thread", workspace) == {Kind.MESSAGES: [root.pk]}
+    assert found("移行 in:#ops", workspace).keys() == {
+        *(Kind.MEMORIES, Kind.OLDER, Kind.THREADS, Kind.MESSAGES)
+    }
+    assert found("移行 in:#elsewhere", workspace) == {}
+    assert found("in:#ops in:threads", workspace) == {Kind.THREADS: [thread.pk]}
+
+
+def test_whoever_changes_a_text_changes_what_is_found(workspace, channel) -> None:
+    message = MessageFactory(channel=channel, text="first words")
+    note = NoteFactory(workspace=workspace, content="first note")
+    version = make_version(
+        memory=Memory.objects.of_channel(channel, MemoryType.LONG_TERM), text="- first memory"
+    )
+    indexing.catch_up()
+    assert sum(map(len, found("first", workspace).values())) == 3
+    # Past all of our verbs:
+    Message.objects.filter(pk=message.pk).update(text="second words")
+    Note.objects.filter(pk=note.pk).update(content="second note", title="")
+    MemoryVersion.objects.filter(pk=version.pk).update(content="- second memory")
+    assert found("first", workspace) == {} and not SearchDocument.objects.exists()
+    assert indexing.catch_up() == 3
+    assert sum(map(len, found("second", workspace).values())) == 3
+    Message.objects.filter(pk=message.pk).update(reply_count=3)  # nothing that is searched
+    assert not indexing.waits()
+    message.refresh_from_db()
+    message.purge()
+    message.save()
+    assert pks("second", workspace) == []
+    note.delete()
+    version.delete()
+    indexing.catch_up()
+    assert not SearchDocument.objects.exists() and not indexing.has_work()
+
+
+def test_notices_and_names_behind_mentions_are_not_searched(workspace, channel) -> None:
+    MessageFactory(channel=channel, text="joined the channel", is_notice=True)
+    MessageFactory(channel=channel, text="ask <@U0000009|yuki> in <#C0SECRET|merger>")
+    indexing.catch_up()
+    assert pks("joined", workspace) == pks("merger", workspace) == pks("yuki", workspace) == []
+    assert len(pks("ask", workspace)) == 1
+
+
+def test_hidden_characters_hide_nothing(workspace, channel) -> None:
+    MessageFactory(channel=channel, text="pass\u200bword \u202eof it")
+    indexing.catch_up()
+    assert len(pks("password of", workspace)) == 1
+
+
+SECRET = "the merger with Aoyama closes on the second friday of march 青山商事との合併は三月の第二金曜日に完了する予定"
+
+
+def test_nothing_of_what_was_forgotten_is_left_in_the_index(workspace, channel) -> None:
+    other = MessageFactory(channel=channel, text="an unrelated lunch")
+    message = MessageFactory(channel=channel, text=SECRET)
+    make_version(
+        memory=Memory.objects.of_channel(channel, MemoryType.LONG_TERM),
+        text=f"- {SECRET}",
+        sources=[message],
+    )
+    NoteFactory(workspace=workspace, content=f"Mind: {SECRET}")
+    indexing.catch_up()
+    assert "aoyama" in raw_index() and "青山" in raw_index()
+    forget.message(channel, message.ts, by=None)
+    # In the same transaction, before any worker comes:
+    assert not SearchDocument.objects.filter(tokens__contains="aoyama").exists()
+    indexing.catch_up()
+    left = raw_index()
+    for token in ("oyama", "erger", "山商", "併"):  # FTS5 may leave out how a token begins
+        assert token not in left
+    assert pks("aoyama", workspace) == []
+    assert pks("lunch", workspace) == [other.pk]
+
+
+def test_a_person_who_is_forgotten_is_in_no_index(workspace, channel) -> None:
+    mika = PersonFactory(workspace=workspace, slack_id="U0MIKA", name="mikazuki")
+    MessageFactory(channel=channel, text="said by mikazuki herself", author=mika)
+    NoteFactory(workspace=workspace, content="mikazuki keeps the keys")
+    indexing.catch_up()
+    forget.person(mika, timezone.now(), by=None)
+    indexing.catch_up()
+    assert "ikazuki" not in raw_index()
+
+
+def test_a_message_that_is_only_revoked_is_still_found(workspace, channel) -> None:
+    """It is shown among the messages, so it is found there; no memory says it any more."""
+    message = MessageFactory(channel=channel, text="a claim of somebody's")
+    indexing.catch_up()
+    Message.objects.filter(pk=message.pk).update(is_revoked=True)
+    assert pks("claim", workspace) == [message.pk]
+
+
+def test_many_texts_of_one_moment_have_keys_of_their_own(workspace) -> None:
+    channels = ChannelFactory.create_batch(5, workspace=workspace)
+    for channel in channels:
+        MessageFactory(channel=channel, at=MONDAY, text="at once")
+    indexing.catch_up(most=3)
+    indexing.catch_up()
+    assert len(set(SearchDocument.objects.values_list("pk", flat=True))) == 5
+    assert len(pks("once", workspace)) == 5
+
+
+def test_it_stops_in_time_and_goes_on(workspace, channel) -> None:
+    MessageFactory.create_batch(5, channel=channel, text="some of it")
+    assert indexing.catch_up(most=2) == 2
+    newest = Message.objects.order_by("-micros")[:2]
+    assert pks("some", workspace) == [message.pk for message in newest]
+    assert indexing.catch_up(seconds=0) == 0
+    assert indexing.catch_up() == 3 and not indexing.waits()
+
+
+def test_triggers_that_a_migration_dropped_come_back_and_all_is_read_again(
+    workspace, channel
+) -> None:
+    MessageFactory(channel=channel, text="before")
+    indexing.catch_up()
+    assert not triggers.install(connection)
+    triggers.remove(connection)
+    message = MessageFactory(channel=channel, text="meanwhile")
+    assert not indexing.waits()
+    assert triggers.install(connection)
+    indexing.catch_up()
+    assert pks("meanwhile", workspace) == [message.pk] and len(pks("before", workspace)) == 1
+
+
+@pytest.mark.slow
+def test_counts_stop_at_a_thousand(workspace, channel) -> None:
+    Message.objects.bulk_create(
+        Message(channel=channel, ts=f"{n}.000000", micros=n * 10**6, text="again")
+        for n in range(1, COUNTED + 5)
+    )
+    indexing.catch_up()
+    result = find(parse("again"), workspace, public(), [channel])
+    assert (result.count, result.is_more) == (COUNTED, True)
+    page = find(parse("again in:messages"), workspace, public(), [channel]).groups[0]
+    after = find(
+        parse("again in:messages"), workspace, public(), [channel], below=page.below
+    ).groups[0]
+    assert page.rows[-1].micros == after.rows[0].micros + 10**6
+
+
+def test_only_readers_find_and_count(workspace, channel) -> None:
+    private = ChannelFactory(workspace=workspace, kind="private", name="deals")
+    MessageFactory(channel=private, text="合併 of the firms")
+    NoteFactory(workspace=workspace, channel=private, content="合併 note")
+    make_version(memory=Memory.objects.of_channel(private, MemoryType.LONG_TERM), text="- 合併")
+    MessageFactory(channel=channel, text="合併 in the press")
+    MessageFactory(channel=channel, text="合併 said before it was public", was_private=True)
+    indexing.catch_up()
+    result = find(parse("合併"), workspace, public(), [channel])
+    assert result.count == 1
+    assert find(parse("合併 in:#deals"), workspace, public(), [channel]).groups == []
+
+
+def test_a_text_without_a_word_is_in_no_index(workspace, channel) -> None:
+    MessageFactory(channel=channel, text=f"{MARK} … :)")
+    indexing.catch_up()
+    assert not SearchDocument.objects.exists() and not indexing.waits()
+
+
+def test_a_bundle_comes_in_with_its_index(workspace, channel, tmp_path) -> None:
+    MessageFactory(channel=channel, text="データ移行")
+    NoteFactory(workspace=workspace, content="移行の手順")
+    path = str(tmp_path / "team.zip")
+    call_command("export", path, "--workspace", "team", stdout=StringIO(), stderr=StringIO())
+    call_command("import", path, "--workspace", "copy", stdout=StringIO(), stderr=StringIO())
+    assert not indexing.waits()
+    hits = found("移行", Workspace.objects.get(slug="copy"))
+    assert {kind: len(keys) for kind, keys in hits.items()} == {Kind.NOTES: 1, Kind.MESSAGES: 1}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_backup_comes_back_with_a_right_index(workspace, channel, tmp_path) -> None:
+    message = MessageFactory(channel=channel, text="データ移行")
+    indexing.catch_up()
+    waiting = MessageFactory(channel=channel, text="移行 that waited")
+    path = str(tmp_path / "backup.zip")
+    call_command("backup", path, stdout=StringIO(), stderr=StringIO())
+    Message.objects.filter(pk=message.pk).update(text="something else")
+    MessageFactory(channel=channel, text="移行 of later")
+    indexing.catch_up()
+    call_command("restore", path, "--replace", "--force", stdout=StringIO(), stderr=StringIO())
+    assert not indexing.waits() and not triggers.install(connection)
+    assert pks("移行", workspace) == [waiting.pk, message.pk]
+    assert pks("something", workspace) == []
+    Message.objects.filter(pk=message.pk).update(text="gone")
+    assert pks("移行", workspace) == [waiting.pk]

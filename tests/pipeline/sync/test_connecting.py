@@ -1,0 +1,384 @@
+"""Which token serves a workspace, and what Slack lets it do: the real client over HTTP."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from django.conf import settings
+from django.db import connection as database
+from pytest_django import Settings
+
+from memories.models import AuditEvent, Reader, SlackConnection, Workspace
+from memories.pipeline.ingest.roster import store_people
+from memories.pipeline.sync.connecting import (
+    Source,
+    begin,
+    check,
+    choosable,
+    choose,
+    client_for,
+    examine,
+    may_be_asked,
+    source_of,
+)
+from memories.rules.safety.encryption import DecryptionError, new_key
+from memories.slack.web import SlackError
+from tests.documentation import ROOT
+from tests.factories import (
+    ChannelFactory,
+    MemberFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+)
+from tests.slack.fake_slack import TEAM_ID, TOKEN, FakeSlack, Fault
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+LEAST = {"channels:history", "channels:read", "users:read"}
+State = SlackConnection.State
+
+
+@pytest.fixture
+def slack(settings: Settings) -> Iterator[FakeSlack]:
+    with FakeSlack() as fake:
+        settings.SLACK_BASE_URL = fake.url
+        fake.scopes = set(LEAST)
+        yield fake
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    return WorkspaceFactory(slug="team")
+
+
+def kept(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
+    connection = SlackConnection.objects.of(workspace)
+    connection.keep_token(token, by=None)
+    return connection
+
+
+def told() -> list[tuple[str, str, str]]:
+    rows = AuditEvent.objects.order_by("pk")
+    return [(event.action, event.actor, event.workspace) for event in rows]
+
+
+class TestToken:
+    def test_the_kept_one_comes_before_the_environments(
+        self, workspace: Workspace, slack: FakeSlack, settings: Settings
+    ) -> None:
+        assert source_of(workspace) is Source.NONE
+        with pytest.raises(SlackError) as none:
+            client_for(workspace)
+        assert none.value.code == "no_token" and not may_be_asked(workspace)
+        settings.SLACK_BOT_TOKEN = TOKEN
+        assert source_of(workspace) is Source.ENVIRONMENT and may_be_asked(workspace)
+        assert client_for(workspace).identity().team_id == TEAM_ID
+        kept(workspace, "xoxb-another-one")
+        assert source_of(workspace) is Source.KEPT
+        with pytest.raises(SlackError) as refused:
+            client_for(workspace).identity()
+        assert refused.value.code == "invalid_auth"
+
+    def test_it_lies_sealed_and_only_its_end_is_told(self, workspace: Workspace) -> None:
+        user = UserFactory(username="ada")
+        connection = SlackConnection.objects.of(workspace)
+        connection.keep_token(TOKEN, by=user)
+        connection = SlackConnection.objects.get()
+        assert connection.token() == TOKEN
+        assert connection.token_end == TOKEN[-4:]
+        with database.cursor() as cursor:
+            cursor.execute("SELECT * FROM memories_slackconnection")
+            assert TOKEN not in str(cursor.fetchall())
+        assert TOKEN not in f"{connection} {connection!r}"
+        assert connection.drop_token(by=user) and not connection.drop_token(by=user)
+        connection.refresh_from_db()
+        assert (connection.token(), connection.token_end) == ("", "")
+        assert told() == [
+            ("slack_token_set", "ada", "team"),
+            ("slack_token_removed", "ada", "team"),
+        ]
+        assert TOKEN[-6:] not in str(list(AuditEvent.objects.values()))
+
+    def test_a_lost_key_closes_it_and_nothing_steps_into_its_place(
+        self, workspace: Workspace, slack: FakeSlack, settings: Settings
+    ) -> None:
+        connection = kept(workspace)
+        settings.MEMORYHUB_KEYS = [new_key()]
+        settings.SLACK_BOT_TOKEN = TOKEN
+        with pytest.raises(DecryptionError):
+            connection.token()
+        with pytest.raises(SlackError, match="MEMORYHUB_KEYS") as refused:
+            client_for(workspace)
+        assert refused.value.refuses_token
+        findings = examine(workspace, NOW)
+        assert (findings.code, findings.is_good) == ("no_key", False)
+        assert slack.counts() == {}
+
+    def test_sealed_again_once(self, workspace: Workspace, settings: Settings) -> None:
+        old, new = new_key(), new_key()
+        settings.MEMORYHUB_KEYS = [old]
+        connection = kept(workspace)
+        settings.MEMORYHUB_KEYS = [new, old]
+        stale = SlackConnection.objects.get()
+        assert connection.reseal()
+        assert not stale.reseal(), "another one came first"
+        connection.refresh_from_db()
+        assert not connection.reseal()
+        settings.MEMORYHUB_KEYS = [new]
+        assert connection.token() == TOKEN
+
+
+class TestCheck:
+    def test_all_that_is_needed(self, workspace: Workspace, slack: FakeSlack) -> None:
+        connection = kept(workspace)
+        findings = check(workspace, client_for(workspace), NOW)
+        assert findings.is_good and not findings.notes
+        assert findings.scopes == tuple(sorted(LEAST))
+        connection.refresh_from_db()
+        assert connection.scopes == sorted(LEAST)
+        assert connection.bot_id and connection.checked_at == NOW
+        assert slack.counts() == {"auth.test": 1}
+        assert TOKEN not in str(findings) + str(findings.as_json())
+
+    @pytest.mark.parametrize("scope", sorted(LEAST))
+    def test_each_missing_scope_has_its_name_its_loss_and_its_fix(
+        self, workspace: Workspace, slack: FakeSlack, scope: str
+    ) -> None:
+        kept(workspace)
+        slack.scopes.discard(scope)
+        findings = examine(workspace, NOW)
+        assert not findings.is_good and not findings.code
+        [missing] = findings.missing
+        assert missing.scope == scope and missing.off
+        assert scope in missing.fix and "install it again" in missing.fix
+
+    def test_private_channels_and_emails_ask_for_more_only_when_switched_on(
+        self, workspace: Workspace, slack: FakeSlack
+    ) -> None:
+        kept(workspace)
+        assert examine(workspace, NOW).is_good
+        workspace.change_settings({"read_private_channels": True, "read_emails": True})
+        missing = {one.scope: one.fix for one in examine(workspace, NOW).missing}
+        assert set(missing) == {"groups:history", "groups:read", "users:read.email"}
+        assert "switch read_private_channels off" in missing["groups:read"]
+        assert "switch read_emails off" in missing["users:read.email"]
+        slack.scopes |= set(missing)
+        assert examine(workspace, NOW).is_good
+        workspace.change_settings({"read_private_channels": False, "read_emails": False})
+        findings = examine(workspace, NOW)
+        assert findings.is_good
+        assert findings.surplus == ("groups:history", "groups:read", "users:read.email")
+        assert "users:read.email" in str(findings.notes[0])
+
+    def test_another_teams_token_is_refused(self, slack: FakeSlack) -> None:
+        workspace = WorkspaceFactory(team_id="T0OTHER")
+        connection = kept(workspace)
+        findings = examine(workspace, NOW)
+        assert findings.code == "wrong_team" and not findings.is_good
+        assert "T0OTHER" in str(findings.error) and TEAM_ID in str(findings.error)
+        connection.refresh_from_db()
+        assert connection.scopes == [] and "T0OTHER" in connection.trouble
+        assert not begin(workspace, findings, NOW)
+        workspace.refresh_from_db()
+        assert workspace.connected_at is None
+
+    def test_a_persons_token_is_refused(self, workspace: Workspace, slack: FakeSlack) -> None:
+        kept(workspace)
+        answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "user_id": "U1"}
+        slack.lay("auth.test", Fault.answer(answer))
+        assert examine(workspace, NOW).code == "not_a_bot"
+
+    def test_scopes_that_were_not_told_are_not_taken_for_granted(
+        self, workspace: Workspace, slack: FakeSlack
+    ) -> None:
+        kept(workspace)
+        answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "bot_id": "B1"}
+        slack.lay("auth.test", Fault.answer(answer))
+        findings = examine(workspace, NOW)
+        assert (findings.code, findings.scopes, findings.is_good) == ("no_scopes", None, False)
+
+    @pytest.mark.parametrize(
+        ("error", "state"),
+        [
+            ("token_revoked", State.REVOKED),
+            ("token_expired", State.REVOKED),
+            ("invalid_auth", State.REVOKED),
+            ("account_inactive", State.UNINSTALLED),
+        ],
+    )
+    def test_a_token_that_ended_stops_all_and_is_asked_again_only_by_a_test(
+        self, workspace: Workspace, slack: FakeSlack, error: str, state: str
+    ) -> None:
+        connection = kept(workspace)
+        slack.token_error = error
+        findings = examine(workspace, NOW)
+        assert findings.code == error and findings.error
+        connection.refresh_from_db()
+        assert (connection.state, bool(connection.trouble)) == (state, True)
+        assert not SlackConnection.objects.live().exists()
+        with pytest.raises(SlackError) as stopped:
+            client_for(workspace)
+        assert stopped.value.refuses_token and not may_be_asked(workspace)
+        assert slack.count("auth.test") == 1
+        examine(workspace, NOW)
+        assert [one[0] for one in told()].count("slack_stopped") == 1
+        slack.token_error = ""
+        assert examine(workspace, NOW).is_good and may_be_asked(workspace)
+
+    def test_the_end_of_an_old_token_is_not_the_end_of_the_new_one(
+        self, workspace: Workspace, slack: FakeSlack
+    ) -> None:
+        kept(workspace, "xoxb-old-one-0000")
+        old = client_for(workspace)
+        connection = kept(workspace)  # while a sync with the old one is under way
+        assert check(workspace, old, NOW).code == "invalid_auth"
+        connection.refresh_from_db()
+        assert connection.is_live and examine(workspace, NOW).is_good
+
+    def test_what_stops_an_unknown_token_stops_the_environments(
+        self, workspace: Workspace, slack: FakeSlack, settings: Settings
+    ) -> None:
+        settings.SLACK_BOT_TOKEN = TOKEN
+        SlackConnection.objects.of(workspace).stops(State.UNINSTALLED, "gone", NOW)
+        assert not may_be_asked(workspace)
+        settings.SLACK_BOT_TOKEN = "xoxb-a-new-one-1111"
+        assert may_be_asked(workspace)
+
+    @pytest.mark.parametrize("fault", [Fault.dropped(), Fault(502), Fault.error("internal_error")])
+    def test_trouble_on_the_way_ends_nothing(
+        self, workspace: Workspace, slack: FakeSlack, fault: Fault
+    ) -> None:
+        connection = kept(workspace)
+        slack.lay("auth.test", fault, times=9)
+        findings = examine(workspace, NOW, pause=0.001)
+        assert findings.code and not findings.is_good
+        connection.refresh_from_db()
+        assert connection.is_live and connection.checked_at is None
+
+    def test_another_token_of_the_environment_begins_anew(
+        self, workspace: Workspace, slack: FakeSlack, settings: Settings
+    ) -> None:
+        settings.SLACK_BOT_TOKEN = "xoxb-revoked-one-0000"
+        assert examine(workspace, NOW).code == "invalid_auth"
+        assert not may_be_asked(workspace)
+        settings.SLACK_BOT_TOKEN = TOKEN
+        assert may_be_asked(workspace)
+        connection = SlackConnection.objects.get()
+        assert (connection.token_end, connection.has_token) == (TOKEN[-4:], False)
+        assert connection.is_live
+
+    def test_a_good_test_may_begin_the_connection(
+        self, workspace: Workspace, slack: FakeSlack
+    ) -> None:
+        kept(workspace)
+        assert begin(workspace, examine(workspace, NOW), NOW)
+        workspace.refresh_from_db()
+        assert (workspace.team_id, workspace.connected_at) == (TEAM_ID, NOW)
+
+    def test_the_slow_plan_is_told(self, workspace: Workspace, slack: FakeSlack) -> None:
+        kept(workspace)
+        SlackConnection.objects.update(slow_plan=True)
+        findings = examine(workspace, NOW)
+        assert findings.is_good and findings.slow_plan
+        assert "15 messages a minute" in str(findings.notes[-1])
+
+
+@pytest.mark.parametrize("first", ["export", "live"])
+def test_a_live_workspace_keeps_addresses_only_where_it_wants_them(first: str) -> None:
+    """Whichever came first, and also where the app may read them."""
+    profile = {"display_name": "ann", "email": "ann@example.com"}
+    raw = {"id": "U1", "name": "ann", "profile": profile, "updated": 5}
+    workspace = WorkspaceFactory(connected_at=None if first == "export" else NOW)
+
+    def address() -> str:
+        store_people(workspace, [raw], live=True)
+        return workspace.people.get().email
+
+    assert address() == ("ann@example.com" if first == "export" else "")
+    workspace.connect(TEAM_ID, name="", domain="", now=NOW)
+    assert address() == ""
+    workspace.change_settings({"read_emails": True})
+    assert address() == "ann@example.com"
+    workspace.change_settings({"read_emails": False})
+    assert address() == ""
+
+
+@pytest.mark.slow
+def test_the_token_is_in_no_log_task_or_table(
+    workspace: Workspace,
+    slack: FakeSlack,
+    process_environment: dict[str, str],
+) -> None:
+    """A worker's task in a process of its own, as chatty as it can be."""
+    kept(workspace)
+    slack.add_user("U1", "ann")
+    slack.add_channel("C1", "general", members=["U1"])
+    code = (
+        "import django; django.setup(); from django.utils import timezone;"
+        "from memories.models import Workspace; from memories.pipeline.sync.connecting import *;"
+        "import logging; logging.getLogger('slack_sdk').setLevel('DEBUG');"
+        "w = Workspace.objects.get(); print(examine(w, timezone.now()));"
+        "c = client_for(w); print(c, vars(SlackConnection.objects.get())['token_end']);"
+        "list(c.people()); print(list(c.channels(private=False)))"
+    )
+    environment = process_environment | {
+        "DJANGO_SETTINGS_MODULE": "memoryhub.settings",
+        "MEMORYHUB_LOG_LEVEL": "DEBUG",
+        "MEMORYHUB_KEYS": ",".join(settings.MEMORYHUB_KEYS),
+        "SLACK_BASE_URL": slack.url,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "general" in done.stdout and "auth.test" in done.stderr
+    assert TOKEN not in done.stdout + done.stderr
+    with database.cursor() as cursor:
+        for table in database.introspection.table_names(cursor):
+            cursor.execute(f"SELECT * FROM {database.ops.quote_name(table)}")
+            assert TOKEN not in str(cursor.fetchall()), table
+
+
+class TestChoice:
+    def test_only_what_was_changed_is_changed_and_only_what_is_seen(
+        self, workspace: Workspace
+    ) -> None:
+        admin, boss = UserFactory(username="ada"), UserFactory(username="boss")
+        for user in (admin, boss):
+            MemberFactory(workspace=workspace, user=user, role="admin")
+        person = PersonFactory(workspace=workspace, user=admin)
+        one, two, three = (
+            ChannelFactory(workspace=workspace, slack_id=f"C{n}", is_followed=n == 2)
+            for n in (1, 2, 3)
+        )
+        secret = ChannelFactory(
+            workspace=workspace, slack_id="C4", kind="private", members=[person]
+        )
+        ChannelFactory(workspace=workspace, slack_id="D1", kind="im", members=[person])
+        elsewhere = ChannelFactory(slack_id="C9")
+
+        def picks(user: object, before: list[str], after: list[str]) -> tuple[int, int]:
+            reader = Reader.of(user)
+            return choose(workspace, reader, before=before, after=after, by=user)  # type: ignore[arg-type]
+
+        assert [c.slack_id for c in choosable(workspace, Reader.of(boss))] == ["C1", "C2", "C3"]
+        three.follow(by=boss, on=True)  # after the other's page was drawn
+        assert picks(boss, before=["C2"], after=["C1", "C4", "C9"]) == (1, 1)
+        assert picks(admin, before=[], after=["C4", "D1"]) == (1, 0)
+        rows = [one, two, three, secret, elsewhere]
+        for row in rows:
+            row.refresh_from_db()
+        assert [row.is_followed for row in rows] == [True, False, True, True, False]
+        assert picks(boss, before=[], after=["C1"]) == (0, 0), "it is so already"
+        assert told() == [
+            ("channel_follow", "boss", "team"),
+            ("channel_follow", "boss", "team"),
+            ("channel_unfollow", "boss", "team"),
+            ("channel_follow", "ada", "team"),
+        ]
+        assert "channel " in AuditEvent.objects.last().subject
+        assert secret.name not in str(list(AuditEvent.objects.values()))

@@ -1,0 +1,95 @@
+"""How far a channel is read, from its own row."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils.functional import Promise
+
+from memories.models import Channel
+from memories.pipeline.sync.coverage import Gap, coverage_of
+from tests.factories import ts_at
+
+NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+
+
+def ago(days: float) -> datetime:
+    return NOW - timedelta(days=days)
+
+
+def channel(**values) -> Channel:
+    known = {
+        "is_followed": True,
+        "bot_is_in": True,
+        "walked_at": ago(0),
+        "synced_ts": ts_at(ago(1)),
+    }
+    return Channel(**(known | values))
+
+
+def test_all_is_well():
+    found = coverage_of(channel(walked_at=NOW - timedelta(minutes=3)), NOW)
+    assert (found.begin, found.end, found.gaps) == (None, ago(1), ())
+    assert (found.behind, found.code, found.is_whole) == (180, "", True)
+
+
+def test_a_first_walk_leaves_what_is_below_it():
+    values = {"synced_ts": "", "walked_at": None}
+    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(9))}
+    found = coverage_of(channel(**values, **places), NOW)
+    assert (found.begin, found.end, found.behind) == (ago(9), ago(1), None)
+    assert found.gaps == (Gap(None, ago(9)),)
+    assert found.code == "walking"
+
+
+def test_a_later_walk_leaves_what_is_above_the_mark():
+    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(9))}
+    found = coverage_of(channel(synced_ts=ts_at(ago(20)), walked_at=ago(20), **places), NOW)
+    assert (found.begin, found.end) == (None, ago(1))
+    assert found.gaps == (Gap(ago(20), ago(9)),)
+
+
+def test_below_the_mark_there_is_no_gap():
+    """Only what is known already is looked at once more."""
+    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(25))}
+    found = coverage_of(channel(synced_ts=ts_at(ago(2)), **places), NOW)
+    assert (found.gaps, found.code) == ((), "")
+
+
+def test_a_failure_is_told_in_the_language_of_its_reader():
+    for code in ("internal_error", "failed", "never_heard_of"):
+        found = coverage_of(channel(sync_code=code, sync_text="what Slack said"), NOW)
+        assert isinstance(found.why, Promise), "translated when it is read"
+        assert str(found.why) and "what Slack said" not in str(found.why)
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ({"is_followed": False, "bot_is_in": False}, "not_followed"),
+        ({"is_followed": False, "forgotten_at": NOW}, "forgotten"),
+        ({"bot_is_in": False, "sync_code": "ratelimited"}, "not_in_channel"),
+        ({"sync_code": "ratelimited"}, "ratelimited"),
+        ({"sync_code": "internal_error", "sync_text": "what Slack said"}, "internal_error"),
+        ({"walked_at": None, "synced_ts": ""}, "new"),
+        ({"walk_began_at": NOW}, "threads"),
+        ({"walked_at": ago(1)}, "late"),
+    ],
+)
+def test_why_it_is_not_further(values, code):
+    found = coverage_of(channel(**values), NOW)
+    assert found.code == code
+    assert str(found.why)
+    assert not found.is_whole
+
+
+def test_as_json():
+    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(9))}
+    found = coverage_of(channel(synced_ts="", walked_at=None, **places), NOW).as_json()
+    assert found == {
+        "from": "2026-02-21T12:00:00+00:00",
+        "to": "2026-03-01T12:00:00+00:00",
+        "gaps": [{"from": None, "to": "2026-02-21T12:00:00+00:00"}],
+        "behind": None,
+        "code": "walking",
+        "why": "Older messages are being read.",
+    }

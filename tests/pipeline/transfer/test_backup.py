@@ -1,0 +1,550 @@
+"""Backups: everything comes back, nothing bad gets in, and a refusal changes nothing."""
+
+import hashlib
+import json
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, Permission
+from django.contrib.contenttypes.models import ContentType
+from django.contrib.sessions.models import Session
+from django.core.cache import cache
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+from django_q.models import OrmQ
+
+from memories.models import (
+    AccessGrant,
+    ApiKey,
+    AuditEvent,
+    Backfill,
+    BackfillChannel,
+    Cap,
+    Draft,
+    Endpoint,
+    Heartbeat,
+    Job,
+    JobInput,
+    Memory,
+    ModelCall,
+    Note,
+    Price,
+    QuarantinedLine,
+    Seen,
+    SlackBudget,
+    SlackConnection,
+    SlackEvent,
+    Upload,
+)
+from memories.pipeline.transfer.archive import ArchiveError
+from memories.pipeline.transfer.backup import (
+    LEFT_OUT,
+    HoldsData,
+    WorkerAtWork,
+    back_up,
+    check,
+    remove_leftovers,
+    restore,
+    sqlite,
+)
+from memories.pipeline.transfer.backup.archive import DERIVED
+from memories.rules.memory.identity import MemoryType
+from tests.databases import fresh_database, manage
+from tests.factories import (
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    NoteFactory,
+    PersonFactory,
+    make_channel_memory,
+    make_segment,
+    make_version,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+on_postgres_too = pytest.mark.postgres("backups copy tables")
+
+HARD = "tab\tline\nbackslash \\N \\. quote \"' 日本語 \U0001f9e0"
+
+
+@pytest.fixture
+def everything() -> Memory:
+    """At least one row of each kind, and texts that are hard to write down."""
+    now = timezone.now()
+    channel = ChannelFactory(members=[PersonFactory()], topic=HARD)
+    workspace = channel.workspace
+    messages = [MessageFactory(channel=channel, text=f"{HARD} {i}") for i in range(3)]
+    user = MemberFactory(workspace=workspace).user
+    ApiKey.objects.issue(workspace, name="ci", by=user, user=user, channels=[channel])
+    user.groups.add(Group.objects.create(name="readers"))
+    user.groups.get().permissions.add(Permission.objects.get(codename="view_note"))
+    user.user_permissions.add(Permission.objects.get(codename="change_memory"))
+    LogEntry.objects.create(
+        user=user, content_type=ContentType.objects.get_for_model(Note), action_flag=1
+    )
+    memory = make_channel_memory(channel=channel, texts=["- one", "- one\n- two", "- three"])
+    short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    segment = make_segment(messages=messages)
+    version = make_version(memory=short, text=f"- {HARD}", sources=messages, segment=segment)
+    backfill = Backfill.objects.create(workspace=workspace, since_us=0, until_us=9, author=user)
+    BackfillChannel.objects.create(backfill=backfill, channel=channel)
+    job = Job.objects.create(
+        memory=memory, as_of_us=1, input_key="a key", reply={"text": HARD}, backfill=backfill
+    )
+    JobInput.objects.create(job=job, version=version, revision=0)
+    ModelCall.objects.create(
+        job=job,
+        fence=1,
+        workspace=workspace,
+        model="tiny",
+        day=now.date(),
+        began_at=now,
+        tokens=2**40,
+    )
+    Price.objects.create(model="tiny", input_price=Decimal("0.1"), output_price=Decimal("0.3"))
+    Cap.objects.create(workspace=workspace, period=Cap.Period.DAY, tokens=5)
+    Endpoint.objects.create(fingerprint="f", name="tiny", worst_ratio=1.1, fault_text=HARD)
+    AuditEvent.objects.record("settings", by=user, workspace=workspace, what=HARD)
+    note = NoteFactory(workspace=workspace, content=HARD, author=user)
+    note.rewrite(f"{HARD}, again", by=user)
+    SlackConnection.objects.create(workspace=workspace, sealed_token=HARD, scopes=["a"])
+    SlackBudget.objects.create(token_key="k", method="m", calls_left=1.5, counted_at=now)
+    SlackEvent.objects.create(event_id="E1", team_id="T1", kind="message", body=HARD)
+    AccessGrant.objects.create(user=user, channel=channel, reason=HARD, until=now)
+    Seen.objects.of(user, memory).mark(2, now)
+    Draft.objects.create(user=user, memory=memory, text=HARD, based_on=2, revision=0, at=now)
+    Upload.objects.begin("f" * 32, slug="other", name=HARD, size=7, by=user)
+    held_back = QuarantinedLine.objects.create(memory=memory, text=HARD, rule="link")
+    held_back.sources.set(messages)
+    EmailAddress.objects.create(user=user, email="mika@example.org", verified=True)
+    SocialAccount.objects.create(user=user, provider="slack", uid="U1", extra_data={"a": HARD})
+    Authenticator.objects.create(user=user, type="totp", data={"secret": HARD})
+    call_command("sync_schedules", verbosity=0)
+    # What is left out.
+    Session.objects.create(session_key="open", session_data="", expire_date=now)
+    OrmQ.objects.create(key="memoryhub", payload="…", lock=now)
+    Heartbeat.objects.beat("long ago", now - timedelta(hours=1))
+    memory.refresh_from_db()
+    return memory
+
+
+def rows() -> dict[str, list[dict[str, Any]]]:
+    """All that stands in the database, by table."""
+    found = {}
+    with connection.cursor() as cursor:
+        for name in sorted(connection.introspection.table_names(cursor)):
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(name)}")
+            if name.startswith(DERIVED):
+                continue
+            columns = [column[0] for column in cursor.description]
+            lines = (dict(zip(columns, map(repr, row), strict=True)) for row in cursor.fetchall())
+            found[name] = sorted(lines, key=lambda line: sorted(line.items()))
+    found.pop("django_migrations")  # when they ran is not of the data
+    return found
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "of today.zip"
+
+
+@pytest.mark.slow
+@on_postgres_too
+def test_there_and_back(everything: Memory, path: Path) -> None:
+    before = rows()
+    empty = [name for name, lines in before.items() if not lines]
+    of_others = {"django_q_task", "memoryhub_cache", "account_emailconfirmation"}
+    of_others |= {f"socialaccount_social{kind}" for kind in ("app", "token", "app_sites")}
+    assert set(empty) <= of_others, "each kind is tried"
+    report = back_up(path, timezone.now())
+    assert report.manifest.rows == sum(len(v) for k, v in before.items() if k not in LEFT_OUT) + (
+        report.manifest.tables["django_migrations"].rows if connection.vendor == "sqlite" else 0
+    )
+    assert check(path).migrated == 0
+    call_command("flush", interactive=False, verbosity=0)
+    cache.clear()  # of which flush knows nothing: another test may have left something
+    assert restore(path, timezone.now()).warnings == []
+    after = rows()
+    assert {k: v for k, v in after.items() if k in LEFT_OUT} == {name: [] for name in LEFT_OUT}
+    told = [line for line in after["memories_auditevent"] if "restore" in line["action"]]
+    assert len(told) == 1
+    after["memories_auditevent"].remove(told[0])
+    assert after == {**before, **{name: [] for name in LEFT_OUT}}
+
+
+@pytest.mark.slow
+@on_postgres_too
+def test_the_restored_database_is_worked_with(everything: Memory, path: Path) -> None:
+    """Keys go on where they were, also behind rows that were deleted before."""
+    last = NoteFactory(workspace=everything.workspace)
+    last_key = last.pk
+    last.delete()
+    back_up(path, timezone.now())
+    call_command("flush", interactive=False, verbosity=0)
+    restore(path, timezone.now())
+    assert NoteFactory(workspace=Note.objects.get().workspace).pk > last_key
+    memory = Memory.objects.get(pk=everything.pk)
+    assert memory.revise("- by hand", by=None, based_on=memory.current.number).number == 4
+    assert {event.action for event in AuditEvent.objects.all()} >= {"settings", "restore"}
+
+
+def test_a_backup_is_told(everything: Memory, path: Path) -> None:
+    back_up(path, timezone.now())
+    event = AuditEvent.objects.get(action="backup")
+    assert (event.actor, event.subject) == ("", path.name)
+
+
+@pytest.mark.slow
+@on_postgres_too
+def test_one_moment_while_others_write(
+    everything: Memory, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of the backup waits for a version to be saved by another connection."""
+    monkeypatch.setattr(sqlite, "PAGES", 20)
+    saved: list[str] = []
+
+    def save() -> None:
+        try:
+            memory = Memory.objects.get(pk=everything.pk)
+            text = f"- meanwhile {memory.head}"
+            memory.revise(text, by=None, based_on=memory.current.number)
+            saved.append(text)
+        finally:
+            connection.close()
+
+    def tell(what: str, done: int, of: int) -> None:
+        if what in ("copied", "tables copied") and len(saved) < 8:
+            other = threading.Thread(target=save)
+            other.start()
+            other.join()
+
+    back_up(path, timezone.now(), tell=tell)
+    assert len(saved) == 8, "nobody had to wait for the backup"
+    restore(path, timezone.now(), replace=True)
+    memory = Memory.objects.get(pk=everything.pk)
+    assert memory.head == everything.head
+    assert not memory.versions.filter(content__in=saved).exists()
+
+
+@pytest.mark.slow
+@on_postgres_too
+def test_a_database_that_holds_something_is_replaced_only_when_told(
+    everything: Memory, path: Path
+) -> None:
+    back_up(path, timezone.now())
+    everything.revise("- written since", by=None, based_on=3)
+    before = rows()
+    with pytest.raises(HoldsData):
+        restore(path, timezone.now())
+    assert rows() == before
+    restore(path, timezone.now(), replace=True)
+    assert Memory.objects.get(pk=everything.pk).head == 3
+
+
+def test_a_check_keeps_nothing(everything: Memory, path: Path) -> None:
+    back_up(path, timezone.now())
+    everything.revise("- written since", by=None, based_on=3)
+    before = rows()
+    check(path)
+    assert rows() == before
+
+
+def test_a_worker_at_work(everything: Memory, path: Path) -> None:
+    back_up(path, timezone.now())
+    now = timezone.now()
+    Heartbeat.objects.beat("worker", now - timedelta(seconds=110))
+    before = rows()
+    with pytest.raises(WorkerAtWork):
+        restore(path, now, replace=True)
+    assert rows() == before
+    restore(path, now + timedelta(seconds=11), replace=True)
+
+
+@on_postgres_too
+@pytest.mark.slow
+@pytest.mark.nightly("migrations are tested by themselves")
+def test_an_older_backup_is_migrated(tmp_path: Path, database_url: str) -> None:
+    """From a database that is some migrations behind, into one without any table."""
+    path = tmp_path / "old.zip"
+    with fresh_database(database_url) as old:
+        assert manage(old, tmp_path, "migrate").returncode == 0
+        assert manage(old, tmp_path, "migrate", "socialaccount", "0005").returncode == 0
+        done = manage(old, tmp_path, "backup", str(path), "--json")
+        assert done.returncode == 0, done.stderr
+    with fresh_database(database_url) as new:
+        done = manage(new, tmp_path, "restore", str(path), "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["migrated"] >= 1
+        assert manage(new, tmp_path, "migrate", "--check").returncode == 0
+
+
+# -- what is wrong with a file
+
+
+def written_again(
+    path: Path,
+    *,
+    manifest: Callable[[dict[str, Any]], object] = lambda whole: None,
+    member: Callable[[str, bytes], bytes] = lambda name, data: data,
+    digests: bool = False,
+    more: dict[str, bytes] | None = None,
+    without: str = "",
+) -> None:
+    """Write the file anew with changes; ``digests``: the manifest learns of them."""
+    with zipfile.ZipFile(path) as zipped:
+        members = {name: zipped.read(name) for name in zipped.namelist()}
+    whole = json.loads(members.pop("manifest.json"))
+    members = {name: member(name, data) for name, data in members.items()} | (more or {})
+    members = {name: data for name, data in members.items() if not without or without not in name}
+    if digests:
+        whole["files"] = [
+            {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for name, data in members.items()
+        ]
+    manifest(whole)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for name, data in members.items():
+            zipped.writestr(name, data)
+        zipped.writestr("manifest.json", json.dumps(whole))
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def cut_inside(path: Path) -> None:
+    """A hole in the middle; the list of members at the end is whole."""
+    data = path.read_bytes()
+    path.write_bytes(data[:500] + bytes(100) + data[600:])
+
+
+def another_zip(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as zipped:
+        zipped.writestr("channels.json", "[]")
+
+
+def manifest_of_words(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as zipped:
+        zipped.writestr("manifest.json", "[1, 2")
+
+
+def shorter(name: str, data: bytes) -> bytes:
+    return data[:-1] if data else data
+
+
+def newer(whole: dict[str, Any]) -> None:
+    whole["migrations"].append(["memories", "9999_from_the_future"])
+
+
+def other_vendor(whole: dict[str, Any]) -> None:
+    whole["vendor"] = {"sqlite": "postgresql"}.get(whole["vendor"], "sqlite")
+
+
+def one_row_more(whole: dict[str, Any]) -> None:
+    whole["tables"]["memories_memory"]["rows"] += 1
+
+
+def no_tables(whole: dict[str, Any]) -> None:
+    whole["tables"] = {}
+
+
+def orphans(name: str, data: bytes) -> bytes:
+    """Lines of versions that are not there."""
+    if name == "database.sqlite3":
+        opened = sqlite3.connect(":memory:")
+        opened.deserialize(data)
+        opened.execute("UPDATE memories_line SET version_id = version_id + 4711")
+        opened.commit()
+        return opened.serialize()
+    if name == "tables/memories_memoryversion.copy":
+        return b"4711471" + data[data.index(b"\t") :]
+    return data
+
+
+WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no file": (Path.unlink, "There is no such file"),
+    "no zip": (
+        lambda path: path.write_text("hello"),
+        "This is no backup of Memory Hub, or it is damaged",
+    ),
+    "another zip": (another_zip, "has no manifest.json: this is no backup"),
+    "cut off": (cut_off, "This is no backup of Memory Hub, or it is damaged"),
+    "a hole": (cut_inside, "is damaged|is not what was written"),
+    "no JSON": (manifest_of_words, "manifest.json: is no JSON"),
+    "a list": (
+        lambda p: written_again(p, manifest=lambda whole: whole.update(tables=[])),
+        "manifest.json: is not that of a backup",
+    ),
+    "foreign": (
+        lambda p: written_again(p, manifest=lambda whole: whole.update(format="other")),
+        "this is no backup",
+    ),
+    "newer format": (
+        lambda p: written_again(p, manifest=lambda whole: whole.update(format_version=2)),
+        "is of version 2 of the format",
+    ),
+    "newer": (lambda p: written_again(p, manifest=newer), "newer than this program.*9999_from"),
+    "other database": (lambda p: written_again(p, manifest=other_vendor), "This backup is of"),
+    "tampered": (lambda p: written_again(p, member=shorter), "is not what was written"),
+    "member missing": (
+        lambda p: written_again(p, without="memor" if connection.vendor != "sqlite" else "data"),
+        "is missing",
+    ),
+    "member too many": (lambda p: written_again(p, more={"x": b"x"}), "x: stands in no list"),
+    "miscounted": (lambda p: written_again(p, manifest=one_row_more), "rows that its manifest"),
+    "no tables": (lambda p: written_again(p, manifest=no_tables), "rows that|other tables"),
+    "no migrations": (
+        lambda p: written_again(p, manifest=lambda whole: whole.update(migrations=[])),
+        "other migrations|other tables",
+    ),
+    "orphans": (lambda p: written_again(p, member=orphans, digests=True), "point to rows"),
+}
+
+
+@pytest.mark.slow
+def test_a_bad_file_changes_nothing(everything: Memory, path: Path, tmp_path: Path) -> None:
+    back_up(path, timezone.now())
+    before = rows()
+    unlike: dict[str, object] = {}
+    for case, (spoil, sentence) in WRONG.items():
+        bad = Path(shutil.copy(path, tmp_path / "bad.zip"))
+        spoil(bad)
+        said = refusal(restore, bad, timezone.now(), replace=True)
+        if said is None or not re.search(sentence, said):
+            unlike[case] = said
+    assert not unlike
+    assert rows() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["cut off", "tampered", "newer"])
+def test_a_check_finds_it_too(everything: Memory, path: Path, case: str) -> None:
+    back_up(path, timezone.now())
+    spoil, sentence = WRONG[case]
+    spoil(path)
+    assert re.search(sentence, refusal(check, path) or "")
+
+
+def refusal(act: Callable[..., object], *arguments: Any, **more: Any) -> str | None:
+    try:
+        act(*arguments, **more)
+    except ArchiveError as error:
+        return str(error)
+    return None
+
+
+# -- memories that do not add up
+
+
+def head_too_high(memory: Memory) -> None:
+    Memory.objects.filter(pk=memory.pk).update(head=9)
+
+
+def gap(memory: Memory) -> None:
+    memory.versions.get(number=2).delete()
+
+
+def anothers_text(memory: Memory) -> None:
+    other = Memory.objects.exclude(pk=memory.pk).exclude(current=None)
+    Memory.objects.filter(pk=memory.pk).update(current=other.get().current)
+
+
+def no_current(memory: Memory) -> None:
+    Memory.objects.filter(pk=memory.pk).update(current=None)
+
+
+WRONG_MEMORIES: list[tuple[Callable[[Memory], None], str]] = [
+    (head_too_high, "whose newest version is not their head"),
+    (gap, "with a gap in their versions"),
+    (anothers_text, "whose current version is not one of theirs"),
+    (no_current, "whose current version is not one of theirs"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("spoil", "sentence"), WRONG_MEMORIES)
+def test_memories_that_do_not_add_up(
+    everything: Memory, path: Path, spoil: Callable[[Memory], None], sentence: str
+) -> None:
+    spoil(everything)
+    back_up(path, timezone.now())
+    with pytest.raises(ArchiveError, match=f"1 memories {sentence} \\({everything.pk}\\)"):
+        check(path)
+
+
+@pytest.mark.slow
+def test_with_force_such_memories_are_better_than_none(everything: Memory, path: Path) -> None:
+    head_too_high(everything)
+    back_up(path, timezone.now())
+    before = rows()
+    with pytest.raises(ArchiveError, match="do not add up"):
+        restore(path, timezone.now(), replace=True)
+    assert rows() == before
+    [warning] = restore(path, timezone.now(), replace=True, force=True).warnings
+    assert "whose newest version is not their head" in warning
+    assert Memory.objects.get(pk=everything.pk).head == 9
+
+
+@pytest.mark.slow
+def test_an_empty_database_has_nothing_to_back_up(tmp_path: Path, database_url: str) -> None:
+    with fresh_database(database_url) as url:
+        done = manage(url, tmp_path, "backup", str(tmp_path / "none.zip"))
+    assert done.returncode == 1
+    assert "nothing to back up" in done.stderr
+    assert not (tmp_path / "none.zip").exists()
+
+
+# -- killed half way
+
+KILLED = """
+import os, signal
+from pathlib import Path
+import django
+django.setup()
+from django.utils import timezone
+from memories.pipeline import backup
+backup.migrations.forward = lambda: os.kill(os.getpid(), signal.SIGKILL)
+backup.restore(Path(os.environ["FILE"]), timezone.now(), replace=True)
+"""
+
+
+@on_postgres_too
+@pytest.mark.cluster
+def test_what_a_killed_restore_left_goes(
+    process_environment: dict[str, str], tmp_path: Path
+) -> None:
+    """On SQLite a copy in a folder beside the database; a server rolls back by itself."""
+    on_sqlite = connection.vendor == "sqlite"
+    folder = Path(connection.settings_dict["NAME"]).parent if on_sqlite else tmp_path
+    path = tmp_path / "today.zip"
+    back_up(path, timezone.now())
+    with sqlite._folder(folder) as in_use:
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED],
+            env=process_environment
+            | {"DJANGO_SETTINGS_MODULE": "memoryhub.settings", "FILE": str(path)},
+        )
+        assert killed.returncode == -signal.SIGKILL
+        assert len(list(folder.glob(".backup-*"))) == 1 + on_sqlite
+        remove_leftovers()
+        assert list(folder.glob(".backup-*")) == [in_use]
+    check(path)
+    assert not list(folder.glob(".backup-*"))

@@ -1,0 +1,556 @@
+"""A workspace as one file: it comes back as it was and goes on as the original would."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from memories.models import (
+    AuditEvent,
+    Backfill,
+    Channel,
+    Job,
+    Line,
+    Memory,
+    MemoryVersion,
+    Message,
+    Note,
+    Person,
+    Reader,
+    Seen,
+    Segment,
+    User,
+    Workspace,
+)
+from memories.pipeline.access import audience
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.transfer.archive import ArchiveError
+from memories.pipeline.transfer.export import records
+from memories.pipeline.transfer.export.reading import import_workspace
+from memories.pipeline.transfer.export.writing import NotAReader
+from memories.rules.memory.identity import MemoryType
+from memories.rules.transfer.schema import SchemaError, ts, ts_or_none
+from tests.bundles import (
+    MODELS,
+    NOW,
+    ODD,
+    Forbidden,
+    contents,
+    exported,
+    make_job,
+    make_odd_workspace,
+    moved,
+    owner_of,
+    proven,
+    rewrite,
+)
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MessageFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+)
+
+pytestmark = pytest.mark.django_db
+
+on_postgres_too = pytest.mark.postgres("an export reads one snapshot")
+
+
+@on_postgres_too
+@pytest.mark.slow
+def test_it_comes_back_byte_for_byte(tmp_path):
+    workspace = make_odd_workspace(team_id="T1")
+    user = owner_of(workspace)
+    first, second = tmp_path / "1.zip", tmp_path / "2.zip"
+    again = moved(workspace, first, user)
+    exported(again, second, user)
+    one, two = contents(first), contents(second)
+    assert list(one) == list(two)
+    assert [name for name in one if one[name] != two[name]] == []
+    assert first.read_bytes() == second.read_bytes()
+    counts = json.loads(one["manifest.json"])["counts"]
+    assert all(counts.values()), "there was something of every kind"
+
+
+@pytest.mark.slow
+def test_a_name_goes_with_its_version(tmp_path):
+    workspace = make_odd_workspace()
+    version = MemoryVersion.objects.filter(memory__workspace=workspace).first()
+    version.call("before the launch", by=None)
+    again = moved(workspace, tmp_path / "1.zip", owner_of(workspace))
+    named = MemoryVersion.objects.filter(memory__workspace=again).exclude(name="")
+    assert [one.name for one in named] == ["before the launch"]
+
+
+@pytest.mark.slow
+def test_what_people_have_seen_stays_with_their_accounts(tmp_path):
+    workspace = make_odd_workspace()
+    user = owner_of(workspace)
+    before, after = tmp_path / "1.zip", tmp_path / "2.zip"
+    exported(workspace, before, user)
+    for memory in Memory.objects.filter(workspace=workspace, head__gt=0):
+        Seen.objects.of(user, memory).mark(1, NOW)
+    assert Seen.objects.exists()
+    exported(workspace, after, user)
+    assert before.read_bytes() == after.read_bytes()
+    workspace.delete()
+    import_workspace(after)
+    assert not Seen.objects.exists()
+
+
+@pytest.mark.slow
+def test_notes_come_back_with_what_they_said_before_and_the_trash(tmp_path):
+    workspace = make_odd_workspace()
+    moved(workspace, tmp_path / "1.zip", owner_of(workspace))
+    again = Workspace.objects.get()
+    note = again.notes.get(number=4)
+    assert [(v.number, v.content.partition(".")[0]) for v in note.versions.order_by("number")] == [
+        *((1, "First"), (2, "Second"), (3, "Second")),
+    ]
+    assert [v.channel and v.channel.slack_id for v in note.versions.order_by("number")] == [
+        *("C1", "C1", None),
+    ]
+    assert (note.restored_from, note.is_pinned, note.in_context) == (1, True, False)
+    assert note.worded_by.username == "海@example"
+    [gone] = again.notes.in_trash()
+    assert (gone.content, gone.deleted_by.username) == ("still in the trash", "海@example")
+    assert gone.versions.get().content == "in the trash"
+
+
+@pytest.mark.slow
+def test_a_version_after_the_newest_is_refused(tmp_path):
+    workspace = make_odd_workspace()
+    exported(workspace, tmp_path / "b.zip", owner_of(workspace))
+
+    def wrong(files):
+        files["notes.jsonl"] = files["notes.jsonl"].replace(b'"number": 2', b'"number": 9')
+
+    rewrite(tmp_path / "b.zip", wrong, honest=True)
+    with pytest.raises(ArchiveError, match="notes.jsonl, line 2: versions: 9 is not before 4"):
+        import_workspace(tmp_path / "b.zip", slug="copy")
+
+
+@pytest.mark.slow
+def test_what_was_learned_in_private_stays_with_its_members(tmp_path):
+    workspace = make_odd_workspace()
+    member = workspace.channels.get(slack_id="G1").people.first()
+    member.link(UserFactory(username="in it"), "slack")
+    channel = workspace.channels.get(slack_id="G1")
+    for minute, text in enumerate(("Said in private.", "Said in public.")):
+        MessageFactory(channel=channel, at=NOW + timedelta(minutes=minute), text=text)
+        if channel.kind == "private":
+            channel.describe({"kind": "public"})
+            audience.became_public(channel)
+    outside, inside = tmp_path / "outside.zip", tmp_path / "inside.zip"
+    exported(workspace, outside, UserFactory(username="boss", is_superuser=True))
+    exported(workspace, inside, member.user)
+    said = {path: contents(path)["messages/G1.jsonl"] for path in (outside, inside)}
+    assert b"Said in private" in said[inside]
+    assert b"Said in public" in said[inside]
+    assert b"Said in private" not in said[outside]
+    assert b"Said in public" in said[outside]
+    places = [json.loads(row)["ts"] for row in said[outside].splitlines()]
+    assert places == [json.loads(row)["ts"] for row in said[inside].splitlines()]
+    texts = [
+        data.partition(b"\n---\n")[2]
+        for name, data in contents(outside).items()
+        if "/G1" in name and name.endswith(".md")
+    ]
+    assert len(texts) > 2
+    assert set(texts) == {"[…]\n".encode()}
+    assert import_workspace(outside, slug="copy").left_out["references"] > len(texts)
+
+
+@pytest.mark.slow
+def test_another_name_changes_the_name_only(tmp_path):
+    workspace = make_odd_workspace()
+    user = owner_of(workspace)
+    first, second = tmp_path / "1.zip", tmp_path / "2.zip"
+    exported(workspace, first, user)
+    copy = proven(import_workspace(first, slug="copy").workspace, user)
+    exported(copy, second, user)
+    one, two = contents(first), contents(second)
+    assert {name for name in one if one[name] != two[name]} == {"workspace.json", "manifest.json"}
+    told = json.loads(two["workspace.json"])
+    assert told | {"slug": workspace.slug} == json.loads(one["workspace.json"])
+
+
+def test_people_can_read_it(tmp_path):
+    """Each text stands in a file of its own, in a folder with the channel's name."""
+    workspace = WorkspaceFactory()
+    channel = ChannelFactory(workspace=workspace, slack_id="C1", name="launch")
+    make_channel_memory(channel=channel, texts=["- one", "- two\n- 三"])
+    exported(workspace, tmp_path / "b.zip")
+    file = contents(tmp_path / "b.zip")["memories/channels/C1-launch/long_term/v0002.md"].decode()
+    assert file.endswith("\n---\n- two\n- 三\n")
+    assert "\nnumber: 2\n" in file
+
+
+# -- going on
+
+
+@pytest.mark.slow
+def test_it_goes_on_as_the_original_would(tmp_path):
+    """The same new messages lead to the same texts; nothing remembered is asked for again."""
+    original = make_odd_workspace()
+    user = owner_of(original)
+    exported(original, tmp_path / "b.zip", user)
+    copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
+    assert run_pass(copy, NOW, Forbidden()).errors == []
+    texts = {}
+    for workspace in (original, copy):
+        channel = workspace.channels.get(slack_id="C1")
+        for i in range(6):
+            author = workspace.people.get(slack_id="B1")
+            at = NOW + timedelta(minutes=i)
+            MessageFactory(channel=channel, at=at, author=author, text=f"Part {i} is late. {ODD}")
+        report = run_pass(workspace, NOW + timedelta(hours=5))
+        assert report.made and not report.errors
+        texts[workspace.slug] = (
+            report.made,
+            report.closed,
+            list(
+                MemoryVersion.objects.filter(memory__workspace=workspace)
+                .order_by("memory__pk", "number")
+                .values_list(
+                    "memory__scope_id",
+                    *("number", "content", "put_back", "kept", "merged", "revision"),
+                    *("source_message_count", "source_latest_message_ts"),
+                )
+            ),
+        )
+    assert texts[original.slug] == texts["copy"]
+
+
+@pytest.mark.slow
+def test_every_wish_of_today_finds_its_row(tmp_path):
+    """Input keys are made anew over the new rows: whatever held, holds."""
+    workspace = make_odd_workspace()
+    exported(workspace, tmp_path / "b.zip", owner_of(workspace))
+    rows = [json.loads(line) for line in contents(tmp_path / "b.zip")["jobs.jsonl"].splitlines()]
+    holding = {(*row["memory"][::2], row["provisional"]) for row in rows if row["inputs_hold"]}
+    assert holding >= {
+        ("channel", "short_term", False),
+        ("channel", "long_term", False),
+        ("workspace", "long_term", False),
+        ("workspace", "short_term", False),
+    }
+
+
+def test_a_thread_that_was_given_up_is_not_asked_again_by_itself(tmp_path):
+    channel = ChannelFactory()
+    root = MessageFactory(channel=channel, at=MONDAY, text="root")
+    for minute in range(1, 7):
+        at = MONDAY + timedelta(minutes=minute)
+        MessageFactory(channel=channel, at=at, thread_ts=root.ts, text="We ship.")
+    channel.remember_from(root.micros)
+    from memories.pipeline.generate.plan import plan_channel
+
+    plan_channel(channel.pk, NOW)
+    wish = Job.objects.get(memory__scope="thread")
+    Job.objects.update(state="dead", fault="refused")
+    assert json.loads(exported_lines(channel.workspace, tmp_path)[-1])["inputs_hold"]
+    channel.workspace.delete()
+    copy = import_workspace(tmp_path / "b.zip").workspace
+    run_pass(copy, NOW, Forbidden())
+    again = Job.objects.of_workspace(copy)
+    assert again.filter(memory__scope="thread").get().pk != wish.pk
+    assert set(again.values_list("state", flat=True)) == {"dead"}
+    assert again.filter(memory__scope="thread").get().retry()
+
+
+def exported_lines(workspace, tmp_path):
+    exported(workspace, tmp_path / "b.zip")
+    return contents(tmp_path / "b.zip")["jobs.jsonl"].splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["waiting", "claimed"])
+def test_what_is_owed_stays_owed(tmp_path, state):
+    """A claimed one waits again: nobody works on it where it goes to."""
+    channel = ChannelFactory()
+    make_job(channel, state=state, attempts=2, fence=7, lease_until=NOW)
+    exported(channel.workspace, tmp_path / "b.zip")
+    channel.workspace.delete()
+    copy = import_workspace(tmp_path / "b.zip").workspace
+    owed = Job.objects.of_workspace(copy).get()
+    assert (owed.state, owed.attempts, owed.lease_until) == ("waiting", 2, None)
+    run_pass(copy, NOW)
+    owed.refresh_from_db()
+    assert owed.state == "done"
+    assert owed.segment.outcome == "remembered"
+    assert owed.versions.get().content
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["replied", "proposed", "dead"])
+def test_what_was_paid_for_is_not_paid_again(tmp_path, state):
+    """Replies that nothing was made of yet travel, with the messages they cite."""
+    channel = ChannelFactory()
+    reply = {
+        "text": "- We ship on Friday. [1]",
+        "finish_reason": "stop",
+        "model": "tiny",
+        "prompt_version": "p",
+        "prompt_tokens": 5,
+    }
+    job = make_job(channel, state=state, reply=reply, fault="unexpected")
+    source = job.segment.messages.get()
+    job.cites = [[source.pk]]
+    job.save()
+    exported(channel.workspace, tmp_path / "b.zip")
+    channel.workspace.delete()
+    copy = import_workspace(tmp_path / "b.zip").workspace
+    there = Job.objects.of_workspace(copy).get()
+    assert there.reply == reply
+    assert there.cites == [[Message.objects.get(channel__workspace=copy).pk]]
+    if state == "replied":
+        report = run_pass(copy, NOW)
+        assert (report.errors, report.made["channel short_term"]) == ([], 1)
+        [line] = there.versions.get().lines.all()
+        assert (line.text, line.sources.get().ts) == ("- We ship on Friday.", source.ts)
+
+
+@pytest.mark.slow
+def test_replies_that_became_versions_stay_behind(tmp_path):
+    workspace = make_odd_workspace()
+    lines = exported_lines(workspace, tmp_path)
+    rows = [json.loads(line) for line in lines]
+    assert {row["state"] for row in rows} == {"done"}
+    assert all(row["reply"] is None and row["cites"] == [] for row in rows)
+
+
+@pytest.mark.slow
+def test_an_unfinished_backfill_waits_for_a_word(tmp_path):
+    """Whoever takes the bundle over decides whether to pay for the rest."""
+    workspace = make_odd_workspace()
+    channel = workspace.channels.get(slack_id="C1")
+    make_job(channel, state="waiting", backfill=workspace.backfills.get())
+    exported(workspace, tmp_path / "b.zip")
+    copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
+    backfill = copy.backfills.get()
+    assert (backfill.state, backfill.jobs.count()) == ("paused", 1)
+    assert backfill.parts.get().channel.workspace == copy
+    run_pass(copy, NOW, Forbidden())
+    assert backfill.jobs.get().state == "waiting"
+
+
+# -- who may read what
+
+
+@pytest.mark.slow
+def test_a_public_reader_gets_nothing_private(tmp_path):
+    workspace = make_odd_workspace()
+    secrets = [
+        *workspace.channels.filter(kind="private").values_list("name", "slack_id")[0],
+        "secret note",
+    ]
+    done = exported(workspace, tmp_path / "b.zip")
+    assert done.left_out["channels"] == 1
+    everything = "\n".join(
+        name + data.decode() for name, data in contents(tmp_path / "b.zip").items()
+    )
+    assert not [word for word in secrets if word in everything]
+    assert "owner@example.org" not in everything
+    copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
+    assert run_pass(copy, NOW, Forbidden()).errors == []
+    assert not copy.channels.filter(kind="private").exists()
+
+
+@pytest.mark.slow
+def test_an_operator_without_membership_gets_nothing_private(tmp_path):
+    workspace = make_odd_workspace()
+    operator = UserFactory(is_superuser=True)
+    assert exported(workspace, tmp_path / "b.zip", operator).left_out["channels"] == 1
+
+
+@pytest.mark.slow
+def test_a_member_gets_their_private_channels(tmp_path):
+    workspace = make_odd_workspace()
+    user = UserFactory()
+    private = workspace.channels.get(slack_id="G1")
+    private.people.add(PersonFactory(workspace=workspace, user=user, email="me@example.org"))
+    assert exported(workspace, tmp_path / "b.zip", user).left_out["channels"] == 0
+    assert b"me@example.org" not in contents(tmp_path / "b.zip")["people.jsonl"]
+
+
+@pytest.mark.slow
+def test_an_account_of_the_same_name_opens_no_private_channel(tmp_path):
+    """A bundle proves nothing: whoever has that name here signs in with Slack first."""
+    workspace = make_odd_workspace()
+    user = UserFactory(is_superuser=True)
+    private = workspace.channels.get(slack_id="G1")
+    private.people.add(PersonFactory(workspace=workspace, user=user))
+    exported(workspace, tmp_path / "b.zip", user)
+    copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
+    linked = copy.people.get(user=user)
+    assert linked.linked_by == "slack" and linked.opens_until is not None
+    closed = copy.channels.get(slack_id="G1")
+    assert not Channel.objects.visible_to(Reader.of(user)).filter(pk=closed.pk).exists()
+    linked.link(user, "slack", was=user)
+    assert Channel.objects.visible_to(Reader.of(user)).filter(pk=closed.pk).exists()
+
+
+@pytest.mark.slow
+def test_a_stranger_or_a_guest_gets_nothing(tmp_path):
+    workspace = make_odd_workspace()
+    guest = UserFactory()
+    PersonFactory(workspace=workspace, user=guest, is_guest=True)
+    for user in (guest, UserFactory()):
+        with pytest.raises(NotAReader):
+            exported(workspace, tmp_path / "b.zip", user)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_references_to_what_is_hidden_are_left_out(tmp_path):
+    """A channel that was public when it was merged, and is private by now."""
+    workspace = make_odd_workspace()
+    workspace.channels.filter(slack_id="C1").update(kind="private")
+    done = exported(workspace, tmp_path / "b.zip")
+    assert done.left_out["channels"] == 2
+    assert done.left_out["references"] > 0
+    copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
+    memory = Memory.objects.with_current().of_workspace(copy, MemoryType.LONG_TERM)
+    assert memory.current is not None
+    assert not Line.sources.through.objects.filter(line__version=memory.current).exists()
+
+
+@pytest.mark.slow
+def test_both_are_recorded(tmp_path):
+    workspace = make_odd_workspace()
+    user = owner_of(workspace)
+    exported(workspace, tmp_path / "b.zip", user)
+    import_workspace(tmp_path / "b.zip", slug="copy")
+    into, out = AuditEvent.objects.filter(action__in=("export", "import"))
+    assert (out.action, out.actor, out.workspace) == ("export", "owner", workspace.slug)
+    assert (into.action, into.actor, into.workspace) == ("import", "", "copy")
+    assert out.details["counts"] == into.details["counts"] | {"backfills": 1}
+    assert out.details["left_out"] == {"channels": 0, "references": 0}
+
+
+# -- accounts
+
+
+@on_postgres_too
+@pytest.mark.slow
+def test_unknown_authors_keep_their_names_and_cannot_sign_in(tmp_path):
+    workspace = make_odd_workspace()
+    exported(workspace, tmp_path / "b.zip")
+    workspace.delete()
+    User.objects.filter(username="海@example").delete()
+    done = import_workspace(tmp_path / "b.zip")
+    assert (done.accounts_made, done.accounts_known) == (1, 0)
+    author = User.objects.get(username="海@example")
+    assert not author.is_active and not author.has_usable_password()
+    assert not author.is_staff and not author.is_superuser
+    assert MemoryVersion.objects.filter(author=author, origin="person").exists()
+
+
+# -- the file
+
+
+@pytest.mark.slow
+def test_the_file_is_its_owners_and_is_not_replaced(tmp_path):
+    workspace = make_odd_workspace()
+    path = tmp_path / "b.zip"
+    exported(workspace, path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    whole = path.read_bytes()
+    with pytest.raises(FileExistsError):
+        exported(workspace, path)
+    workspace.notes.all().delete()
+    exported(workspace, path, force=True)
+    assert path.read_bytes() != whole
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@on_postgres_too
+@pytest.mark.slow
+def test_stopped_half_way_there_is_no_file(tmp_path):
+    workspace = make_odd_workspace()
+
+    def stop(where, seen):
+        raise KeyboardInterrupt
+
+    MessageFactory.create_batch(500, channel=workspace.channels.get(slack_id="C2"))
+    with pytest.raises(KeyboardInterrupt):
+        exported(workspace, tmp_path / "b.zip", tell=stop)
+    assert list(tmp_path.iterdir()) == []
+    assert not AuditEvent.objects.filter(action="export").exists()
+
+
+# -- nothing is forgotten when a column is added
+
+
+LEFT_OUT = {
+    # Row ids are of one database; files and folders say what belongs to what.
+    *{f"{m.__name__}.{name}" for m in MODELS for name in ("id", "workspace", "memory")},
+    *("Message.channel", "ChannelMember.channel", "Line.version", "BackfillChannel.backfill"),
+    *("JobInput.job", "Line.position", "Backfill.finished", "Cap.period"),
+    "Message.micros",  # the ts as a number
+    "Message.stored_at",  # when this installation stored it
+    "Workspace.offered_at",  # a task of this installation
+    # What the app sees and has read of it: the app and its token stay with this installation.
+    *("Channel.bot_is_in", "Channel.walk_top_ts", "Channel.walk_at_ts", "Channel.walk_end_ts"),
+    *("Channel.walked_at", "Channel.swept_at", "Channel.sync_code", "Channel.sync_text"),
+    *("Channel.narrowed_at", "Channel.members_changed_at"),
+    *("Channel.sync_not_before", "Message.replies_read_at"),
+    *("Channel.walk_began_at", "Channel.sweep_at_ts", "Channel.ring_at", "Channel.turn_at"),
+    *("Message.thread_moved", "Message.thread_at_ts"),
+    "Person.opens_until",  # a link of a bundle is not proven there
+    *("Workspace.sync_again_at", "Workspace.listed_at"),
+    *("Job.fence", "Job.lease_until"),  # nobody holds it there
+    *("Job.form", "Job.failed_at"),  # of the endpoint of this installation
+    "Job.input_key",  # made anew, see bundle.keys
+    "MemoryVersion.content",  # the text behind the front
+    *("Cap.tokens", "Cap.money", "Member.user", "Member.role"),  # in workspace.json
+    *("ChannelMember.person", "BackfillChannel.channel", "BackfillChannel.start_us_before"),
+    *("JobInput.version", "JobInput.revision"),
+    "Note.revision",  # of one database: what an open form was based on
+}
+SHAPES = {
+    Workspace: records.WORKSPACE,
+    Person: records.PERSON,
+    Channel: records.CHANNEL,
+    Message: records.MESSAGE,
+    Segment: records.SEGMENT,
+    Backfill: records.BACKFILL,
+    Memory: records.MEMORY,
+    MemoryVersion: records.VERSION,
+    Line: records.LINE,
+    Job: records.GENERATION,
+    Note: records.NOTE,
+}
+
+
+@pytest.mark.parametrize("model", SHAPES, ids=lambda model: model.__name__)
+def test_every_column_travels_or_is_left_out_on_purpose(model):
+    columns = {field.name for field in model._meta.concrete_fields}
+    named = {name for name in columns if f"{model.__name__}.{name}" in LEFT_OUT}
+    assert columns - named <= set(SHAPES[model].checks)
+
+
+@pytest.mark.parametrize("model", SHAPES, ids=lambda model: model.__name__)
+def test_shapes_take_no_more_than_columns_do(model):
+    for field in model._meta.concrete_fields:
+        check = SHAPES[model].checks.get(field.name)
+        if check is None or field.is_relation or field.name == "state":
+            continue
+        if field.choices:
+            for word, _ in field.choices:
+                assert check(word) == word
+            refused = "no such word"
+        elif "Integer" in field.get_internal_type():
+            _, most = connection.ops.integer_field_range(field.get_internal_type())
+            refused = most + 1
+        elif field.max_length and check not in (ts, ts_or_none):
+            refused = "a" * (field.max_length + 1)
+        else:
+            continue
+        with pytest.raises(SchemaError):
+            check(refused)

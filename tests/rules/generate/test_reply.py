@@ -1,0 +1,484 @@
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memories.rules.generate import prompt_texts, prompts
+from memories.rules.generate.reply import Fault, content, read_reply, with_refs
+from memories.rules.generate.summary import (
+    OFFLINE,
+    Addition,
+    Form,
+    MemoryLine,
+    ReadLine,
+    Reply,
+    Request,
+)
+from memories.rules.ingest.timestamps import to_micros
+from tests.llm.requests import added, long, memory, messages, short
+
+WORDS = "a thing, released: see this note, b goes on to c and d, 決めた"  # of every line below
+SIX = short(messages(*[f"{WORDS} {n}" for n in "tuvwxyz"]))
+
+
+def reply(text: str, finish_reason: str = "stop") -> Reply:
+    return Reply(text, finish_reason, "some-model", "channel-short-en-00000000")
+
+
+def lines(text: str, request: Request = SIX) -> list[tuple[str, tuple[int, ...]]]:
+    reading = read_reply(reply(text), request)
+    assert reading.fault == ""
+    return [(line.text, line.refs) for line in reading.lines]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- a thing [3 7]", [("a thing", (3, 7))]),
+        ("- a thing [3, 7]", [("a thing", (3, 7))]),
+        ("- 決めた［3］", [("決めた", (3,))]),
+        ("- 決めた [３、７]", [("決めた", (3, 7))]),
+        (
+            "* a [1]\n• b [2]\n・c [3]\n1. d [4]",
+            [("a", (1,)), ("b", (2,)), ("c", (3,)), ("d", (4,))],
+        ),
+        ("- a thing [3][7]", [("a thing", (3, 7))]),
+        ("- a thing [3], [7].", [("a thing.", (3, 7))]),
+        ("- see note [3] [7]", [("see note [3]", (7,))]),
+        ("- a thing [#3, #7]", [("a thing", (3, 7))]),
+        ("- a thing [refs: 3; 7]", [("a thing", (3, 7))]),
+        ("- a thing [3-5]", [("a thing", (3, 4, 5))]),
+        ("- a thing [3, 3, 7]", [("a thing", (3, 7))]),
+        ("- a thing [3, 99]", [("a thing", (3,))]),
+        ("- a thing [99]", [("a thing", (1,))]),
+        ("- a thing [7, 1, 2, 3, 4, 5]", [("a thing", (7, 1, 2, 3, 4))]),
+        ("- a thing [1-7]", [("a thing", (1,))]),
+        ("- a thing [1, 2, 3, 4, 5, 6, 7]", [("a thing", (1,))]),
+        ("- a thing [0-999999999]", [("a thing", (1,))]),
+        ("- a thing", [("a thing", (1,))]),
+        ("- see [this]", [("see [this]", (1,))]),
+        ("- released on [2026-11-02]", [("released on [2026-11-02]", (1,))]),
+        ("- [3] a thing [99999999999999999999]", [("a thing", (3,))]),
+        ("- a thing [3", [("a thing [3", (1,))]),
+        ("# Summary\n\nHere it is:\n- a [1]\n", [("a", (1,))]),
+        ("- a\n  goes on [1]\n- b [2]", [("a goes on", (1,)), ("b", (2,))]),
+        ("```\n- a [1]\n```", [("a", (1,))]),
+        ("<think>hm\n- no</think>\n- a [1]", [("a", (1,))]),
+        ("a [1]\nb [2]", [("a", (1,)), ("b", (2,))]),
+        ("- a [1]\n- A [2]", [("a", (1, 2))]),
+        ("- a [1]\n- [2]", [("a", (1,))]),
+        ("- a [1]\n- NOTHING", [("a", (1,))]),
+        ("- a\u202e\u200b b [1]", [("a b", (1,))]),
+        ("- 12 [2024-01-08 10:00] bob: hello", [("12 [2024-01-08 10:00] bob: hello", ())]),
+    ],
+)
+def test_lines_and_refs(text: str, expected: list[tuple[str, tuple[int, ...]]]) -> None:
+    assert lines(text) == expected
+
+
+def test_a_short_request_may_be_cited_whole() -> None:
+    assert lines("- x y [1, 2]", short(messages("x", "y"))) == [("x y", (1, 2))]
+
+
+def test_a_message_that_came_back_as_it_was_sent_cites_itself() -> None:
+    sent = next(iter(prompts.message_lines(short(messages("hello there")))))
+    assert lines(f"- {sent}", short(messages("hello there"))) == [("Ana: hello there", (1,))]
+
+
+def test_a_memory_line_that_came_back_as_it_was_sent_cites_itself() -> None:
+    wanted = long(
+        existing=[MemoryLine(1, "old news", by_person=True)], additions=added("new", first=2)
+    )
+    assert lines("- 1 ✎ old news\n- 2 new", wanted) == [("old news", (1,)), ("new", (2,))]
+
+
+MONDAY = to_micros(datetime(2026, 1, 5, 9, tzinfo=UTC))
+DATED = long(
+    existing=[
+        MemoryLine(1, "the launch is in May", at_us=MONDAY),
+        MemoryLine(2, "our rule stays", by_person=True, at_us=MONDAY),
+    ],
+    additions=[Addition("", [MemoryLine(3, "Ben joins the team", at_us=MONDAY)])],
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- 1 [2026-01-05] the launch is in May", ("the launch is in May", (1,))),
+        ("- [2026-01-05] the launch is in May [1]", ("the launch is in May", (1,))),
+        ("- 2 ✎ [2026-01-05] our rule stays", ("our rule stays", (2,))),
+        ("- ✎ [2026-01-05] our rule stays", ("our rule stays", (2,))),
+        ("- [2026-01-05] Ben joins the launch team [3]", ("Ben joins the launch team", (3,))),
+    ],
+)
+def test_the_day_in_front_of_a_memory_line_is_none_of_its_words(
+    text: str, expected: tuple[str, tuple[int, ...]]
+) -> None:
+    assert lines(text, DATED) == [expected]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "L1 [2026-01-05] the launch is in May",
+        "- L1 [2026-01-05] the launch is in May",
+        "+ L1 [2026-01-05] the launch is in May [3]",
+        "+ [2026-01-05] the launch is in May [3]",
+        "- 2 ✎ [2026-01-05] our rule stays",
+    ],
+)
+def test_an_existing_line_that_came_back_as_it_was_sent_is_no_news(text: str) -> None:
+    reading = read_reply(reply(text), replace(DATED, operations=True))
+    assert [line.text for line in reading.lines] == ["the launch is in May", "our rule stays"]
+    assert [reason for _, reason in reading.dropped] == ["known"]
+
+
+def test_the_day_of_a_memory_line_verifies_a_date() -> None:
+    reading = read_reply(
+        reply(
+            "+ status: Ben joined the team on 2026-01-05 [3]\n+ event: Ben left the team on 2026-02-05 [3]"
+        ),
+        replace(DATED, operations=True),
+    )
+    assert [line.unverified for line in reading.lines if "Ben" in line.text] == [
+        (),
+        ("2026-02-05",),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "fault"),
+    [
+        ("length", Fault.LENGTH),
+        ("max_tokens", Fault.LENGTH),
+        ("content_filter", Fault.CONTENT_FILTER),
+        ("refusal", Fault.REFUSAL),
+        ("tool_calls", Fault.UNKNOWN_FINISH),
+        ("None", Fault.UNKNOWN_FINISH),
+        ("", Fault.UNKNOWN_FINISH),
+    ],
+)
+def test_only_stop_is_a_good_end(finish_reason: str, fault: Fault) -> None:
+    assert read_reply(reply("- a fine line [1]", finish_reason), SIX).fault == fault
+
+
+TALK = short(messages("good morning to you all", "hello there my friend", "how are you?"))
+MUCH = short(messages(*[f"message number {n} " + "about this and that " * 10 for n in range(40)]))
+
+
+@pytest.mark.parametrize(
+    ("text", "request_", "fault"),
+    [
+        ("", SIX, Fault.BLANK),
+        (" \n\u200b\n", SIX, Fault.BLANK),
+        ("- \n- …", SIX, Fault.BLANK),
+        ("<think>only thought</think>", SIX, Fault.BLANK),
+        ("NOTHING", long(existing=memory("a"), additions=added("b", first=2)), Fault.NOTHING),
+        ("I'm sorry, but I can't help with that.", SIX, Fault.REFUSAL),
+        ("申し訳ありませんが、要約できません。", SIX, Fault.REFUSAL),
+        ("- " + "chatter " * 1500 + "[1]", SIX, Fault.TOO_LONG),
+        ("- ok", MUCH, Fault.TOO_SHORT),
+        (prompts.system_text(SIX), SIX, Fault.PROMPT_ECHOED),
+        (prompts.request_text(SIX), SIX, Fault.PROMPT_ECHOED),
+        ("<<messages c0ffee00: #general, UTC>>\n- a [1]", SIX, Fault.PROMPT_ECHOED),
+        ("- a [1]\n<<end c0ffee00>>", SIX, Fault.PROMPT_ECHOED),
+    ],
+    ids=[
+        "empty", "invisible", "no word", "thought only", "nothing of a merge", "refusal en",
+        "refusal ja", "wildly long", "wildly short", "prompt", "request",
+        "fence", "end",
+    ],
+)  # fmt: skip
+def test_faults(text: str, request_: Request, fault: Fault) -> None:
+    reading = read_reply(reply(text), request_)
+    assert (reading.fault, list(reading.lines)) == (fault, [])
+
+
+@pytest.mark.parametrize("text", ["NOTHING", "- NOTHING", "nothing.", "**NOTHING**", " NOTHING\n"])
+def test_the_fixed_word(text: str) -> None:
+    reading = read_reply(reply(text), TALK)
+    assert (reading.nothing, reading.fault, list(reading.lines)) == (True, "", [])
+    assert read_reply(reply(text), SIX).fault == Fault.NOTHING, "code found something there"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- Sorry, I was late, said Ana [1]",
+        "- " + "x" * 40 + " [1]",
+        "- one two three four five",
+    ],
+    ids=["a member apologises", "short limit", "no refs"],
+)
+def test_what_is_no_fault(text: str) -> None:
+    assert read_reply(reply(text), short(messages("x"), max_tokens=1)).fault == ""
+
+
+def test_lines_of_messages_are_no_echo() -> None:
+    """An extract repeats its input; only our own words and fences tell of an echo."""
+    sent = list(prompts.message_lines(SIX))
+    assert read_reply(reply("\n".join(f"- {line}" for line in sent)), SIX).fault == ""
+
+
+def test_our_words_are_no_echo_where_a_message_quotes_them() -> None:
+    sentence = prompts.system_text(SIX).split("\n")[0]
+    quoted = short(messages(f"our prompt begins: {sentence}", "two"))
+    assert read_reply(reply(f"- Ana quotes: {sentence} [1]"), quoted).fault == ""
+
+
+def test_what_people_wrote_may_be_long() -> None:
+    own = MemoryLine(1, "word " * 1500, by_person=True)
+    wanted = long(existing=[own], additions=added("new", first=2), max_tokens=40)
+    assert read_reply(reply(f"- {own.text} [1]"), wanted).fault == ""
+
+
+def test_text_of_a_memory() -> None:
+    read = [ReadLine("a", (3, 7)), ReadLine("b")]
+    assert content(read) == "- a\n- b"
+    assert with_refs(read) == "- a [3, 7]\n- b"
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.text(), st.sampled_from(["- ", "[1", ", 7]", "\n", "<<end", "]", "1 ", "［２］"])
+        )
+    )
+)
+def test_any_text_is_read(parts: list[str]) -> None:
+    reading = read_reply(reply("".join(parts)), SIX)
+    assert bool(reading.fault) + reading.nothing + bool(reading.lines) == 1
+    for line in reading.lines:
+        assert line.text == line.text.strip() != "" and "\n" not in line.text
+        assert len(line.refs) == len(set(line.refs)) <= 5 and set(line.refs) <= set(range(1, 8))
+
+
+@pytest.mark.slow
+@given(st.sampled_from("[]-, 1\t"), st.integers(1, 20_000))
+def test_a_long_run_of_one_character_is_read(character: str, times: int) -> None:
+    read_reply(reply("- a " + character * times), SIX)
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_the_fault_of_a_part_is_the_fault_of_the_whole(fault: Fault) -> None:
+    """It comes as the whole's finish; the text beside it may look good."""
+    assert read_reply(reply("- a fine line [1]", fault.value), SIX).fault == fault
+
+
+ENGLISH = (
+    "- we ship the new page on the day that is best for all of us, and Ben tells the others. " * 2
+)
+JAPANESE = (
+    "- 新しいページは金曜日に公開することになりました。田中さんがサポートチームに連絡します。" * 2
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "said", "wrong"),
+    [
+        (ENGLISH, "en", JAPANESE, False),
+        (JAPANESE, "en", JAPANESE, True),
+        (ENGLISH, "ja", ENGLISH, True),
+        (JAPANESE, "ja", ENGLISH, False),
+        (ENGLISH, "conversation", ENGLISH, False),
+        (ENGLISH, "conversation", JAPANESE, True),
+        (JAPANESE, "conversation", ENGLISH, True),
+        (JAPANESE, "conversation", JAPANESE, False),
+        (ENGLISH, "conversation", f"{ENGLISH} {JAPANESE}", False),
+        (ENGLISH, "conversation", "ok", False),
+        (f"{ENGLISH}\n{JAPANESE}", "ja", ENGLISH, False),
+        ("- 了解です [1]", "en", ENGLISH, False),
+        ("- we ship on Friday [1]", "ja", JAPANESE, False),
+    ],
+)  # fmt: skip
+def test_wrong_language(text: str, language: str, said: str, wrong: bool) -> None:
+    wanted = short(messages(said, "👍"), language=language)
+    assert read_reply(reply(text), wanted).fault == (Fault.WRONG_LANGUAGE if wrong else "")
+
+
+def test_what_people_wrote_is_in_no_wrong_language() -> None:
+    own = MemoryLine(1, JAPANESE.removeprefix("- "), by_person=True)
+    wanted = long(existing=[own], additions=added("it ships", first=2), language="en")
+    assert read_reply(reply(f"- {own.text} [1]\n- it ships [2]"), wanted).fault == ""
+    theirs = long(existing=[MemoryLine(1, own.text)], additions=added("it ships", first=2))
+    assert read_reply(reply(f"- {own.text} [1]\n- it ships [2]"), theirs).fault != ""
+
+
+SAID = short(
+    [
+        *messages("Which provider do we take for the backups?", author="Ann"),
+        *messages("We take Bolt, it costs 1,200 dollars a year.", author="Ben", first=2),
+        *messages("I will move the backups to Bolt by Friday.", author="Ann", first=3),
+        *messages("The old server goes off on 20 November at 2pm.", author="Cara", first=4),
+    ]
+)
+LINES = [
+    ("Ben chose Bolt, which costs 1,200 dollars a year.", (2,)),
+    ("Ann will move the backups to Bolt by Friday.", (3,)),
+]
+FIRST, SECOND = (text for text, _ in LINES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"- {FIRST} [2]\n- {SECOND} [3]",
+        f"- [2] {FIRST}\n- [3] {SECOND}",
+        f"- [[2]] {FIRST}\n- [[3]] {SECOND}",
+        f"- {FIRST} [[2]]\n- {SECOND} [[3]]",
+        f'- "{FIRST}" [2]\n- "{SECOND}" [3]',
+        f'[[2]] "{FIRST}"\n[[3]] "{SECOND}"',
+        f"- {FIRST} [message 2]\n- {SECOND} (messages 3)",
+        f"- {FIRST} [2] - {SECOND} [3]",
+        f"• {FIRST} [2] • {SECOND} [3]",
+        f"1. {FIRST} 2. {SECOND}",
+        f"- decision: {FIRST} [2]\n- task: {SECOND} [3]",
+        f"- **Decision:** {FIRST} [2]\n- **Task**: {SECOND} [3]",
+        f"- [decision] {FIRST} [2]\n- (task) {SECOND} [3]",
+        f"- [2] Decision: {FIRST}\n- [3] Task – {SECOND}",
+        f"## Decisions\n- {FIRST} [2]\n\n## Open tasks\n- {SECOND} [3]",
+        f"**Decisions:**\n- {FIRST}\n**Tasks**\n- {SECOND}\n**Questions:**\n- None.",
+        f"- **Decisions:**\n  - {FIRST}\n- **Tasks:**\n  - {SECOND}",
+        f"Decisions:\n- {FIRST}\nOpen questions:\n- No open questions.\nTasks:\n- {SECOND}",
+        f"決定事項：\n・{FIRST}\n\nタスク：\n・{SECOND}",
+        f"Here are the most important facts of the conversation:\n\n- {FIRST}\n- {SECOND}",
+        f"Sure! Here is the list.\n- {FIRST}\n- {SECOND}\n\nLet me know if you need more!",
+        f"- {FIRST}\n- {SECOND}\n\nThese updates are consolidated into the memory of the channel.",
+        f"- {FIRST}\n- {SECOND}\n- These updates are consolidated into a short summary.",
+        f"以下がまとめです。\n- {FIRST}\n- {SECOND}\n以上です。",
+        f"Here are the facts:\n{FIRST}\n{SECOND}\nLet me know if I can help.",
+        f"<think>The user wants lines.\n- maybe this</think>\n\n- {FIRST}\n- {SECOND}",
+        f"The user wants lines.\n- maybe this\n</think>\n- {FIRST}\n- {SECOND}",
+        f'["{FIRST}", "{SECOND}"]',
+        f'```json\n{{"decisions": ["{FIRST}"], "tasks": [{{"text": "{SECOND}", "refs": [3]}}]}}\n```',
+        f'{{"lines": [{{"kind": "decision", "sentence": "{FIRST}"}}, {{"sentence": "{SECOND}"}}]}}',
+    ],
+)
+def test_what_real_models_send(text: str) -> None:
+    """The same two lines in every form, with the same sources."""
+    assert lines(text, SAID) == LINES
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (f"- status: {FIRST}\n- {SECOND}", ["status", "task"]),
+        (f"## What happened\n- {FIRST}\n## 未解決の質問\n- {SECOND}", ["event", "question"]),
+        (f"- {FIRST}\n- {SECOND}", ["decision", "task"]),
+        (f'[{{"kind": "event", "text": "{FIRST}"}}, "{SECOND}"]', ["event", "task"]),
+    ],
+)
+def test_a_kind_is_the_models_or_found_by_code(text: str, kinds: list[str]) -> None:
+    assert [line.kind for line in read_reply(reply(text), SAID).lines] == kinds
+
+
+@pytest.mark.parametrize("language", prompt_texts.TEXTS)
+@pytest.mark.parametrize("form", Form)
+def test_no_word_of_ours_is_a_fact(language: Literal["ja", "en"], form: Form) -> None:
+    """Every text, sentence and clause of the prompts, given back as a line beside a good one."""
+    wanted = replace(SAID, language=language, form=form)
+    texts = prompt_texts.TEXTS[language].values()
+    filled = [text.format(most=300, aim=200, bullets=10) for text in texts]
+    pieces = {piece for text in filled for piece in re.split(r"[.。]\s*|[:：;、,]\s*", text)}
+    for piece in [*filled, *pieces]:
+        given_back = replace(reply(f"- {piece}\n- {SECOND} [3]"), form=form)
+        texts_read = [line.text for line in read_reply(given_back, wanted).lines]
+        assert texts_read[-1] == SECOND
+        assert not [text for text in texts_read[:-1] if any(map(str.isalnum, text))], piece
+
+
+def test_only_our_words_are_an_echo() -> None:
+    assert read_reply(reply(prompts.instructions(SAID)), SAID).fault == Fault.PROMPT_ECHOED
+
+
+def test_a_line_that_copies_a_message_is_a_quote() -> None:
+    copied = f"- Ann: I will move the backups to Bolt by Friday.\n- {FIRST}"
+    reading = read_reply(reply(copied), SAID)
+    assert [line.is_quote for line in reading.lines] == [True, False]
+    assert not reading.is_copied
+    assert read_reply(reply("\n".join(f"- {m.text}" for m in SAID.messages)), SAID).is_copied
+
+
+def test_the_simple_form_has_no_numbers() -> None:
+    """What a model puts in brackets all the same is no reference."""
+    simple = replace(reply(f"- {FIRST} [1]\n- {SECOND} [4]"), form=Form.SIMPLE)
+    assert [(x.text, x.refs) for x in read_reply(simple, SAID).lines] == LINES
+
+
+OLD = memory("The launch is on 18 November.", "Mika owns the budget.")
+
+
+def adds(text: str, **parts: int) -> list[tuple[str, tuple[int, ...]]]:
+    wanted = long(existing=OLD, additions=added("Bolt keeps the backups.", first=3), **parts)
+    reading = read_reply(replace(reply(text), form=Form.SIMPLE), wanted)
+    assert reading.fault == ""
+    return [(line.text, line.refs) for line in reading.lines]
+
+
+def test_a_merge_in_the_simple_form_only_adds() -> None:
+    existing = [(line.text, (line.ref,)) for line in OLD]
+    assert adds("- Bolt keeps the backups now.") == [
+        *existing,
+        ("Bolt keeps the backups now.", (3,)),
+    ]
+    assert adds("- Mika owns the budget\n- Bolt keeps backups.") == [
+        *existing,
+        ("Bolt keeps backups.", (3,)),
+    ]
+
+
+def test_what_highlights_leave_out_is_superseded_or_archived() -> None:
+    """Without a model the highlights of all lines are chosen anew; each line left out has a reason."""
+    old = memory("The launch is on 18 November.", "Ann shipped the beta.", "Mika owns the budget.")
+    news = "The launch moved to 26 November."
+    wanted = long(existing=old, additions=added(news, first=4), operations=True)
+    text = f"- {news} [4]\n- Mika owns the budget. [3]"
+    offline = replace(reply(text), model=OFFLINE, superseded=((1, 4),))
+    reading = read_reply(Reply.from_json(json.loads(json.dumps(offline.as_json()))), wanted)
+    assert dict(reading.superseded) == {1: news}
+    assert [line.text for line in reading.archived] == ["Ann shipped the beta."]
+
+
+def test_the_first_text_is_in_the_order_of_later_ones() -> None:
+    wanted = long(additions=added("a", "b"), operations=True)
+    text = "- event: Ann shipped the beta. [1]\n+ task: Ben owns the launch. [2]"
+    reading = read_reply(reply(text), wanted)
+    assert [line.text for line in reading.lines] == [
+        "Ben owns the launch.",
+        "Ann shipped the beta.",
+    ]
+
+
+def test_over_the_limit_a_line_of_least_worth_makes_room() -> None:
+    assert adds("- Bolt keeps the backups now.", max_tokens=16) == [
+        ("The launch is on 18 November.", (1,)),
+        ("Bolt keeps the backups now.", (3,)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_superseded"),
+    [
+        ("The launch is on 18 November.", "The launch is on 26 November.", True),
+        ("リリース日は11月18日です。", "リリース日は11月26日に変わった。", True),
+        ("Who writes the release notes?", "Cleo writes the release notes.", True),
+        ("The launch is on 18 November.", "The budget is 1,200 dollars.", False),
+        ("Ann shipped version 1.2 of the app.", "Ann shipped version 1.3 of the app.", False),
+        ("Ben owns the budget.", "Ben owns the budget of the launch.", False),
+    ],
+)
+def test_what_an_added_line_supersedes_is_found_by_code(
+    old: str, new: str, is_superseded: bool
+) -> None:
+    wanted = long(existing=memory(old, "Mika likes tea."), additions=added(new, first=3))
+    reading = read_reply(replace(reply(f"- {new}"), form=Form.SIMPLE), wanted)
+    assert dict(reading.superseded) == ({1: new} if is_superseded else {})
+    assert [line.text for line in reading.lines if line.text not in (old, new)] == [
+        "Mika likes tea."
+    ]

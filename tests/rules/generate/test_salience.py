@@ -1,0 +1,120 @@
+import pytest
+
+from memories.rules.generate import salience
+from memories.rules.generate.salience import Covered, words_in
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We decided to use PostgreSQL",
+        "*Decided:* the launch is off",
+        "ACTION received: Ana to write to Ben",
+        "[agreed] no release before summer",
+        "Decision from that thread: the headline stays",
+        "The report is due next Friday",
+        "I'll send the draft",
+        "The export crashed again",
+        "400 phones at once, p95 380 ms, done",
+        "A shop pays ¥3,480 for all devices",
+        "Sofia comes on Monday from 9:30 AM",
+        "新しい色は青に決定しました",
+        "【決定】名詞は「棚卸」に統一",
+        "提出は11月5日です",
+        "夜間に障害がありました",
+        "電話は18時までです",
+        "田中さんが連絡します",
+    ],
+)
+def test_salient(text: str) -> None:
+    assert salience.is_salient(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "good morning everybody",
+        "thanks a lot, see you Friday",
+        "haha",
+        "+1",
+        "ok",
+        "the office cat looks like a manager",
+        "ran 10k along the river, saw a heron",
+        "RESOLVED sync-1: queue depth 88",
+        "Commands Available: [TOPIC], [IDEA], [ACTION]",
+        "おはようございます",
+        "了解です！",
+        "今ひとつ食べました",
+        "ありがとうございます、助かります",
+    ],
+)
+def test_not_salient(text: str) -> None:
+    assert not salience.is_salient(text)
+
+
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        ("We decided to use PostgreSQL", "We talked about PostgreSQL"),
+        ("The report is due next Friday", "The report is rather long"),
+        ("The export crashed again", "The export ran again"),
+        ("The calendar moved", "Who moved the calendar?"),
+        ("新しい色は青に決定しました", "新しい色は青がきれいです"),
+        ("see you at the station", "thanks a lot"),
+        ("駅前で待っています", "ありがとうございます"),
+    ],
+)
+def test_weight(more: str, less: str) -> None:
+    assert salience.weight(more) > salience.weight(less)
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("Is it done?", True),
+        ("done? great", True),
+        ("It is done.", False),
+        ("https://example.org/?page=2", False),
+        ("終わりましたか", True),
+        ("いいでしょうか？返事待ちです", True),
+        ("終わりました。", False),
+    ],
+)
+def test_asks(text: str, asks: bool) -> None:
+    assert salience.asks(text) is asks
+
+
+def test_words_are_the_searchs_without_those_that_tell_nothing() -> None:
+    assert words_in("The API was moved to v2") == {"api", "moved", "v2"}
+    assert words_in("移行は金曜までです") == {"移行", "行は", "は金", "金曜", "曜ま"}
+
+
+def test_a_figure_and_a_rare_word_are_worth_more() -> None:
+    texts = [
+        words_in(text) for text in ("server server room", "server 42", "server disk", "server")
+    ]
+    worth = salience.worth(texts)
+    assert worth["42"] > worth["disk"] > salience.rarity(texts)["server"]
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "holds"),
+    [
+        ("the launch is on 26 November", 2, True),
+        ("the launch of Kazoe is on 18 November", 0, True),  # older: superseded
+        ("the launch of Kazoe is on 30 November", 2, False),  # newer news
+        ("the lunch is in the kitchen", 2, False),
+        ("", 2, False),
+    ],
+)
+def test_covered(text: str, at: int, holds: bool) -> None:
+    covered = Covered()
+    covered.add(words_in("the launch of Kazoe is on 26 November"), 1)
+    assert covered.holds(words_in(text), at) is holds
+
+
+def test_relevance_is_of_the_questions_words() -> None:
+    texts = [words_in(t) for t in ("the vault key is 4711", "lunch is at noon", "a key")]
+    rare = salience.rarity(texts)
+    vault, lunch, key = salience.relevance(words_in("Which key opens the vault?"), texts, rare)
+    assert vault > key > lunch == 0

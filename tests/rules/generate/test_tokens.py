@@ -1,0 +1,29 @@
+import pytest
+
+from memories.rules.generate.tokens import estimate
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("a", 1),
+        ("four", 1),
+        ("fives", 2),
+        ("日本語", 3),
+        ("ﾃｽﾄ、。", 5),
+        ("한국어", 3),
+        ("𠮷野家", 3),
+        ("PR を見た", 4),
+        ("naïve", 2),
+    ],
+    ids=["empty", "one", "four", "five", "kanji", "half-width", "hangul", "rare", "mixed", "latin"],
+)
+def test_estimate(text: str, tokens: int) -> None:
+    assert estimate(text) == tokens
+
+
+def test_a_whole_is_never_more_than_its_parts() -> None:
+    """Budgets are filled part by part, so the sum must be the upper bound."""
+    parts = ["- 2026-11-02 Ana: ship it", "\n", "- 来週の金曜日まで", " [3]"]
+    assert estimate("".join(parts)) <= sum(map(estimate, parts))

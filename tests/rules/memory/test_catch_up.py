@@ -1,0 +1,158 @@
+"""Since when, what is new, and where a list goes on."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memories.rules.costs.orders import Unreadable
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.catch_up import (
+    Since,
+    is_quiet,
+    loses_much,
+    news,
+    read_cursor,
+    read_since,
+    write_cursor,
+)
+from memories.rules.memory.compare import Kind
+from memories.rules.memory.lines import split_text, words_of
+
+NOW = datetime(2026, 11, 20, 18, 5, tzinfo=UTC)
+TOKYO = ZoneInfo("Asia/Tokyo")
+ADDED, REMOVED, CHANGED = Kind.ADDED, Kind.REMOVED, Kind.CHANGED
+
+
+@pytest.mark.parametrize(
+    ("choice", "begin"),
+    [
+        pytest.param("24h", NOW - timedelta(hours=24), id="24 hours"),
+        pytest.param("7d", NOW - timedelta(days=7), id="7 days"),
+        pytest.param("2026-11-18", datetime(2026, 11, 17, 15, tzinfo=UTC), id="a day in its zone"),
+        pytest.param("2026-11-21", None, id="a day that has begun elsewhere"),
+        pytest.param("2026-11-20", datetime(2026, 11, 19, 15, tzinfo=UTC), id="today"),
+        pytest.param("0001-01-01", datetime(1970, 1, 1, tzinfo=UTC), id="before everything"),
+    ],
+)
+def test_since(choice: str, begin: datetime | None) -> None:
+    now = NOW if begin else NOW - timedelta(hours=9)
+    if begin is None:
+        with pytest.raises(Unreadable):
+            read_since(choice, now, TOKYO)
+    else:
+        assert read_since(choice, now, TOKYO) == Since(choice, to_micros(begin))
+
+
+@pytest.mark.parametrize("choice", ["", "seen", " seen "])
+def test_since_the_last_mark(choice: str) -> None:
+    since = read_since(choice, NOW, TOKYO)
+    assert (since.is_seen, since.us) == (True, None)
+
+
+@pytest.mark.parametrize(
+    "choice", ["7", "all", "9d", "2026-13-01", "2026-02-30", "-", "9999-12-31"]
+)
+def test_what_is_no_beginning(choice: str) -> None:
+    with pytest.raises(Unreadable):
+        read_since(choice, NOW, TOKYO)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        pytest.param("- a b c\n- d e f", "* a b c\n• d e f", [], id="other bullets"),
+        pytest.param("a b c\nd e f", "d e f\na b c", [], id="only moved"),
+        pytest.param("", "a b c\nd e f", [(ADDED, None, 0), (ADDED, None, 1)], id="never seen"),
+        pytest.param("a b c", "x y z\na b c", [(ADDED, None, 0)], id="one more, in front"),
+        pytest.param("a b c\nd e f", "d e f", [(REMOVED, 0, None)], id="one less"),
+        pytest.param("a b c\na b c", "a b c", [(REMOVED, 1, None)], id="said twice before"),
+        pytest.param(
+            "we launch on Friday\nAya owns iOS",
+            "Aya owns iOS\nwe launch on Monday",
+            [(CHANGED, 0, 1)],
+            id="reworded and moved",
+        ),
+        pytest.param(
+            "在庫連携は毎朝五時に一回\n締めは月末",
+            "在庫連携は毎朝六時に一回\n締めは月末",
+            [(CHANGED, 0, 0)],
+            id="one kanji",
+        ),
+        pytest.param(
+            "dogs bark loudly\nkeep me", "keep me\nrain falls softly", None, id="replaced"
+        ),
+    ],
+)
+def test_news(old: str, new: str, told: list[tuple[Kind, int | None, int | None]] | None) -> None:
+    rows = news(old, new)
+    if told is None:
+        assert {row.kind for row in rows} == {ADDED, REMOVED}
+        assert [(row.before, row.after) for row in rows] == [
+            ("dogs bark loudly", ""),
+            ("", "rain falls softly"),
+        ]
+    else:
+        assert [(row.kind, row.old, row.new) for row in rows] == told
+
+
+LINES = st.lists(
+    st.sampled_from(["a b c", "a b d", "- x y", "x y z", "締めは月末", "締めは月初", "", "- "]),
+    max_size=8,
+)
+
+
+@given(LINES, LINES)
+def test_every_line_is_in_both_or_told(before: list[str], after: list[str]) -> None:
+    old, new = "\n".join(before), "\n".join(after)
+    rows = news(old, new)
+    olds = [row.old for row in rows if row.old is not None]
+    others = [row.new for row in rows if row.new is not None]
+    assert len(set(olds)) == len(olds) and len(set(others)) == len(others)
+    told = split_text(old), split_text(new)
+    for row in rows:
+        if row.old is not None:
+            assert row.before == words_of(told[0][row.old])
+        if row.new is not None:
+            assert row.after == words_of(told[1][row.new])
+    kept = [
+        sorted(words_of(line) for i, line in enumerate(lines) if i not in places)
+        for lines, places in zip(told, (olds, others), strict=True)
+    ]
+    assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "gone", "much"),
+    [(10, 3, False), (10, 4, True), (3, 1, True), (4, 1, False), (1, 0, False), (0, 0, False)],
+)
+def test_what_loses_much(lines: int, gone: int, much: bool) -> None:
+    texts = [f"{letter * 3} {letter * 4} {letter * 5}" for letter in "abcdefghij"[:lines]]
+    old, new = "\n".join(texts), "\n".join(texts[gone:])
+    assert loses_much(old, news(old, new)) is much
+
+
+def test_what_is_reworded_is_not_lost() -> None:
+    old = "we launch on Friday\nAya owns iOS now"
+    rows = news(old, "we launch on Monday\nAya owns iOS again")
+    assert [row.kind for row in rows] == [CHANGED, CHANGED]
+    assert not loses_much(old, rows)
+
+
+@pytest.mark.parametrize(
+    ("new", "days", "quiet"), [(0, 15, True), (0, 13, False), (1, 15, False), (0, 14, False)]
+)
+def test_a_quiet_channel(new: int, days: int, quiet: bool) -> None:
+    assert is_quiet(new, to_micros(NOW - timedelta(days=days)), NOW) is quiet
+
+
+@given(st.integers(0, 10**17 - 1), st.integers(0, 10**17 - 1))
+def test_a_cursor_is_read_as_written(first: int, second: int) -> None:
+    assert read_cursor(write_cursor((first, second))) == (first, second)
+
+
+@pytest.mark.parametrize("text", ["", "1", "-", "1-", "-1", "a-b", "1-2-3", "٣-1", "1-" + "9" * 18])
+def test_no_cursor(text: str) -> None:
+    assert read_cursor(text) is None

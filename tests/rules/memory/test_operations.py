@@ -1,0 +1,297 @@
+"""Merging by operations: how a reply is read, and what is carried out."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memories.rules.generate import prompts
+from memories.rules.generate.reply import read_reply
+from memories.rules.generate.summary import (
+    Addition,
+    Kind,
+    MemoryLine,
+    ParsedReply,
+    ReadLine,
+    Reply,
+    Request,
+)
+from memories.rules.generate.tokens import estimate
+from memories.rules.ingest.timestamps import HOUR
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.operations import (
+    Change,
+    Drop,
+    Operation,
+    carry_out,
+    read_operations,
+)
+
+OLD = [
+    MemoryLine(1, "The launch is on 18 November 2026.", kind=Kind.STATUS, at_us=10),
+    MemoryLine(2, "Ann asked who writes the release notes.", kind=Kind.QUESTION, at_us=20),
+    MemoryLine(3, "The beta shipped on 2 October 2026.", kind=Kind.EVENT, at_us=30),
+    MemoryLine(4, "Deploy from main only.", by_person=True, at_us=40),
+]
+NEW = [
+    MemoryLine(5, "Ben moved the launch to 26 November 2026.", at_us=50),
+    MemoryLine(6, "Cleo writes the release notes by Friday 20 November 2026.", at_us=60),
+    MemoryLine(7, "Old news from March.", at_us=5),
+]
+REQUEST = Request(
+    scope=MemoryScope.CHANNEL,
+    memory_type=MemoryType.LONG_TERM,
+    max_tokens=500,
+    language="en",
+    zone="UTC",
+    place="#launch",
+    existing=OLD,
+    additions=[Addition("2026-11-10", NEW)],
+    operations=True,
+)
+
+
+def read(text: str, request: Request = REQUEST) -> ParsedReply:
+    return read_reply(Reply(text, "stop", "model", "1"), request)
+
+
+def texts(reading: ParsedReply) -> list[str]:
+    return [line.text for line in reading.lines]
+
+
+@pytest.mark.parametrize(
+    ("row", "operation"),
+    [
+        ("+ decision: a [5]", Operation("- decision: a [5]")),
+        ("- + decision: a [5]", Operation("- decision: a [5]")),
+        ("＋ 決定: あ [5]", Operation("- 決定: あ [5]")),
+        ("~ L1 status: b [5]", Operation("status: b [5]", (1,))),
+        ("~ L1: b [5]", Operation("b [5]", (1,))),
+        ("～ [L1] b", Operation("b", (1,))),
+        ("~ L1,L2 b", Operation("b", (1, 2))),
+        ("~ L1, 2 and L3 b", Operation("b", (1, 2, 3))),
+        ("- ~ L1 b", Operation("b", (1,))),
+        ("- L2 [6]", Operation("[6]", (2,), removes=True)),
+        ("- L2, L3 [6, 7].", Operation("[6, 7]", (2, 3), removes=True)),
+        ("- L2", Operation("", (2,), removes=True)),
+        ("- a bullet [5]", Operation("- a bullet [5]")),
+        ("- L2 cache misses doubled [5]", Operation("- L2 cache misses doubled [5]")),
+    ],
+)
+def test_a_row(row: str, operation: Operation) -> None:
+    assert read_operations(f"\n{row}\n") == [operation]
+
+
+def test_a_merge_changes_what_it_names_and_nothing_else() -> None:
+    reading = read(
+        "~ L1 status: The launch is on 26 November 2026. [5]\n"
+        "~ L2 task: Cleo writes the release notes by Friday 20 November 2026. [6]\n"
+    )
+    assert texts(reading) == [
+        "The launch is on 26 November 2026.",
+        "Cleo writes the release notes by Friday 20 November 2026.",
+        "Deploy from main only.",
+        "The beta shipped on 2 October 2026.",
+    ]
+    assert [line.kind for line in reading.lines] == [Kind.STATUS, Kind.TASK, None, Kind.EVENT]
+    assert reading.superseded == {
+        1: "The launch is on 26 November 2026.",
+        2: "Cleo writes the release notes by Friday 20 November 2026.",
+    }
+    assert not reading.dropped
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("~ L9 status: The launch is on 26 November 2026. [5]", Drop.UNKNOWN_LINE),
+        ("~ L4 decision: The launch is on 26 November 2026. [5]", Drop.KEPT_LINE),
+        ("- L4 [5]", Drop.KEPT_LINE),
+        ("~ L3 event: Old news from March. [7]", Drop.OLDER_NEWS),
+        ("- L2", Drop.OLDER_NEWS),
+        ("- L2 [7]", Drop.OLDER_NEWS),
+        ("+ status: The launch is on 18 November 2026. [5]", Drop.KNOWN),
+    ],
+)
+def test_what_is_dropped(row: str, reason: Drop) -> None:
+    """The text stays; a good operation beside it is carried out."""
+    reading = read(f"{row}\n+ task: Cleo writes the release notes by Friday 20 November 2026. [6]")
+    assert [why for _, why in reading.dropped] == [reason]
+    assert {line.text for line in OLD} <= set(texts(reading))
+    assert len(reading.lines) == len(OLD) + 1
+
+
+def test_a_line_is_replaced_once() -> None:
+    reading = read(
+        "~ L1 status: Ben moved the launch to 26 November 2026. [5]\n"
+        "- L1 [6]\n~ L1,L2 status: Cleo writes the release notes by Friday 20 November 2026. [6]"
+    )
+    assert [why for _, why in reading.dropped] == [Drop.UNKNOWN_LINE] * 2
+    assert OLD[1].text in texts(reading)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("~ L9 status: The launch is on 26 November 2026. [5]", "no_operation"),
+        ("- L4 [5]\n- L9 [5]", "no_operation"),
+        ("+ status: The launch is on 18 November 2026. [1]", ""),
+        ("NOTHING", ""),
+    ],
+)
+def test_a_reply_without_a_change(text: str, fault: str) -> None:
+    """What the memory says already is no fault; changes of which none holds are."""
+    reading = read(text)
+    assert reading.fault == fault
+    if not fault:
+        assert {line.text for line in reading.lines} == {line.text for line in OLD}
+
+
+def test_over_the_limit_old_events_go_to_the_archive() -> None:
+    request = replace(REQUEST, max_tokens=2 + sum(estimate(line.text) for line in OLD))
+    reading = read("+ decision: Ben moved the launch to 26 November 2026. [5]", request)
+    assert [line.text for line in reading.archived] == ["The beta shipped on 2 October 2026."]
+    assert "Deploy from main only." in texts(reading)
+    assert "Ben moved the launch to 26 November 2026." in texts(reading)
+
+
+def test_what_is_new_is_never_archived() -> None:
+    reading = read(
+        "+ event: Ben moved the launch to 26 November 2026. [5]", replace(REQUEST, max_tokens=1)
+    )
+    assert texts(reading) == [
+        "Deploy from main only.",
+        "Ben moved the launch to 26 November 2026.",
+    ]
+    assert len(reading.archived) == 3
+
+
+def test_the_prompt_shows_the_lines_by_the_numbers_that_operations_name() -> None:
+    text = prompts.user_text(REQUEST, "key")
+    assert "\nL1 [1970-01-01] The launch is on 18 November 2026.\n" in text
+    assert "\n5 Ben moved the launch" in text
+    assert "L1 " not in prompts.user_text(replace(REQUEST, operations=False), "key")
+
+
+changes = st.lists(
+    st.builds(
+        Change,
+        st.none() | st.builds(ReadLine, st.text("abc", min_size=1, max_size=3)),
+        st.lists(st.integers(1, 9), max_size=3, unique=True).map(tuple),
+        st.lists(st.integers(1, 9), max_size=3).map(tuple),
+    ).filter(lambda change: change.line is not None or change.targets),
+    max_size=8,
+)
+
+
+@given(changes, st.integers(1, 200))
+def test_each_line_stands_or_has_a_fate(made: list[Change], limit: int) -> None:
+    """Whatever is asked for: untouched lines stay as they are, and a person's always."""
+    request = replace(REQUEST, max_tokens=limit)
+    reading = carry_out(request, made, lambda a, b: a == b)
+    archived = {line.text for line in reading.archived}
+    for line in OLD:
+        fates = [line.ref in reading.superseded, line.ref in reading.settled, line.text in archived]
+        assert (texts(reading).count(line.text) == 1) is not any(fates)
+        assert sum(fates) <= 1
+        assert not line.by_person or line.text in texts(reading)
+    carried_out = len(made) - len(reading.dropped)
+    assert carried_out >= len(set(reading.superseded.values()))
+    for text in reading.superseded.values():
+        assert text in texts(reading)
+
+
+def test_an_operation_may_name_a_line_that_the_same_answer_made() -> None:
+    """By the number of the new line that it rests on."""
+    reading = read(
+        "~ L1 status: Ben moved the launch to 26 November 2026. [5]\n"
+        "~ L5 task: Cleo writes the release notes by Friday 20 November 2026. [6]\n"
+    )
+    assert texts(reading)[0] == "Cleo writes the release notes by Friday 20 November 2026."
+    assert reading.superseded == {1: texts(reading)[0]}
+    assert not reading.dropped
+
+
+def test_an_event_that_holds_now_stands_behind_what_held_before() -> None:
+    reading = read("~ L3 status: Ben moved the launch to 26 November 2026. [5]")
+    assert texts(reading)[-1] == "Ben moved the launch to 26 November 2026."
+    assert len(reading.lines) == len(OLD)
+
+
+@pytest.mark.parametrize(
+    ("old", "first"),
+    [
+        (("The disk was full.", Kind.EVENT, 50), ("Ann owns the budget.", Kind.TASK, 10)),
+        (("It is as it was.", Kind.STATUS, 50), ("The budget is 1,200 dollars.", Kind.STATUS, 50)),
+        (("Ann owns the budget.", Kind.TASK, 0), ("Ben owns the door.", Kind.TASK, 90)),
+    ],
+    ids=["an event", "what says little", "what is old"],
+)
+def test_what_is_archived_first(old: tuple[str, Kind, int], first: tuple[str, Kind, int]) -> None:
+    """Of two lines one has room beside what is new. Times are in days."""
+    day = 24 * HOUR
+    lines = [
+        MemoryLine(n, *_line(text, kind, at * day))
+        for n, (text, kind, at) in ((1, old), (2, first))
+    ]
+    request = replace(
+        REQUEST,
+        existing=lines,
+        additions=[Addition("", [MemoryLine(5, "Cleo joined.", at_us=100 * day)])],
+        max_tokens=max(estimate(line.text) for line in lines) + estimate("Cleo joined."),
+    )
+    reading = read("+ event: Cleo joined. [5]", request)
+    assert [line.text for line in reading.archived] == [old[0]]
+
+
+def _line(text: str, kind: Kind, at_us: int) -> tuple[str, bool, Kind, int]:
+    return text, False, kind, at_us
+
+
+# What is done with each new line, and to which of the lines before it.
+replies = st.lists(
+    st.tuples(st.sampled_from("+~-"), st.integers(0, 9), st.sampled_from(list(Kind))), max_size=9
+)
+
+
+@given(replies)
+def test_it_does_not_matter_how_much_a_merge_takes_in(made: list[tuple[str, int, Kind]]) -> None:
+    """Each new line gets the same operation, one merge a line or one for all."""
+    old = [MemoryLine(1, "old 1", kind=Kind.STATUS, at_us=1)]
+    new = [MemoryLine(n, f"new {n}", at_us=n) for n in range(2, len(made) + 2)]
+    standing = ["old 1"]
+    each: list[tuple[MemoryLine, str | None, Kind | None]] = []  # line, what it changes, its kind
+    for line, (sign, index, kind) in zip(new, made, strict=True):
+        target = standing[index % len(standing)] if sign != "+" and standing else None
+        if target is not None:
+            standing.remove(target)
+        if sign != "-":
+            standing.append(line.text)
+        each.append((line, target, None if sign == "-" else kind))
+
+    def change(line: MemoryLine, target: int | None, kind: Kind | None) -> Change:
+        text = ReadLine(line.text, (line.ref,), kind) if kind else None
+        return Change(text, () if target is None else (target,), (line.ref,))
+
+    def merge(
+        existing: list[MemoryLine], rows: list[Change], added: list[MemoryLine]
+    ) -> ParsedReply:
+        request = replace(REQUEST, existing=existing, additions=[Addition("", added)])
+        reading = carry_out(request, rows, lambda a, b: a == b)
+        assert not reading.dropped
+        return reading
+
+    refs = {line.text: line.ref for line in [*old, *new]}
+    rows = [change(line, refs[t] if t else None, kind) for line, t, kind in each if t or kind]
+    at_once = merge(old, rows, new)
+    text = old
+    for line, target, kind in each:
+        numbers = {one.text: n for n, one in enumerate(text, 1)}
+        added = replace(line, ref=100)
+        existing = [replace(one, ref=numbers[one.text]) for one in text]
+        wanted = [change(added, numbers[target] if target else None, kind)] * bool(target or kind)
+        reading = merge(existing, wanted, [added])
+        known = {one.text: one for one in [*existing, added]}
+        text = [replace(known[one.text], kind=one.kind) for one in reading.lines]
+    assert texts(at_once) == [line.text for line in text]

@@ -1,0 +1,134 @@
+"""Which lines newer ones replace, and which they leave alone."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from memories.rules.generate import salience
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.superseding import Statement, superseded
+
+FIRST = datetime(2026, 11, 2, 9, tzinfo=UTC)
+OTHERS = ["The printer on the second floor is broken", "会議室の鍵は受付にあります"]
+
+
+def statements(*texts: str) -> list[Statement]:
+    """A line a day."""
+    return [
+        Statement(text, to_micros(FIRST + timedelta(days=n)), salience.words_in(text))
+        for n, text in enumerate(texts)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("*Decided:* Kazoe 3 launches on 18 Nov. Freeze 10 Nov (owner @tom), strings 13 Nov (@yuki).", "*Decided:* new launch date 26 Nov. Conditions: five working days without a lost count."),
+        ("The launch is on 18 Nov", "The launch moved from 18 Nov to 26 Nov"),
+        ("The launch is on 18 November", "Launch postponed to 26 November, the fix is not ready"),
+        ("Kazoe 3 launches on 18 Nov", "*Decided:* the 18 Nov launch is off. New date when the fix is understood."),
+        ("*Decided:* the 18 Nov launch is off", "*Decided:* new launch date 26 Nov"),
+        ("Design review on 12 Nov", "Decision: the design review is on 17 Nov"),
+        ("Kazoe 3 launches on 18 November", "Kazoe 3 launches on 26 November"),
+        ("A shop pays ¥980 per device", "From 1 Dec on a shop pays ¥3,480 a month, instead of ¥980 per device"),
+        ("The free plan has 300 items", "the free plan grows from 300 to 500 items"),
+        ("Raw uploads are kept for 30 days", "Decision: raw uploads are kept for 90 days from 20 Nov on"),
+        ("Anyone against raising raw upload retention from 30 to 90 days?", "Decision: raw uploads are kept for 90 days from 20 Nov on"),
+        ("macros 14 of 16", "macros 16 of 16, done"),
+        ("発売日は11月18日です", "発売日は11月26日に変更します"),
+        ("発売は11月18日の予定です", "発売を11月18日から11月26日に延期しました"),
+        ("リリースは11月18日です", "リリースを延期し、11月26日にします"),
+        ("発売は11月18日です", "11月18日の発売は中止になりました"),
+        ("【決定】打ち合わせは11月10日", "【決定】打ち合わせは11月17日"),
+        ("無料プランは300件までです", "無料プランは300件ではなく500件までになりました"),
+        ("Kazoe 3の公開は11月18日です", "Kazoe 3の公開は11月26日です"),
+        ("aurora number 1 ships on Friday 20 November", "aurora number 1 ships on Friday 27 November"),
+        ("オーロラの1号機は11月20日（金）に出荷します", "オーロラの1号機は11月27日（金）に出荷します"),
+        ("アプリの文字列、611のうち402まで終わりました", "611 / 611、終わりました！"),
+        ("The client wants delivery on 3 December", "Agreed: delivery is on 10 December"),
+        ("Sora asked for a discount of 30 %", "Decision: the discount is 20 %"),
+        ("Sora asked for a discount of 30 %", "Decision: Sora gets the discount of 30 %"),
+        ("先方は納品を12月3日に希望しています", "【決定】納品は12月10日"),
+        ("割引は30%を要望されています", "割引は20%で合意しました"),
+    ],
+)  # fmt: skip
+def test_newer_news_replaces_older(older: str, newer: str) -> None:
+    first, second = OTHERS
+    assert superseded(statements(first, older, second, newer)) == {1: 3}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("Kazoe 3 launches on 18 Nov", "Status: 12 shops run the fix since 11 Nov"),
+        ("Kazoe 3 launches on 18 Nov", "The launch mail moved to 20 Nov"),
+        ("Kazoe 3 launches on 18 Nov", "Does the launch move to 26 Nov?"),
+        ("Kazoe 3 launches on 26 Nov", "10 % of shops get it on 26 Nov, everyone on 28 Nov"),
+        ("Kazoe 3 launches on 18 Nov", "Freeze postponed to 12 Nov"),
+        ("The freeze is on 10 Nov", "*Decided:* new launch date 26 Nov"),
+        ("Weekly demo on 2 Nov", "Decision: weekly demo on 9 Nov, as always"),
+        ("400 phones at once, p95 380 ms", "The sync server had 12 errors at 14:00"),
+        ("Android 9 is on 23 of 312 shops", "The list of group one has 31 shops"),
+        ("Anyone against 90 days of holidays for the cat?", "Decision: raw uploads are kept for 90 days"),
+        ("The budget of the stand is 900 euros", "The budget of the office moved to 1,200 euros"),
+        ("The office opens at 9:00", "The office was painted, it took 3 days"),
+        ("発売日は11月18日です", "発売の案内メールは11月20日に変更します"),
+        ("発売日は11月18日です", "現状：11月11日から12店舗で動いています"),
+        ("発売日は11月18日です", "発売日は11月26日に変更しますか？"),
+        ("棚卸は11月10日です", "発売日を11月26日に変更します"),
+        ("料金は12月1日に発表します", "料金は12月1日から3,480円に変更します"),
+        ("第1段階はCSVです", "第2段階はAPIに変更します"),
+        ("aurora number 1 ships on Friday 20 November", "cobalt number 1 ships on Friday 27 November"),
+        ("Decided: the aurora build ships on 20 November", "Decided: the cobalt build moves to 27 November"),
+        ("The aurora plan has 300 items", "the cobalt plan grows from 400 to 500 items"),
+        ("aurora strings 14 of 16 done", "cobalt strings 15 of 16 done"),
+        ("オーロラの1号機は11月20日（金）に出荷します", "コバルトの1号機は11月27日（金）に出荷します"),
+        ("【決定】東京の説明会は11月20日", "【決定】大阪の説明会は11月27日に変更"),
+        ("オーロラの文字列、16のうち14まで終了", "コバルトの文字列、16のうち15まで終了"),
+        ("The client wants delivery on 3 December", "Agreed: the kitchen is painted on 10 December"),
+        ("The client wants delivery on 3 December", "Delivery from the printer came on 10 December"),
+        ("Aurora wants a discount of 30 %", "Decision: Cobalt gets a discount of 20 %"),
+        ("Sora asked for a discount of 30 %", "Sora wants a discount of 20 % on lamps"),
+        ("Sora asked for 24 hours", "We offer an answer within 2 hours"),
+        ("先方は納品を12月3日に希望しています", "【決定】会場は12月10日に予約"),
+        ("オーロラは割引30%を希望", "【決定】コバルトの割引は20%"),
+        ("先方の希望は24時間です", "それ以外は2時間以内で打診してみます"),
+    ],
+)  # fmt: skip
+def test_other_news_leaves_it_alone(older: str, newer: str) -> None:
+    first, second = OTHERS
+    assert superseded(statements(first, older, second, newer)) == {}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "is_replaced"),
+    [
+        ("The client wants an answer within 24 hours", "We offer 2 hours by day, and 12 hours at night", True),
+        ("The client wants an answer within 24 hours", "Agreed with them: 2 hours", True),
+        ("The client wants an answer within 24 hours", "Nobody of us could keep 2 hours at night for long", False),
+        ("The client wants an answer within 24 hours", "We offer a price of 300 euros", False),
+        ("The client gave an answer within 24 hours", "We offer 2 hours by day", False),
+        ("先方の希望は24時間です", "「営業時間内は2時間以内、それ以外は翌営業日の10時まで」で打診してみます", True),
+        ("先方の希望は24時間です", "2時間以内で合意しました", True),
+        ("先方の希望は24時間です", "夜中の2時間は約束できない", False),
+        ("先方の希望は24時間です", "翌営業日の10時までで打診してみます", False),
+        ("先方の作業は24時間です", "2時間以内で打診してみます", False),
+    ],
+)  # fmt: skip
+def test_an_offer_answers_the_wish_of_its_thread(older: str, newer: str, is_replaced: bool) -> None:
+    began = to_micros(FIRST)
+    lines = [replace(line, thread_us=began) for line in statements(older, newer)]
+    assert superseded(lines) == ({0: 1} if is_replaced else {})
+    lines = [replace(line, thread_us=began + n) for n, line in enumerate(lines)]
+    assert superseded(lines) == {}, "of another thread"
+
+
+def test_a_chain_ends_at_the_newest() -> None:
+    lines = statements(
+        "Kazoe 3 launches on 18 Nov",
+        "*Decided:* the 18 Nov launch is off",
+        "*Decided:* new launch date 26 Nov",
+        "Decision: the launch moved from 26 Nov to 30 Nov",
+    )
+    assert superseded(lines) == {0: 3, 1: 3, 2: 3}

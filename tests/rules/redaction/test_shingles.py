@@ -1,0 +1,126 @@
+"""Runs of words that one text takes from another, and what is left without them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memories.rules.redaction.shingles import MARK, QuoteMatcher, runs, whole, words
+
+SAID = "We will deploy the blue gate on Friday, after Mika has seen it."
+JAPANESE = "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。"
+
+
+def known(*texts):
+    return QuoteMatcher(frozenset().union(*map(runs, texts)))
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (SAID, f"{MARK}."),
+        ("- so we will deploy the blue gate on Friday then", f"- so {MARK} then"),
+        ("WE WILL DEPLOY — the blue-gate: on friday", MARK),
+        ("we will deploy\nthe blue gate on friday\nor so", f"{MARK}\n{MARK}\nor so"),
+        ("we will deploy\r\nthe blue gate on friday", f"{MARK}\r\n{MARK}"),
+        ("ｗｅ　ｗｉｌｌ　ｄｅｐｌｏｙ　ｔｈｅ　ｂｌｕｅ　ｇａｔｅ　ｏｎ　ｆｒｉｄａｙ", MARK),
+        ("the blue gate on Friday after Mika", "the blue gate on Friday after Mika"),
+        ("we deploy the blue gate on Friday after", "we deploy the blue gate on Friday after"),
+        ("will deploy the blue gate on Thursday after", "will deploy the blue gate on Thursday after"),
+        (f"{SAID} {SAID} no", f"{MARK}. {MARK}. no"),
+        (f"{SAID} no {SAID}", f"{MARK}. no {MARK}."),
+        ("", ""),
+        (MARK, MARK),
+    ],
+)  # fmt: skip
+def test_what_quotes_eight_words_is_masked(text, left):
+    assert known(SAID).masked(text) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (JAPANESE, f"{MARK}。"),
+        ("- 銅の門は、金曜日の午後三時に出荷", f"- {MARK}"),
+        ("- 銅の門は金曜日の午後", "- 銅の門は金曜日の午後"),
+        ("銅の門は\n金曜日の午後三時に出荷する", f"{MARK}\n{MARK}"),
+    ],
+)
+def test_japanese_is_counted_in_letters(text, left):
+    assert known(JAPANESE).masked(text) == left
+
+
+def test_half_width_letters_and_marks_are_the_same():
+    found = known("デプロイの手順はガイドブックの三頁にあります")
+    assert found.masked("→ ﾃﾞﾌﾟﾛｲの手順はｶﾞｲﾄﾞﾌﾞｯｸの三頁") == f"→ {MARK}"
+
+
+def test_words_and_japanese_mixed():
+    found = known("リリースは Tuesday の 15:00 に hashikura で行います")
+    assert found.masked("予定：リリースはTuesdayの15:00に行う") == f"予定：{MARK}行う"
+    assert found.masked("リリースは水曜日") == "リリースは水曜日"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("Copper gate, Friday!", "copper gate friday"),
+        ("ok then", ""),
+        ("はい、わかりました", "は い わ か り ま し た"),
+        ("はい", ""),
+        (SAID, ""),  # it has runs
+        (":wave: ok", ""),
+    ],
+)
+def test_a_short_message_is_one_as_a_whole(text, key):
+    assert whole(text) == key
+    if key:
+        assert (
+            QuoteMatcher(frozenset(), frozenset([key]))
+            .masked(f"so: {text}")
+            .startswith(f"so: {MARK}")
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Ask Quillon Vane, please", f"Ask {MARK}, please"),
+        ("ＱＵＩＬＬＯＮ\u3000vane", MARK),
+        ("quillon has two vanes", "quillon has two vanes"),
+        ("@will and ＠Will will see to it", f"@{MARK} and ＠{MARK} will see to it"),
+        ("田中さんが", f"{MARK}さんが"),
+    ],
+)
+def test_a_name_stands_as_a_whole_or_only_where_it_is_a_mention(text, left):
+    names = frozenset(map(words, ("Quillon Vane", "田中")))
+    found = QuoteMatcher(frozenset(), names, frozenset([words("Will")]))
+    assert found.masked(text) == left
+    assert bool(found.in_text(text)) == (MARK in left and "will" not in text)
+
+
+WORDS = st.lists(
+    st.sampled_from([*"abcdefghij", "銅", "門", "は", "金", "曜", "ab12"]), max_size=60
+)
+SPACES = st.sampled_from([" ", "  ", ", ", "\n", " — ", "、"])
+
+
+@given(WORDS, WORDS, SPACES, SPACES)
+def test_nothing_that_is_left_quotes(said, text, between, other):
+    found = known(between.join(said))
+    left = found.masked(other.join(text))
+    assert not found.in_text(left)
+    assert not found.spans(left)
+    assert left.count("\n") == other.join(text).count("\n")
+    assert found.masked(left) == left
+
+
+@given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
+def test_any_text_is_found_in_another(before, said, after):
+    text = f"{before}\n{said}\n{after}"
+    found = known(said)
+    assert runs(said) <= runs(text)
+    assert found.in_text(text) == runs(said)
+    spans = found.spans(text)
+    assert bool(spans) == bool(runs(said))
+    assert all(0 <= begin < end <= len(text) for begin, end in spans)
+    assert spans == sorted(spans)

@@ -1,0 +1,116 @@
+"""What is understood of what somebody typed."""
+
+from datetime import UTC, date
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memories.rules.search.query import Has, Kind, Query, Sort, as_fields, parse, with_fields
+
+
+@pytest.mark.parametrize(
+    ("typed", "needles"),
+    [
+        ("移行 deploy", [" 移行", " deploy"]),
+        ("移行　計画", [" 移行", " 計画"]),
+        ('"next friday" ok', [" next friday ", " ok "]),
+        ("“next friday”", [" next friday "]),
+        ('"not closed', [" not closed "]),
+        ("de*", [" de"]),
+        ("twice twice", [" twice"]),
+        ("http://example.com", [" http example com"]),
+        ("12:30", [" 12 30 "]),
+        ("!? ✨", []),
+        ("", []),
+    ],
+)
+def test_words(typed: str, needles: list[str]) -> None:
+    query = parse(typed)
+    assert [one.needle for one in query.terms] == needles
+    assert query.is_empty is (not needles) and not query.is_narrowed
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("in:#ops", Query(channel="ops")),
+        ("in:C0123", Query(channel="C0123")),
+        ("IN:notes", Query(kind=Kind.NOTES)),
+        ("from:@mika", Query(person="mika")),
+        ('from:"Mika Sato"', Query(person="Mika Sato")),
+        ("from：佐藤", Query(person="佐藤")),
+        ("by:mika", Query(person="mika")),
+        ("by:model", Query(writer="model")),
+        ("by:llm", Query(writer="model")),
+        ("before:2026-11-02", Query(until=date(2026, 11, 1))),
+        ("after:2026-11-02", Query(since=date(2026, 11, 3))),
+        ("after:2026/1/2", Query(since=date(2026, 1, 3))),
+        ("on:2026-11-02", Query(since=date(2026, 11, 2), until=date(2026, 11, 2))),
+        ("has:link has:file", Query(has=frozenset({Has.LINK, Has.FILE}))),
+        ("has:nothing", Query(wrong=("has:nothing",))),
+        ("after:yesterday", Query(wrong=("after:yesterday",))),
+        ("after:2026-02-31", Query(wrong=("after:2026-02-31",))),
+        ("in:", Query()),
+        ("-in:#ops -from:mika", Query(wrong=("-in:#ops", "-from:mika"))),
+    ],
+)
+def test_operators(typed: str, expected: Query) -> None:
+    assert parse(typed) == expected
+
+
+def test_what_is_left_out_alone_is_no_question() -> None:
+    assert parse("-draft").is_empty
+    assert not parse("-draft in:#ops").is_empty
+    query = parse('plan -draft -"not this"')
+    assert [one.excluded for one in query.terms] == [False, True, True]
+    assert query.words == ("plan", "-draft", '-"not this"')
+
+
+def test_fields_of_the_form_narrow_what_the_words_leave_open() -> None:
+    fields = {"in": "messages", "channel": "#ops", "by": "mika", "from": "2026-11-01"}
+    query = with_fields(parse("x in:notes"), {**fields, "to": "2026-11-30", "sort": "best"})
+    assert (query.kind, query.channel, query.person) == (Kind.NOTES, "ops", "mika")
+    assert (query.since, query.until) == (date(2026, 11, 1), date(2026, 11, 30))
+    assert query.sort is Sort.BEST
+    assert with_fields(parse("x"), {"in": "rubbish", "from": "rubbish", "sort": "x"}) == parse("x")
+
+
+def test_days_are_those_of_the_workspace() -> None:
+    query = parse("on:2026-11-02")
+    day = 24 * 3600 * 10**6
+    since, before = query.bounds(UTC)
+    assert since is not None and before == since + day
+    assert query.bounds(ZoneInfo("Asia/Tokyo"))[0] == since - 9 * day // 24
+    assert parse("x").bounds(UTC) == (None, None)
+
+
+@given(st.text())
+def test_whatever_is_typed_is_a_query(typed: str) -> None:
+    query = with_fields(parse(typed), {"from": typed, "by": typed, "channel": typed, "in": typed})
+    query.bounds(ZoneInfo("Asia/Tokyo"))
+    assert all(one.needle.startswith(" ") for one in query.terms)
+
+
+@given(st.sampled_from(["on", "before", "after"]), st.dates())
+def test_any_day_is_one_or_is_named(key: str, day: date) -> None:
+    query = parse(f"{key}:{day.isoformat()}")
+    query.bounds(ZoneInfo("Asia/Tokyo"))
+    assert query.wrong or query.since or query.until
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "移行 -draft",
+        '"next friday" in:#ops from:mika after:2026-11-01',
+        "plan in:messages by:model before:2026-11-01 has:link has:code",
+        'from:"Mika Ito" on:2026-11-01',
+        "",
+    ],
+)
+def test_a_query_comes_back_from_its_fields(typed: str) -> None:
+    query = parse(typed)
+    fields = as_fields(query)
+    assert with_fields(parse(fields.get("q", "")), fields) == query

@@ -1,0 +1,200 @@
+"""How texts are cut, and what is found in them."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memories.rules.redaction.shingles import folded
+from memories.rules.search import tokenizer
+from memories.rules.search.snippet import snippet
+from memories.rules.search.tokenizer import Audience, audience_key, holds, spans, stored, term
+
+LETTERS = "ab1 -_、。・\n日本移行ーカガ한글éß𠮷"
+TEXTS = st.text(st.sampled_from(LETTERS) | st.characters(exclude_categories=["Cs", "Cc"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", ""),
+        ("… !?", ""),
+        ("Deploy it", " deploy it "),
+        ("東京オフィス", " 東京 京オ オフ フィ ィス ス "),
+        ("API移行を", " api 移行 行を を "),
+        ("ﾘﾘｰｽ", " リリ リー ース ス "),
+        ("ｶﾞｽ", " ガス ス "),
+        ("１２月", " 12 月 "),
+        ("マーク・トウェイン", " マー ーク ク トウ ウェ ェイ イン ン "),
+        ("snake_case v1.2", " snake case v1 2 "),
+        ("Straße", " strasse "),
+        ("𠮷野", " 𠮷野 野 "),
+        ("a" * 61, f" {'a' * 60} a "),
+    ],
+)
+def test_texts_are_cut_into_tokens(text: str, tokens: str) -> None:
+    assert stored(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "found"),
+    [
+        # Japanese: anywhere, of one letter and more
+        ("日", "金曜日です", True),
+        ("日", "日曜", True),
+        ("日", "金曜です", False),
+        ("移行", "来月のデータ移行計画", True),
+        ("移行", "移 行", False),
+        ("移行計画", "データ移行計画書", True),
+        ("移行計画", "移行の計画", False),
+        ("リリース", "ﾘﾘｰｽした", True),
+        ("ｶﾞｽ", "ガス代", True),
+        ("カス", "ガス代", False),
+        ("が", "か", False),
+        # words: by their beginnings, short ones whole
+        ("deploy", "We deployed it", True),
+        ("deploy", "undeployed", False),
+        ("Deploy", "DEPLOY", True),
+        ("it", "it is", True),
+        ("it", "italy", False),
+        ("ok", "OK!", True),
+        ("c", "in C, so", True),
+        ("c", "cc", False),
+        ("v1.2", "at v1.2 now", True),
+        ("v1.2", "at v1.25 now", False),
+        ("foo-bar", "foo bar", True),
+        ("foo-bar", "foo and bar", False),
+        # both
+        ("api移行", "API移行を", True),
+        ("api移行", "API の移行", False),
+        ("移行api", "移行API", True),
+        ("移行api", "移行計画API", False),
+        ("日api", "今日API", True),
+    ],
+)
+def test_what_a_word_finds(typed: str, text: str, found: bool) -> None:
+    asked = term(typed)
+    assert asked is not None
+    assert holds(stored(text), [asked]) is found
+    assert bool(spans(text, [asked])) is found
+
+
+@pytest.mark.parametrize(
+    ("typed", "given", "text", "found"),
+    [
+        ("deploy", {"exact": True}, "deployed", False),
+        ("deploy", {"exact": True}, "a deploy.", True),
+        ("next friday", {"exact": True}, "Next, Friday", True),
+        ("next friday", {"exact": True}, "friday next", False),
+        ("移行 計画", {"exact": True}, "移行、計画書", True),
+        ("it*", {"begins": True}, "italy", True),
+        ("it", {"excluded": True}, "italy", True),
+        ("it", {"excluded": True}, "it", False),
+    ],
+)
+def test_quotations_beginnings_and_what_is_left_out(
+    typed: str, given: dict[str, bool], text: str, found: bool
+) -> None:
+    asked = term(typed, **given)
+    assert asked is not None
+    assert holds(stored(text), [asked]) is found
+
+
+@pytest.mark.parametrize(
+    ("typed", "telling"),
+    [
+        ("東京", ("東京",)),
+        ("請求書", ("請求",)),
+        ("お願い", ("お願",)),
+        ("API移行を", ("api", "移行")),
+        ("to and fro", ("to", "and", "fro")),
+    ],
+)
+def test_of_pairs_of_letters_one_tells_enough(typed: str, telling: tuple[str, ...]) -> None:
+    assert term(typed, exact=True).telling == telling
+
+
+def test_nothing_is_looked_for_without_a_letter() -> None:
+    assert term("") is term("!?…") is term("___") is None
+
+
+def test_the_beginning_of_a_very_long_text_is_found() -> None:
+    tokens = stored("begin " + "あいうえお" * 60_000 + " end")
+    assert len(tokens) <= tokenizer.LONGEST_STORED and tokens.endswith(" ")
+    assert " begin " in tokens and " end " not in tokens
+
+
+def test_the_different_tokens_of_a_text_fit_into_an_index() -> None:
+    letters = [chr(0x20000 + number) for number in range(300)]
+    pairs = " ".join(first + second for first in letters for second in letters)
+    tokens = stored(pairs).split()
+    size = sum(len(token.encode()) + tokenizer.KEY_WIDTH for token in set(tokens))
+    assert tokenizer.MOST_BYTES * 0.9 < size <= tokenizer.MOST_BYTES
+    assert tokens == stored(pairs[: 3 * len(tokens)]).split()[: len(tokens)]
+
+
+def test_no_key_of_an_audience_begins_another() -> None:
+    keys = {
+        audience_key(kind, audience, pk)
+        for kind in ("message", "version", "note")
+        for audience in Audience
+        for pk in (1, 17, 1_000_000)
+    }
+    assert len(keys) == 3 * len(Audience) * 3
+    assert {len(key) for key in keys} == {tokenizer.KEY_WIDTH}
+    assert all(key.isascii() and key.isalnum() and key == key.lower() for key in keys)
+
+
+@given(TEXTS, TEXTS)
+def test_tokens_and_places_tell_the_same(typed: str, text: str) -> None:
+    """The stored form is found exactly where the words stand in the text itself."""
+    for exact in (False, True):
+        asked = term(typed, exact=exact)
+        if asked is not None:
+            in_text = re.search(asked.pattern, folded(text)[0]) is not None
+            assert holds(stored(text), [asked]) == in_text == bool(spans(text, [asked]))
+
+
+@given(TEXTS, st.integers(0, 20), st.integers(1, 20))
+def test_a_piece_of_a_japanese_text_is_found_in_it(text: str, at: int, length: int) -> None:
+    asked = term(piece) if (piece := text[at : at + length]) else None
+    if asked is not None and re.fullmatch(f"[{tokenizer.WIDE}]+", piece):
+        assert holds(stored(text), [asked]) or folded(text)[0].find(folded(piece)[0]) < 0
+
+
+@given(TEXTS)
+def test_an_index_finds_what_the_text_holds(text: str) -> None:
+    """Each token that an index is asked for is one of the text's, or begins one."""
+    tokens = stored(text).split()
+    for piece in text.split():
+        asked = term(piece)
+        if asked is not None and holds(stored(text), [asked]):
+            assert set(asked.words) <= set(tokens)
+            assert all(any(t.startswith(b) for t in tokens) for b in asked.beginnings)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3))
+def test_snippets_are_words_of_the_text(text: str, typed: list[str]) -> None:
+    asked = [one for one in map(term, typed) if one is not None]
+    pieces = snippet(text, asked, 30)
+    line = " ".join(text.split())
+    said = "".join(piece.text for piece in pieces)
+    assert said.removeprefix("… ").removesuffix(" …") in line or line in said
+    if spans(line, asked):
+        assert any(piece.hit and piece.text for piece in pieces)
+
+
+def test_a_snippet_begins_shortly_before_the_first_hit() -> None:
+    text = "one two three " * 30 + "the 移行 of <b>March</b> " + "more of it " * 40
+    pieces = snippet(text, [term("移行"), term("march")])
+    assert pieces[0].text == "… " and pieces[-1].text == " …"
+    assert [piece.text for piece in pieces if piece.hit] == ["移行", "March"]
+    assert len("".join(piece.text for piece in pieces)) < 220
+
+
+def test_more_of_it_for_its_length_comes_first() -> None:
+    asked = [term("deploy")]
+    texts = ["deploy", "deploy " * 3, "deploy " + "and more " * 200, "nothing"]
+    scores = [tokenizer.score(stored(text), asked) for text in texts]
+    assert sorted(range(4), key=lambda i: -scores[i]) == [1, 0, 2, 3]

@@ -1,0 +1,225 @@
+"""Older history from a page: the quote, the order, how far it is, and a way to stop."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+
+from memories.models import AuditEvent, Backfill, Channel, Endpoint, Job, Memory, Segment
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryType
+from tests.factories import MONDAY, MessageFactory
+from tests.views.conftest import Cast
+
+
+@pytest.fixture
+def older(cast: Cast) -> Cast:
+    """Six messages of an earlier day, before the start mark of the public channel."""
+    cast.public.messages.filter(segment=None).update(segment=Segment.objects.get())
+    for minute in range(6):
+        at = MONDAY - timedelta(days=3) + timedelta(minutes=minute)
+        MessageFactory(channel=cast.public, author=cast.author, at=at)
+    Channel.objects.update(cut_from_us=to_micros(MONDAY), start_us=to_micros(MONDAY))
+    return cast
+
+
+def page(cast: Cast, rest: str = "", name: str = "insider", **headers: str) -> str:
+    response = cast.clients[name].get(cast.path(f"backfill/{rest}"), headers=headers)
+    assert response.status_code == 200, response.status_code
+    content: str = response.content.decode()
+    return content
+
+
+def order(cast: Cast, name: str = "insider", **data: object) -> Backfill:
+    response = cast.clients[name].post(cast.path("backfill/"), data)
+    assert response.status_code == 302
+    backfill = Backfill.objects.latest("pk")
+    assert response["Location"] == here(cast, backfill)
+    return backfill
+
+
+def here(cast: Cast, backfill: Backfill) -> str:
+    return reverse("backfill-detail", args=[cast.workspace.slug, backfill.pk])
+
+
+def change(cast: Cast, backfill: Backfill, name: str = "insider", **data: str) -> int:
+    return cast.clients[name].post(here(cast, backfill), data).status_code
+
+
+def test_a_quote_can_be_shared_and_starts_nothing(older: Cast) -> None:
+    text = page(older, "?quote=1&channel=C0PUBLIC&since=2026-01-01&cap=5000")
+    assert "What it costs" in text and "costs nothing" in text
+    assert re.search(r'<th scope="row">#launch</th><td>6</td><td>1</td>', text)
+    assert 'name="cap" value="5000"' in text and 'value="C0PUBLIC" checked' in text
+    assert (
+        "salaries"
+        not in text.split("What is to be")[0].split("What it costs")[1].split("</table>")[0]
+    )
+    assert not Backfill.objects.exists()
+
+
+def test_without_a_choice_it_is_all_that_may_be_read(older: Cast) -> None:
+    everything = page(older, "?quote=1")
+    assert "#launch" in everything and "#salaries" in everything
+    public = page(older, "?quote=1", name="operator")
+    assert "#launch" in public and "#salaries" not in public
+
+
+def test_nothing_left_to_remember_says_so(older: Cast) -> None:
+    text = page(older, "?quote=1&channel=C0PUBLIC&since=2026-01-05")
+    assert "Nothing is left to remember there." in text
+    assert "<td>" not in text
+    assert 'class="button"' in text.split("Nothing is left")[1].split("</section>")[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("since=soon", "Neither a day nor"),
+        ("cap=lots", "Neither tokens nor"),
+        ("channel=CNOWHERE", "CNOWHERE"),
+    ],
+)
+def test_what_cannot_be_is_told_in_place(older: Cast, query: str, what: str) -> None:
+    response = older.clients["insider"].get(older.path(f"backfill/?quote=1&{query}"))
+    assert response.status_code == 422
+    assert what in response.content.decode()
+
+
+def test_starting(older: Cast) -> None:
+    backfill = order(older, since="2026-01-01", cap="5000", channel=["C0PUBLIC"])
+    assert (backfill.state, backfill.cap_tokens) == ("running", 5000)
+    assert list(backfill.channels.all()) == [older.public]
+    assert backfill.author == older.users["insider"]
+    assert backfill.quote["total"]["messages"] == 6
+    text = page(older, f"{backfill.pk}/")
+    assert "The backfill began." in text and "0 of 1 summaries" in text
+    assert 'hx-trigger="every 3s"' in text and '<noscript><meta http-equiv="refresh"' in text
+    index = older.clients["insider"].get(older.path("backfill/"))
+    assert index["Location"] == here(older, backfill)
+
+
+def test_a_cap_in_money_needs_a_price(older: Cast, settings) -> None:  # type: ignore[no-untyped-def]
+    settings.MEMORYHUB_MODEL = "tiny"
+    response = older.clients["insider"].post(older.path("backfill/"), {"cap": "$2.50"})
+    assert response.status_code == 422
+    assert "Without a price" in response.content.decode()
+    assert "unpriced" in page(older, "?quote=1")
+    assert not Backfill.objects.exists()
+
+
+def test_a_second_one_is_refused(older: Cast) -> None:
+    order(older)
+    response = older.clients["insider"].post(older.path("backfill/"), {})
+    assert response.status_code == 422
+    assert "Another backfill" in response.content.decode()
+
+
+def test_one_with_a_channel_out_of_sight_is_out_of_sight(older: Cast) -> None:
+    backfill = order(older, channel=["C0PRIVATE"])
+    operator = older.clients["operator"]
+    assert operator.get(here(older, backfill)).status_code == 404
+    assert operator.post(here(older, backfill), {"do": "cancel"}).status_code == 404
+    text = page(older, name="operator")
+    assert "runs or is paused" in text and "salaries" not in text
+    assert '<button class="button primary">' not in page(older, "?quote=1", name="operator")
+
+
+@pytest.mark.slow
+def test_pausing_resuming_and_cancelling(older: Cast) -> None:
+    backfill = order(older)
+    assert change(older, backfill, do="pause") == 302
+    assert "Resume" in page(older, f"{backfill.pk}/")
+    assert change(older, backfill, do="resume", cap="9000") == 302
+    backfill.refresh_from_db()
+    assert (backfill.state, backfill.cap_tokens) == ("running", 9000)
+    asked = page(older, f"{backfill.pk}/?ask=cancel")
+    assert "Cancel the backfill?" in asked and backfill.is_unfinished
+    assert change(older, backfill, do="cancel") == 302
+    backfill.refresh_from_db()
+    assert backfill.state == "cancelled"
+    assert "Order another one" in page(older, f"{backfill.pk}/")
+    assert "Earlier" in page(older)
+    actions = set(AuditEvent.objects.filter(actor="insider").values_list("action", flat=True))
+    assert {f"backfill_{verb}" for verb in ("start", "pause", "resume", "cancel")} <= actions
+
+
+def test_a_cap_that_is_none_keeps_it_paused(older: Cast) -> None:
+    backfill = order(older, cap="5000")
+    change(older, backfill, do="pause")
+    assert change(older, backfill, do="resume", cap="lots") == 422
+    backfill.refresh_from_db()
+    assert (backfill.state, backfill.cap_tokens) == ("paused", 5000)
+
+
+def test_others_start_and_stop_nothing(older: Cast) -> None:
+    backfill = order(older)
+    for name, status in (("editor", 403), ("member", 403), ("guest", 403), ("outsider", 404)):
+        assert change(older, backfill, name, do="cancel") == status
+        posted = older.clients[name].post(older.path("backfill/"), {})
+        assert posted.status_code == status
+    backfill.refresh_from_db()
+    assert backfill.state == "running"
+
+
+def test_the_part_is_asked_for_until_it_is_finished(older: Cast) -> None:
+    backfill = order(older)
+    client = older.clients["insider"]
+    path = f"{here(older, backfill)}?state=running"
+    part = client.get(path, headers={"HX-Request": "true"})
+    assert part.status_code == 200
+    text = part.content.decode()
+    assert text.lstrip().startswith('<section id="progress"') and "hx-get=" in text
+    assert 'id="actions"' not in text, "they change with the state only"
+    backfill.pause_for("over_cap")
+    text = client.get(path, headers={"HX-Request": "true"}).content.decode()
+    assert "the cap is reached" in text and 'hx-swap-oob="true"' in text and "Resume" in text
+    backfill.cancel(None)
+    last = client.get(path, headers={"HX-Request": "true"})
+    assert last.status_code == 286
+    assert "hx-get=" not in last.content.decode()
+
+
+def test_it_says_why_it_stands_still(older: Cast) -> None:
+    """Also to who has the page open: the part is what is asked for then."""
+    backfill = order(older)
+    Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit")
+    client = older.clients["insider"]
+    text = client.get(here(older, backfill), headers={"HX-Request": "true"}).content.decode()
+    assert "It stands still: the account at the model is used up." in text
+    assert "still about" not in text
+
+
+def test_what_was_left_out_is_counted_as_such(older: Cast) -> None:
+    Segment.objects.filter(channel=older.public).update(outcome="cancelled")
+    text = older.clients["member"].get(older.path("c/C0PUBLIC/")).content.decode()
+    assert "<dt>left out by a person</dt><dd>4</dd>" in text
+
+
+def test_only_admins_are_led_there(older: Cast) -> None:
+    link = f'href="{older.path("backfill/")}"'
+    assert link in older.clients["insider"].get(older.path()).content.decode()
+    assert link not in older.clients["editor"].get(older.path()).content.decode()
+
+
+def test_what_was_given_up_is_tried_again(older: Cast) -> None:
+    backfill = order(older)
+    memory = Memory.objects.of_channel(older.public, MemoryType.SHORT_TERM)
+    given = {"memory": memory, "segment": Segment.objects.first(), "as_of_us": 0}
+    failed = Job.objects.create(
+        **given, input_key="x", state="dead", fault="timeout", backfill=backfill
+    )
+    assert "Retry the one that was given up" in page(older, f"{backfill.pk}/")
+    assert change(older, backfill, "editor", do="retry") == 403
+    assert change(older, backfill, do="retry") == 302
+    failed.refresh_from_db()
+    assert failed.state == "waiting"
+    assert "was given up" not in page(older, f"{backfill.pk}/?live=off")
+
+
+def test_its_reader_may_stop_the_refreshing(older: Cast) -> None:
+    backfill = order(older)
+    assert 'hx-trigger="every 3s"' in page(older, f"{backfill.pk}/")
+    still = page(older, f"{backfill.pk}/?live=off")
+    assert "hx-trigger" not in still and "http-equiv" not in still

@@ -1,0 +1,421 @@
+"""Jobs and health: what failed first and what helps, one job with its steps, and a person's word."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from memories.models import (
+    AuditEvent,
+    Channel,
+    Endpoint,
+    Heartbeat,
+    Job,
+    Memory,
+    ModelCall,
+    Workspace,
+)
+from memories.rules.memory.identity import MemoryType
+from tests.factories import ChannelFactory, all_is_well, make_segment, make_version
+from tests.views.conftest import Cast
+
+State = Job.State
+PART = {"HX-Request": "true"}
+
+
+def job(channel: Channel, state: str = "waiting", **given: Any) -> Job:
+    memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    key = f"{Job.objects.count()}"
+    return Job.objects.create(
+        **{"memory": memory, "as_of_us": 0, "input_key": key, "state": state, **given}
+    )
+
+
+def call(job: Job, **given: Any) -> ModelCall:
+    now = timezone.now()
+    return ModelCall.objects.create(
+        **{
+            "job": job,
+            "fence": job.claims.count() + 1,
+            "workspace": job.memory.workspace,
+            "model": "tiny",
+            "day": now.date(),
+            "began_at": now - timedelta(seconds=4),
+            "ended_at": now,
+            "tokens": 120,
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "requests": 1,
+            **given,
+        }
+    )
+
+
+def page(cast: Cast, rest: str = "", name: str = "member", **headers: str) -> str:
+    response = cast.clients[name].get(cast.path(f"jobs/{rest}"), headers=headers)
+    assert response.status_code == 200, response.status_code
+    content: str = response.content.decode()
+    return content
+
+
+def states(*jobs: Job) -> list[str]:
+    return [Job.objects.get(pk=one.pk).state for one in jobs]
+
+
+def status_in(text: str, job: Job) -> str:
+    row = text.split(f'id="row-{job.pk}"')[1].split("</li>")[0]
+    found = re.search(r'class="status (\w+)"', row)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def well(cast: Cast) -> Cast:
+    all_is_well()
+    return cast
+
+
+class TestHealth:
+    def test_all_well(self, well: Cast) -> None:
+        text = page(well)
+        assert "All well." in text and "Slack was read" in text and "2 min ago" in text
+        assert ", next at" in text
+        assert "No jobs yet." in text
+
+    def test_what_is_not(self, well: Cast) -> None:
+        Heartbeat.objects.update(at=timezone.now() - timedelta(days=1))
+        Workspace.objects.update(synced_at=timezone.now() - timedelta(minutes=11))
+        job(well.public, "dead", fault="timeout", finished_at=timezone.now())
+        text = page(well)
+        assert "Not all is well." in text and "1 job failed." in text
+        assert "gave its last sign" in text and "Slack was not read for long." in text
+        # Guests are told what they see, not how the installation does.
+        told = page(well, name="guest")
+        assert "gave its last sign" not in told and "1 job failed." in told
+
+    def test_a_channel_that_is_not_read_stands_first(self, well: Cast) -> None:
+        Channel.objects.filter(pk=well.public.pk).update(bot_is_in=False)
+        text = page(well)
+        assert "1 channel is not read." in text
+        failed = text.split('id="failed-title"')[1].split("</section>")[0]
+        assert "#launch" in failed and "The bot is not in it" in failed and "Since" in failed
+
+    @pytest.mark.slow
+    def test_a_hidden_channel_makes_nobody_else_unwell(self, well: Cast) -> None:
+        Channel.objects.filter(pk=well.private.pk).update(bot_is_in=False)
+        job(well.private, "dead", fault="timeout")
+        assert "All well." in page(well)
+        assert "Not all is well." in page(well, name="insider")
+        assert [self.nav_warns(well, name) for name in ("member", "insider")] == [False, True]
+
+    def nav_warns(self, cast: Cast, name: str = "member") -> bool:
+        text = cast.clients[name].get(cast.path("c/C0PUBLIC/")).content.decode()
+        return 'aria-label="something is wrong"' in text.split("</nav>")[0]
+
+    @pytest.mark.slow
+    def test_every_page_says_when_there_is_something_to_look_at(self, well: Cast) -> None:
+        assert not self.nav_warns(well)
+        made = job(well.public, "dead", fault="timeout")
+        assert self.nav_warns(well) and self.nav_warns(well, "guest")
+        made.delete()
+        Heartbeat.objects.update(at=timezone.now() - timedelta(days=1))
+        assert self.nav_warns(well) and not self.nav_warns(well, "guest")
+
+
+class TestList:
+    def test_each_state_has_a_word_and_a_shape(self, well: Cast) -> None:
+        now = timezone.now()
+        later, gone = now + timedelta(hours=1), now - timedelta(minutes=1)
+        held = make_version(memory=well.memory, trigger={"left_out": 2})
+        partly = job(well.public, "done")
+        held.__class__.objects.filter(pk=held.pk).update(job=partly)
+        expected = {
+            job(well.public): "queued",
+            job(well.public, "claimed", lease_until=later): "running",
+            job(well.public, "claimed", lease_until=gone): "queued",
+            job(well.public, "replied"): "running",
+            job(well.public, not_before=later, fault="timeout"): "waiting",
+            job(well.public, "proposed"): "waiting",
+            job(well.public, "done"): "done",
+            partly: "done_with_errors",
+            job(well.public, "dead", fault="timeout"): "failed",
+            job(well.public, "cancelled"): "cancelled",
+            job(well.public, "superseded"): "replaced",
+        }
+        text = page(well)
+        assert {one.pk: status_in(text, one) for one in expected} == {
+            one.pk: status for one, status in expected.items()
+        }
+        assert "until" in text and "Its worker is gone" in text
+        assert "It is tried again: the model did not answer in time" in text
+
+    def test_failed_first_with_cause_since_when_and_the_fix(self, well: Cast) -> None:
+        done = job(well.public, "done")
+        dead = job(well.public, "dead", fault="bad_request", finished_at=timezone.now())
+        text = page(well)
+        assert text.index(f'id="row-{dead.pk}"') < text.index(f'id="row-{done.pk}"')
+        row = text.split(f'id="row-{dead.pk}"')[1].split("</li>")[0]
+        assert "The model did not understand the request" in row and "since" in row
+        assert "Correct the model" in row
+        assert "<button" not in row  # a member only reads
+
+    def test_running_wins_over_the_last_fault(self, well: Cast) -> None:
+        later = timezone.now() + timedelta(hours=1)
+        again = job(well.public, "claimed", lease_until=later, fault="timeout", attempts=2)
+        text = page(well)
+        assert status_in(text, again) == "running"
+        assert "did not answer in time" not in text and "attempt 2 of 5" in text
+        assert "All well." in text
+
+    def test_waiting_for_the_model_says_until_when(self, well: Cast) -> None:
+        until = timezone.now() + timedelta(minutes=5)
+        Endpoint.objects.create(fingerprint="f", name="tiny", not_before=until)
+        waits = job(well.public)
+        text = page(well)
+        assert (
+            status_in(text, waits) == "waiting" and "the model takes no calls now" in text.lower()
+        )
+
+    def test_what_it_cost(self, well: Cast) -> None:
+        priced, unpriced = job(well.public, "done"), job(well.public, "done")
+        call(priced, micros=2_500_000)
+        call(unpriced)
+        text = page(well)
+        assert "$2.50" in text and "120 tokens unpriced" in text and "$0" not in text
+
+    @pytest.mark.slow
+    def test_older_ones_by_their_address(self, well: Cast) -> None:
+        made = [job(well.public, "done") for _ in range(30)]
+        text = page(well)
+        assert f'href="?before={made[5].pk}"' in text and f'id="row-{made[4].pk}"' not in text
+        assert f'id="row-{made[4].pk}"' in page(well, f"?before={made[5].pk}")
+        assert page(well, "?before=x") and page(well, f"?before={'9' * 30}")
+
+
+class TestAudience:
+    @pytest.mark.slow
+    def test_a_private_channels_jobs_and_their_counts_are_hidden(self, well: Cast) -> None:
+        secret = job(well.private, "dead", fault="timeout", fault_text="tom earns a lot")
+        call(secret, micros=1_000_000)
+        for name in ("member", "editor", "guest"):
+            text = page(well, name=name)
+            assert f"row-{secret.pk}" not in text and "salaries" not in text
+            assert "failed" not in text.lower().split("<main")[1]
+            path = reverse("jobs-detail", args=["team", secret.pk])
+            assert well.clients[name].get(path).status_code == 404
+        text = page(well, name="insider")
+        assert f"row-{secret.pk}" in text and "salaries" in text
+        assert "tom earns a lot" in page(well, f"{secret.pk}/", name="insider")
+
+    def test_an_operator_sees_that_it_is_there(self, well: Cast) -> None:
+        secret = job(well.private, "dead", fault="timeout", fault_text="tom earns a lot")
+        for rest in ("", f"{secret.pk}/"):
+            text = page(well, rest, name="operator").split("<main")[1]
+            assert "private" in text
+            assert "salaries" not in text and "earns" not in text and "C0PRIVATE" not in text
+
+    def test_another_workspaces_job_is_not_here(self, well: Cast) -> None:
+        other = job(ChannelFactory(), "dead")
+        for name in ("insider", "operator"):
+            path = reverse("jobs-detail", args=["team", other.pk])
+            assert well.clients[name].get(path).status_code == 404
+            assert f"row-{other.pk}" not in page(well, name=name)
+
+
+class TestActing:
+    def test_retry_and_cancel(self, well: Cast) -> None:
+        dead, waits = job(well.public, "dead"), job(well.public)
+        client = well.clients["insider"]
+        assert client.post(well.path("jobs/"), {"retry": dead.pk}).status_code == 302
+        assert client.post(well.path("jobs/"), {"cancel": waits.pk}).status_code == 302
+        assert states(dead, waits) == ["waiting", "cancelled"]
+        said = page(well, name="insider")
+        assert "1 job will be tried again." in said and "1 job was cancelled." in said
+        here = well.path(f"jobs/{waits.pk}/")
+        assert client.post(here, {"do": "retry"})["Location"] == here
+        assert client.post(well.path(f"jobs/{dead.pk}/"), {"do": "cancel"}).status_code == 302
+        assert states(dead, waits) == ["cancelled", "waiting"]
+        events = AuditEvent.objects.filter(actor="insider", action__startswith="job_")
+        assert sorted(events.values_list("action", flat=True)) == [
+            "job_cancel",
+            "job_cancel",
+            "job_retry",
+            "job_retry",
+        ]
+
+    def test_all_that_failed_as_far_as_it_is_seen(self, well: Cast) -> None:
+        seen, other = job(well.public, "dead"), job(ChannelFactory(), "dead")
+        assert "Retry the one that failed" in page(well, name="insider")
+        response = well.clients["insider"].post(well.path("jobs/"), {"do": "retry_failed"})
+        assert response.status_code == 302
+        assert states(seen, other) == ["waiting", "dead"]
+
+    def test_in_place_the_row_takes_the_focus(self, well: Cast) -> None:
+        dead = job(well.public, "dead")
+        client = well.clients["insider"]
+        answer = client.post(well.path("jobs/"), {"retry": dead.pk}, headers=PART)
+        text = answer.content.decode()
+        assert "<html" not in text and 'hx-swap-oob="innerHTML"' in text
+        assert re.search(rf'id="run-{dead.pk}"[^>]* autofocus', text)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", ["member", "editor", "guest"])
+    def test_only_admins(self, well: Cast, name: str) -> None:
+        dead = job(well.public, "dead")
+        for path, data in (
+            ("jobs/", {"retry": dead.pk}),
+            ("jobs/", {"do": "retry_failed"}),
+            (f"jobs/{dead.pk}/", {"do": "retry"}),
+        ):
+            assert well.clients[name].post(well.path(path), data).status_code == 403
+        assert states(dead) == ["dead"]
+        assert 'name="retry"' not in page(well, name=name)
+
+    def test_what_is_nothing_of_the_kind(self, well: Cast) -> None:
+        done, client = job(well.public, "done"), well.clients["insider"]
+        assert client.post(well.path("jobs/"), {"retry": done.pk}).status_code == 302
+        assert "something else meanwhile" in page(well, name="insider")
+        for data in ({}, {"retry": "x"}, {"retry": "987654"}, {"do": "explode"}):
+            assert client.post(well.path("jobs/"), data).status_code == 404
+        assert client.post(well.path(f"jobs/{done.pk}/"), {"do": "explode"}).status_code == 404
+
+
+class TestOneJob:
+    def test_its_steps(self, well: Cast) -> None:
+        segment = make_segment(messages=well.messages[4:])
+        made = job(
+            well.public,
+            "done",
+            segment=segment,
+            trigger={"reason": "idle", "new": 2, "quiet_s": 7200},
+            finished_at=timezone.now(),
+            attempts=2,
+        )
+        call(made, fault="timeout", prompt_tokens=0, completion_tokens=0, tokens=0)
+        call(made, micros=12_345)
+        version = make_version(memory=made.memory, job=made)
+        made.take_inputs([well.memory.current])
+        text = page(well, f"{made.pk}/")
+        assert "Call 1, tiny: the model did not answer in time" in text
+        assert "Call 2, tiny: answered" in text and "$0.0123" in text
+        assert f'href="/v/{version.pk}/"' in text and f'href="/v/{well.memory.current.pk}/"' in text
+        assert "2 messages, then quiet for 2 h" in text and "messages/?around=" in text
+        assert "hx-trigger" not in text.split("<main")[1]  # it is over
+
+    def test_inputs_that_are_hidden_stay_so(self, well: Cast) -> None:
+        made = job(well.public, "done")
+        made.take_inputs([well.private_memory.current])
+        response = well.clients["member"].get(well.path(f"jobs/{made.pk}/"))
+        assert f"/v/{well.private_memory.current.pk}/" not in response.content.decode()
+
+    def test_a_call_that_never_came_back(self, well: Cast) -> None:
+        made = job(well.public, "claimed", lease_until=timezone.now() + timedelta(minutes=1))
+        call(made, ended_at=None, prompt_tokens=0, completion_tokens=0)
+        text = page(well, f"{made.pk}/")
+        assert "not back: what it may use at most" in text and "unpriced" in text
+
+
+class TestPolling:
+    def seen(self, text: str) -> str:
+        found = re.search(r'hx-get="([^"]*seen=[^"]*)"', text)
+        assert found is not None
+        return found[1].replace("&amp;", "&")
+
+    def test_fast_while_something_runs_and_slowly_else(self, well: Cast) -> None:
+        assert 'hx-trigger="every 60s"' in page(well)
+        assert '<noscript><meta http-equiv="refresh" content="30"></noscript>' in page(well)
+        job(well.public)
+        assert 'hx-trigger="every 3s"' in page(well)
+
+    @pytest.mark.slow
+    def test_nothing_new_is_no_content(self, well: Cast) -> None:
+        made = job(well.public, "claimed", lease_until=timezone.now() + timedelta(minutes=5))
+        client = well.clients["member"]
+        for rest in ("jobs/", f"jobs/{made.pk}/"):
+            again = self.seen(client.get(well.path(rest)).content.decode())
+            found = {client.get(again, headers=PART).status_code for _ in range(2)}
+            assert 204 in found or found == {200}  # the minute may have passed in between
+            Job.objects.filter(pk=made.pk).update(attempts=2)
+            changed = client.get(again, headers=PART)
+            assert changed.status_code == 200 and "<html" not in changed.content.decode()
+            assert client.get(again).status_code == 200  # a page is a page
+            Job.objects.filter(pk=made.pk).update(attempts=1)
+
+    def test_it_ends_with_the_job(self, well: Cast) -> None:
+        made = job(well.public, "done")
+        answer = well.clients["member"].get(well.path(f"jobs/{made.pk}/"), headers=PART)
+        assert answer.status_code == 286 and b"hx-trigger" not in answer.content
+        assert "meta http-equiv" not in page(well, f"{made.pk}/")
+
+    def test_whatever_can_be_focused_in_it_has_a_name_to_come_back_to(self, well: Cast) -> None:
+        for state in ("dead", "waiting", "done", "proposed"):
+            made = job(well.public, state, fault="quarantined")
+        for text in (page(well, name="insider"), page(well, f"{made.pk}/", name="insider")):
+            part = re.split(r'<div id="(?:jobs|run)"', text)[1].split("</main>")[0]
+            controls = re.findall(r"<(?:a|button|input) [^>]*>", part)
+            assert controls and all(" id=" in control for control in controls)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rest", ["jobs/", "jobs/cost/"])
+def test_no_more_queries_for_more_jobs(well: Cast, rest: str) -> None:
+    def make(count: int) -> None:
+        for n in range(count):
+            state = ("dead", "waiting", "done", "claimed")[n % 4]
+            made = job(ChannelFactory(workspace=well.workspace), state, model="tiny")
+            call(made)
+
+    counts = []
+    for many in (10, 60):
+        make(many)
+        with CaptureQueriesContext(connection) as asked:
+            well.clients["insider"].get(well.path(rest))
+        counts.append(len(asked))
+    assert counts[0] == counts[1], counts
+
+
+def test_all_that_failed_are_counted_and_focus_follows(cast: Cast) -> None:
+    for _ in range(3):
+        job(cast.public, "dead", fault="timeout")
+    assert "Retry all 3 that failed" in page(cast, name="insider")
+    path = cast.path("jobs/")
+    part = cast.clients["insider"].post(path, {"do": "retry_failed"}, headers=PART)
+    text = part.content.decode()
+    assert text.count("autofocus") == 1
+    assert '<h2 id="open-title" tabindex="-1" autofocus>' in text
+    nothing = cast.clients["insider"].post(path, {"do": "retry_failed"}, headers=PART)
+    assert nothing.content.decode().count("autofocus") == 1
+
+
+@pytest.mark.slow
+def test_its_reader_may_stop_the_refreshing(cast: Cast) -> None:
+    one = job(cast.public, "dead", fault="timeout")
+    for rest in ("", f"{job(cast.public).pk}/"):
+        assert "hx-trigger" in page(cast, rest) and 'href="?live=off"' in page(cast, rest)
+        still = page(cast, f"{rest}?live=off")
+        assert "hx-trigger" not in still and "http-equiv" not in still
+        assert "Refresh by itself" in still
+    still = page(cast, "?live=off", name="insider")
+    assert f'hx-post="{cast.path("jobs/")}?live=off"' in still
+    answer = cast.clients["insider"].post(cast.path("jobs/?live=off"), {"retry": one.pk})
+    assert answer["Location"] == cast.path("jobs/?live=off")
+
+
+@pytest.mark.slow
+def test_older_jobs_and_a_page_that_stands_still_stay_so(cast: Cast) -> None:
+    made = [job(cast.public, "done") for _ in range(60)]
+    still = page(cast, "?live=off")
+    older = f"?before={made[35].pk}&amp;live=off"
+    assert f'id="older" href="{older}"' in still
+    job(cast.public, "dead", fault="timeout")
+    there = page(cast, older.replace("&amp;", "&"), name="insider")
+    assert f'hx-post="{cast.path("jobs/")}{older}"' in there and "hx-trigger" not in there
+    assert f'id="live" href="?before={made[35].pk}"' in there
+    moving = page(cast, f"?before={made[35].pk}", name="insider")
+    assert f'id="live" href="{older}"' in moving and "hx-trigger" in moving
+    assert f'hx-post="{cast.path("jobs/")}?before={made[35].pk}"' in moving

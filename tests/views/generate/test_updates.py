@@ -1,0 +1,232 @@
+"""Update now: what it costs, a person's word, and the job until it is over."""
+
+from datetime import timedelta
+
+import pytest
+from django.http import HttpResponse
+from django.utils import timezone
+
+from memories.models import (
+    AuditEvent,
+    Channel,
+    Job,
+    Memory,
+    MemoryVersion,
+    Segment,
+    Workspace,
+)
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.plan import plan_channel
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryType
+from tests.factories import ChannelFactory, MessageFactory, make_reply, make_thread_memory
+from tests.views.conftest import Cast
+
+PART = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def talking(cast: Cast) -> Cast:
+    """A conversation that goes on: nothing of it is due yet."""
+    at = timezone.now() - timedelta(minutes=3)
+    MessageFactory(channel=cast.public, author=cast.author, at=at, text="the lamps are blue")
+    plan_channel(cast.public.pk, timezone.now())
+    run_pass(cast.workspace, timezone.now())
+    return cast
+
+
+def short_of(channel: Channel) -> Memory:
+    return Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+
+
+def short(cast: Cast) -> Memory:
+    return short_of(cast.public)
+
+
+def asked(cast: Cast, name: str = "editor", memory: Memory | None = None, **headers: str):
+    path = f"/m/{(memory or short(cast)).pk}/generate/"
+    response: HttpResponse = cast.clients[name].post(path, headers=headers)
+    return response
+
+
+@pytest.mark.slow
+def test_the_page_says_what_it_costs_and_does_nothing(talking: Cast) -> None:
+    segments = Segment.objects.count()
+    page = talking.clients["editor"].get(talking.path("c/C0PUBLIC/")).content.decode()
+    path = f"/m/{short(talking).pk}/generate/"
+    assert f'href="{path}"' in page
+    for headers in ({}, PART):
+        offer = talking.clients["editor"].get(path, headers=headers).content.decode()
+        assert "Update now (no cost)" in offer and ("<html" in offer) is not bool(headers)
+    assert Segment.objects.count() == segments
+    member = talking.clients["member"].get(talking.path("c/C0PUBLIC/")).content.decode()
+    assert "/generate/" not in member
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of", [MemoryType.SHORT_TERM, MemoryType.LONG_TERM])
+def test_what_waits_is_remembered_at_once(talking: Cast, of: MemoryType) -> None:
+    memory = Memory.objects.of_channel(talking.public, of)
+    answer = asked(talking, memory=memory)
+    job = Job.objects.unfinished().get()
+    assert answer["Location"] == talking.path(f"jobs/{job.pk}/")
+    assert (job.trigger["reason"], job.trigger["new"]) == ("asked", 1)
+    assert AuditEvent.objects.filter(action="memory_update", actor="editor").count() == 1
+    asked(talking, memory=memory)
+    assert Job.objects.unfinished().get() == job  # what is under way is not wanted twice
+    run_pass(talking.workspace, timezone.now())
+    assert "the lamps are blue" in short(talking).current.content
+    version = MemoryVersion.objects.get(job=job)
+    page = talking.clients["editor"].get(f"/v/{version.pk}/").content.decode()
+    assert "1 message, asked for by hand" in page
+
+
+@pytest.mark.slow
+def test_its_job_is_asked_after_until_it_is_over(talking: Cast) -> None:
+    part = asked(talking, **PART).content.decode()
+    job = Job.objects.unfinished().get()
+    path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
+    assert 'hx-trigger="every 3s"' in part and f'hx-get="{path}&amp;seen=queued"' in part
+    client = talking.clients["editor"]
+    assert client.get(f"{path}&seen=queued", headers=PART).status_code == 204
+    assert client.get(f"{path}&seen=running", headers=PART).status_code == 200
+    run_pass(talking.workspace, timezone.now())
+    over = client.get(f"{path}&seen=queued", headers=PART)
+    number = MemoryVersion.objects.get(job=job).number
+    assert over.status_code == 286 and f"Updated: v{number}." in over.content.decode()
+    assert "every 3s" not in over.content.decode()
+    assert client.get(path).status_code == 200
+
+
+@pytest.mark.slow
+def test_a_reader_may_stop_it_from_asking(talking: Cast) -> None:
+    part = asked(talking, **PART).content.decode()
+    job = Job.objects.unfinished().get()
+    path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
+    assert f'href="{path}&amp;live=off"' in part
+    client = talking.clients["editor"]
+    for headers in ({}, PART):
+        still = client.get(f"{path}&live=off", headers=headers).content.decode()
+        assert "every 3s" not in still and f'href="{path}"' in still
+    assert "every 3s" in client.get(path, headers=PART).content.decode()
+    run_pass(talking.workspace, timezone.now())
+    assert 'id="live"' not in client.get(path).content.decode()
+
+
+@pytest.mark.slow
+def test_what_failed_says_why_and_is_tried_again(talking: Cast) -> None:
+    asked(talking)
+    job = Job.objects.unfinished().get()
+    Job.objects.filter(pk=job.pk).update(state="dead", fault="timeout", finished_at=timezone.now())
+    path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
+    over = talking.clients["editor"].get(path, headers=PART)
+    text = over.content.decode()
+    assert over.status_code == 286 and "The model did not answer in time" in text
+    assert "Retry" in text
+    asked(talking, **PART)
+    job.refresh_from_db()
+    assert job.state == "waiting"
+
+
+@pytest.mark.slow
+def test_where_nothing_waits_nothing_is_made(talking: Cast) -> None:
+    asked(talking)
+    run_pass(talking.workspace, timezone.now())
+    before = Job.objects.count()
+    answer = asked(talking, **PART)
+    assert "Nothing waits" in answer.content.decode()
+    assert asked(talking)["Location"].startswith(talking.path("c/C0PUBLIC/"))
+    assert Job.objects.count() == before
+
+
+@pytest.fixture
+def unseen(talking: Cast) -> Channel:
+    """A channel that no pass has looked at, in which something was said."""
+    channel = ChannelFactory(workspace=talking.workspace, slack_id="C0UNSEEN", name="unseen")
+    at = timezone.now() - timedelta(minutes=2)
+    MessageFactory(channel=channel, author=talking.author, at=at, text="the roof is green")
+    return channel
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("marked", [False, True], ids=["never looked at", "with a start mark"])
+def test_a_channel_without_a_memory(talking: Cast, unseen: Channel, marked: bool) -> None:
+    if marked:
+        unseen.remember_from(to_micros(timezone.now() - timedelta(hours=1)))
+    client, path = talking.clients["editor"], talking.path("c/C0UNSEEN/generate/")
+    assert f'href="{path}"' in client.get(talking.path("c/C0UNSEEN/")).content.decode()
+    for headers in ({}, PART):
+        assert "Update now (no cost)" in client.get(path, headers=headers).content.decode()
+    assert not Memory.objects.filter(channel=unseen).exists(), "a look makes nothing"
+    part = client.post(path, headers=PART).content.decode()
+    memory = Memory.objects.get(channel=unseen)
+    job = memory.jobs.unfinished().get()
+    assert f'hx-get="/m/{memory.pk}/generate/?job={job.pk}&amp;seen=queued"' in part
+    run_pass(talking.workspace, timezone.now())
+    assert "the roof is green" in short_of(unseen).current.content
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)])
+def test_nor_do_others_make_a_memory(
+    talking: Cast, unseen: Channel, name: str, status: int
+) -> None:
+    path = talking.path("c/C0UNSEEN/generate/")
+    assert talking.clients[name].get(path).status_code == status
+    assert talking.clients[name].post(path).status_code == status
+    assert not Memory.objects.filter(channel=unseen).exists()
+
+
+@pytest.mark.slow
+def test_an_empty_channel_offers_nothing(talking: Cast, unseen: Channel) -> None:
+    unseen.messages.all().delete()
+    page = talking.clients["editor"].get(talking.path("c/C0UNSEEN/")).content.decode()
+    assert "/generate/" not in page
+    offer = talking.clients["editor"].get(talking.path("c/C0UNSEEN/generate/")).content.decode()
+    assert "Nothing waits" in offer
+
+
+@pytest.mark.slow
+def test_why_nothing_can_be_remembered_yet(talking: Cast, unseen: Channel) -> None:
+    """What a sync has not read to the end has no end that anybody knows."""
+    Workspace.objects.update(connected_at=timezone.now(), listed_at=timezone.now(), synced_at=None)
+    client, path = talking.clients["operator"], talking.path("c/C0UNSEEN/generate/")
+    offer = client.get(path, headers=PART).content.decode()
+    assert "never read from Slack to the end" in offer and "<form" not in offer
+    answer = client.post(path, follow=True)
+    assert "never read from Slack to the end" in answer.content.decode()
+    assert not Job.objects.filter(memory__channel=unseen).exists()
+
+
+@pytest.mark.slow
+def test_a_thread_by_itself(talking: Cast) -> None:
+    now = timezone.now()
+    root = MessageFactory(channel=talking.public, author=talking.author, at=now, text="who?")
+    memory = make_thread_memory(channel=talking.public, thread_ts=root.ts)
+    for i in range(5):
+        make_reply(root=root, author=talking.author, at=now + timedelta(seconds=i + 1))
+    # What has a memory is remembered further, however short it is.
+    page = talking.clients["editor"].get(talking.path(f"c/C0PUBLIC/t/{root.ts}/"))
+    assert f"/m/{memory.pk}/generate/" in page.content.decode()
+    later = now + timedelta(minutes=1)
+    plan_channel(talking.public.pk, later)
+    assert not memory.jobs.exists()
+    plan_channel(talking.public.pk, later, close_now=root.ts)
+    assert memory.jobs.get().trigger["reason"] == "asked"
+    assert not Segment.objects.filter(thread_ts="", reason="asked").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)])
+def test_others_ask_for_nothing(talking: Cast, name: str, status: int) -> None:
+    assert asked(talking, name).status_code == status
+    path = f"/m/{short(talking).pk}/generate/"
+    assert talking.clients[name].get(path).status_code == status
+    assert not Job.objects.unfinished().exists()
+
+
+@pytest.mark.slow
+def test_another_channels_job_is_not_told(talking: Cast) -> None:
+    other = Job.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
+    path = f"/m/{short(talking).pk}/generate/?job={other.pk}"
+    assert talking.clients["insider"].get(path).status_code == 404

@@ -1,0 +1,654 @@
+"""Catch up: what is new since somebody last looked, and the marks that say so."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.http import HttpResponse
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from memories.models import (
+    Channel,
+    Heartbeat,
+    Job,
+    Memory,
+    MemoryVersion,
+    QuarantinedLine,
+    Seen,
+    User,
+    Workspace,
+)
+from memories.pipeline.search import indexing
+from memories.rules.memory.identity import MemoryType
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    UserFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+    make_thread_memory,
+    make_version,
+    make_workspace_memory,
+)
+from tests.views.conftest import Cast
+
+
+def page(cast: Cast, name: str = "member", query: str = "", status: int = 200) -> str:
+    response = cast.clients[name].get(cast.path(f"catch-up/{query}"))
+    assert response.status_code == status
+    return response.content.decode()
+
+
+def main_of(text: str) -> str:
+    return text.partition("<main")[2]
+
+
+def entry(text: str, memory: Memory) -> str:
+    """The entry of a memory, "" where there is none."""
+    found = re.search(rf'<article id="entry-{memory.pk}".*?</article>', text, re.DOTALL)
+    return found[0] if found else ""
+
+
+def mark(
+    cast: Cast,
+    memory: Memory,
+    number: int,
+    name: str = "member",
+    *,
+    htmx: bool = False,
+    **more: Any,
+) -> HttpResponse:
+    headers = {"HX-Request": "true"} if htmx else {}
+    path = cast.path(f"seen/{memory.pk}/")
+    return cast.clients[name].post(path, {"number": number, **more}, headers=headers)
+
+
+def saw(cast: Cast, memory: Memory, number: int, name: str = "member") -> Seen:
+    seen = Seen.objects.of(cast.users[name], memory)
+    seen.mark(number, timezone.now())
+    return seen
+
+
+def texts(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+# -- what is new
+
+
+def test_who_never_looked_is_shown_everything_with_its_sources(cast: Cast) -> None:
+    text = page(cast)
+    assert "Everything so far" in text
+    found = entry(text, cast.memory)
+    assert "#launch" in found and "v2, new to you" in found and "6 new messages" in found
+    assert "We launch on Monday" in found and "Aya owns iOS" in found
+    version = cast.memory.current.pk
+    ts = cast.messages[0].ts
+    assert f"/w/team/c/C0PUBLIC/messages/?around={ts}&amp;v={version}#msg-{ts}" in found
+    assert "We launch on Friday" not in found
+    assert "/w/team/c/C0PUBLIC/" in found
+
+
+def test_only_what_came_since_the_version_that_was_seen(cast: Cast) -> None:
+    saw(cast, cast.memory, 1)
+    found = entry(page(cast), cast.memory)
+    came, _, gone = found.partition("<details")
+    assert "We launch on <ins>Monday</ins>" in came and "Reworded:" in came
+    assert "Aya owns iOS" not in found
+    assert "We launch on Friday" in gone and "1 line was taken out or reworded" in gone
+    first, second = cast.memory.versions.order_by("number").values_list("pk", flat=True)
+    assert f'/diff/{first}..{second}/">Compare with what I last saw' in found
+    assert "v1 to v2" in found
+    # Each line of it leads to its messages.
+    assert f"?around={cast.messages[0].ts}" in came
+
+
+def test_messages_are_counted_behind_what_the_seen_text_covers(cast: Cast) -> None:
+    saw(cast, cast.memory, 1)
+    for minutes in (30, 90, 95):
+        MessageFactory(
+            channel=cast.public, author=cast.author, at=MONDAY + timedelta(minutes=minutes)
+        )
+    MessageFactory(channel=cast.public, at=MONDAY + timedelta(minutes=99), is_notice=True)
+    assert "2 new messages" in entry(page(cast), cast.memory)
+
+
+def test_a_line_that_only_moved_is_no_news(cast: Cast) -> None:
+    make_version(memory=cast.memory, text="- Aya owns iOS\n- We launch on Monday")
+    cast.memory.refresh_from_db()
+    Memory.objects.filter(pk=cast.memory.pk).update(current=cast.memory.versions.get(number=3))
+    saw(cast, cast.memory, 2)
+    found = entry(page(cast), cast.memory)
+    assert "The same lines" in found and "We launch" not in found
+
+
+def test_the_short_term_memory_stands_in_as_long_as_there_is_no_other(cast: Cast) -> None:
+    channel = ChannelFactory(workspace=cast.workspace, name="fresh")
+    short = make_channel_memory(
+        channel=channel, memory_type=MemoryType.SHORT_TERM, texts=["- they met"]
+    )
+    assert "they met" in entry(page(cast), short)
+    long = make_channel_memory(channel=channel, texts=["- they meet often"])
+    text = page(cast)
+    assert "they meet often" in entry(text, long) and not entry(text, short)
+
+
+def test_the_workspace_comes_first_and_not_to_guests(cast: Cast) -> None:
+    memory = make_workspace_memory(workspace=cast.workspace, texts=["- We moved to Kobe"])
+    text = page(cast)
+    assert text.index(f'id="entry-{memory.pk}"') < text.index(f'id="entry-{cast.memory.pk}"')
+    assert "We moved to Kobe" in entry(text, memory)
+    assert "We moved to Kobe" not in page(cast, "guest")
+    assert mark(cast, memory, 1, "guest").status_code == 404
+
+
+def test_the_newest_channel_comes_first(cast: Cast) -> None:
+    older = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="old"))
+    newer = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="new"))
+    for memory, days in ((older, -3), (newer, 3)):
+        make_version(memory=memory, until=MONDAY + timedelta(days=days))
+        memory.versions.filter(number=1).delete()
+        memory.refresh_from_db()
+        memory.show_newest()
+    order = re.findall(r'<article id="entry-(\d+)"', page(cast))
+    assert order == [str(memory.pk) for memory in (newer, cast.memory, older)]
+
+
+# -- since when
+
+
+def long_ago(version: MemoryVersion, days: int) -> None:
+    at = timezone.now() - timedelta(days=days)
+    MemoryVersion.objects.filter(pk=version.pk).update(created_at=at)
+
+
+@pytest.mark.slow
+def test_since_a_moment_compares_with_what_stood_then(cast: Cast) -> None:
+    first, second = cast.memory.versions.order_by("number")
+    long_ago(first, 10)
+    long_ago(second, 3)
+    saw(cast, cast.memory, 2)
+    assert not entry(page(cast), cast.memory)
+    assert not entry(page(cast, query="?since=24h"), cast.memory)
+    week = entry(page(cast, query="?since=7d"), cast.memory)
+    assert "<ins>Monday</ins>" in week and "Compare with v1" in week
+    day = timezone.now().date() - timedelta(days=20)
+    text = page(cast, query=f"?since={day}")
+    found = texts(entry(text, cast.memory))
+    assert " v2 " in found and "new to you" not in found  # it was seen, though none stood then
+    # The form says the same day in two fields.
+    assert entry(page(cast, query=f"?since=day&day={day}"), cast.memory)
+    assert f'name="day" value="{day}"' in text
+    assert re.search(r'value="day" checked', text)
+
+
+@pytest.mark.parametrize("query", ["?since=day", "?since=day&day=soon", "?since=2999-01-01"])
+def test_what_is_no_day_is_said(cast: Cast, query: str) -> None:
+    text = page(cast, query=query, status=422)
+    assert "Choose a day that has begun." in text and 'aria-invalid="true"' in text
+    assert entry(text, cast.memory), "what is new since the last mark is there all the same"
+
+
+def test_what_is_no_day_is_no_address_to_come_back_to(cast: Cast) -> None:
+    client, headers = cast.clients["member"], {"HX-Request": "true"}
+    answers = {
+        query: client.get(cast.path(f"catch-up/{query}"), headers=headers).get("HX-Push-Url")
+        for query in ("?since=day&day=", "?since=7d&day=")
+    }
+    assert list(answers.values()) == ["false", None]
+
+
+def test_the_title_says_since_when(cast: Cast) -> None:
+    at = timezone.now() - timedelta(days=2)
+    Seen.objects.of(cast.users["member"], cast.memory).mark(1, at)
+    assert re.search(r"<h1>Since <time [^>]*>[A-Z][a-z]+day \d\d:\d\d</time></h1>", page(cast))
+    Seen.objects.update(at=at - timedelta(days=30))
+    assert re.search(r"<h1>Since <time [^>]*>\d+ \w+ \d{4}, \d\d:\d\d</time></h1>", page(cast))
+
+
+def test_the_title_says_the_oldest_mark_behind_which_there_is_news(cast: Cast) -> None:
+    [other] = many(cast.workspace, 1)
+    title = r"<h1>(.*?)</h1>"
+    saw(cast, cast.memory, 1)
+    assert re.findall(title, page(cast)) == ["Since you last looked"]
+    saw(cast, other, 1)
+    Seen.objects.filter(memory=cast.memory).update(at=timezone.now() - timedelta(days=30))
+    assert re.search(r"Since <time [^>]*>\d+ \w+ \d{4}, ", page(cast))
+    saw(cast, cast.memory, 2)
+    assert re.search(r"Since <time [^>]*>[A-Z][a-z]+day ", page(cast))
+
+
+# -- marking
+
+
+def test_marking_without_javascript(cast: Cast) -> None:
+    response = mark(cast, cast.memory, 2)
+    path = f"/w/team/catch-up/?marked={cast.memory.pk}"
+    assert (response.status_code, response["Location"]) == (
+        302,
+        f"{path}#entry-{cast.memory.pk}",
+    )
+    text = cast.clients["member"].get(path).content.decode()
+    found = entry(text, cast.memory)
+    assert "seen up to v2" in found and 'name="undo"' in found
+    assert "We launch" not in found
+    assert "#launch is seen up to v2." in text
+    assert not entry(page(cast), cast.memory), "asked again it is over"
+    assert "Nothing new since" in page(cast)
+
+
+def test_undoing_without_javascript(cast: Cast) -> None:
+    mark(cast, cast.memory, 1)
+    mark(cast, cast.memory, 2)
+    response = mark(cast, cast.memory, 2, undo=1)
+    text = cast.clients["member"].get(response["Location"].partition("#")[0]).content.decode()
+    assert "#launch is unseen again." in text
+    assert "v1 to v2" in entry(text, cast.memory)
+    mark(cast, cast.memory, 2, undo=1)
+    assert "There is no mark to take back." in page(cast)
+
+
+def test_marking_keeps_the_place_in_the_list(cast: Cast) -> None:
+    response = mark(cast, cast.memory, 2, since="7d", cursor="5-7")
+    assert f"/w/team/catch-up/?since=7d&cursor=5-7&marked={cast.memory.pk}#" in response["Location"]
+    response = mark(cast, cast.memory, 2, since="//evil.example", cursor="x")
+    assert response["Location"].startswith("/w/team/catch-up/?marked=")
+
+
+def test_marking_with_htmx_folds_the_entry_and_counts_anew(cast: Cast) -> None:
+    text = mark(cast, cast.memory, 2, "insider", htmx=True).content.decode()
+    assert "<html" not in text
+    found = entry(text, cast.memory)
+    assert "seen up to v2" in found and "autofocus" in found
+    assert text.count('name="undo"') == 2, "in the entry and in the toast"
+    assert re.search(r'id="nav-unseen" hx-swap-oob="true">1<', text)
+    assert f'id="nav-channel-{cast.public.pk}" hx-swap-oob="true"' in text
+    again = mark(cast, cast.memory, 2, "insider", htmx=True, undo=1).content.decode()
+    assert "Mark seen" in entry(again, cast.memory) and "autofocus" in entry(again, cast.memory)
+    assert re.search(r'id="nav-unseen" hx-swap-oob="true">2<', again)
+
+
+def test_what_was_on_screen_is_seen_and_not_what_came_meanwhile(cast: Cast) -> None:
+    text = mark(cast, cast.memory, 1, htmx=True).content.decode()
+    assert "v1 to v2" in entry(text, cast.memory)
+
+
+@pytest.mark.parametrize("number", ["", "0", "3", "x", "-1", "9" * 30])
+def test_a_version_that_is_not_there_is_not_marked(cast: Cast, number: str) -> None:
+    path = cast.path(f"seen/{cast.memory.pk}/")
+    assert cast.clients["member"].post(path, {"number": number}).status_code == 404
+    assert not Seen.objects.exists()
+
+
+def test_a_mark_is_made_by_a_button_alone(cast: Cast) -> None:
+    path = cast.path(f"seen/{cast.memory.pk}/")
+    assert cast.clients["member"].get(path).status_code == 405
+    assert cast.clients["nobody"].post(path, {"number": 2})["Location"].startswith("/login/")
+    assert cast.clients["outsider"].post(path, {"number": 2}).status_code == 404
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(cast.users["member"])
+    assert strict.post(path, {"number": 2}).status_code == 403
+    assert not Seen.objects.exists()
+
+
+def test_marks_of_others_and_of_elsewhere_are_nothing_to_it(cast: Cast) -> None:
+    other = WorkspaceFactory(slug="other")
+    MemberFactory(workspace=other, user=cast.users["member"])
+    memory = make_channel_memory(channel=ChannelFactory(workspace=other))
+    path = f"/w/team/seen/{memory.pk}/"
+    assert cast.clients["member"].post(path, {"number": 1}).status_code == 404
+    mark(cast, cast.memory, 2, "editor")
+    assert entry(page(cast), cast.memory) and not entry(page(cast, "editor"), cast.memory)
+
+
+def test_a_thread_is_not_caught_up_with(cast: Cast) -> None:
+    thread = make_thread_memory(channel=cast.public, thread_ts=cast.messages[0].ts)
+    assert mark(cast, thread, 1).status_code == 404
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("catch-up/", "catch-up/?since=7d", "catch-up/?since=2026-01-01", "catch-up/?cursor=1-1"),
+        *("catch-up/?marked=1", "", "c/C0PUBLIC/"),
+    ],
+)
+def test_reading_writes_nothing(cast: Cast, path: str) -> None:
+    saw(cast, cast.memory, 1)
+    for headers in ({}, {"HX-Request": "true"}):
+        with CaptureQueriesContext(connection) as queries:
+            assert cast.clients["member"].get(cast.path(path), headers=headers).status_code == 200
+        verbs = {query["sql"].split()[0].upper() for query in queries}
+        assert verbs <= {"SELECT", "WITH"}
+
+
+# -- who may read what
+
+
+@pytest.mark.slow
+def test_private_channels_are_their_members_alone(cast: Cast) -> None:
+    assert "Tom earns a lot" in entry(page(cast, "insider"), cast.private_memory)
+    for name in ("member", "editor", "guest", "operator"):
+        text = page(cast, name)
+        assert "Tom earns" not in text and "salaries" not in text
+        assert not entry(text, cast.private_memory)
+        assert mark(cast, cast.private_memory, 1, name).status_code == 404
+    assert not Seen.objects.exists()
+
+
+@pytest.mark.slow
+def test_a_mark_opens_nothing_to_who_was_removed(cast: Cast) -> None:
+    mark(cast, cast.private_memory, 1, "insider")
+    make_version(memory=cast.private_memory, text="- Tom earns more")
+    assert "<ins>more</ins>" in page(cast, "insider")
+    cast.private.memberships.all().delete()
+    for query in ("", f"?marked={cast.private_memory.pk}", "?since=7d"):
+        text = page(cast, "insider", query)
+        assert "Tom earns" not in text and "salaries" not in text
+    assert mark(cast, cast.private_memory, 1, "insider", undo=1).status_code == 404
+    assert Seen.objects.get().number == 1
+
+
+def test_what_may_not_be_read_any_more_is_not_compared_with(cast: Cast) -> None:
+    """The seen version turned out to rest on what was said in private: the one before it serves."""
+    saw(cast, cast.memory, 2)
+    make_version(memory=cast.memory, text="- We launch on Sunday\n- Aya owns iOS")
+    cast.memory.versions.filter(number=3).update(until_us=cast.memory.current.until_us)
+    cast.memory.versions.filter(number=2).update(audience="nobody", content="- hidden words")
+    cast.memory.show_newest()
+    text = page(cast)
+    found = entry(text, cast.memory)
+    assert "<ins>Sunday</ins>" in found and "v1 to v3" in found
+    assert "hidden words" not in text
+
+
+@pytest.mark.slow
+def test_counts_in_the_navigation_are_of_what_one_may_read(cast: Cast) -> None:
+    def counts(name: str) -> dict[str, int]:
+        nav = page(cast, name).partition("<main")[0]
+        rows = re.findall(r'<li id="nav-channel-\d+" class="new">.*?</li>', nav)
+        return {
+            re.search(r"/c/(\w+)/", row)[1]: int(re.search(r'count">(\d+)', row)[1]) for row in rows
+        }
+
+    assert counts("insider") == {"C0PUBLIC": 2, "C0PRIVATE": 1}
+    assert counts("member") == counts("guest") == {"C0PUBLIC": 2}
+    saw(cast, cast.memory, 1)
+    assert counts("member") == {"C0PUBLIC": 1}
+    saw(cast, cast.memory, 2)
+    assert counts("member") == {}
+
+
+# -- the navigation
+
+
+def test_channels_where_nothing_happens_are_folded_away(cast: Cast) -> None:
+    dull = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="dull"))
+    saw(cast, dull, 1)
+    nav = page(cast).partition("<main")[0]
+    fold = nav[nav.index('<details class="nav-fold">') :]
+    assert "dull" in fold and "launch" not in fold
+    path = cast.path(f"c/{dull.channel.slack_id}/")
+    nav = cast.clients["member"].get(path).content.decode().partition("<main")[0]
+    assert '<details class="nav-fold" open>' in nav, "the page that is open is not hidden"
+    saw(cast, cast.memory, 2)
+    assert "<details" not in page(cast).partition("<main")[0], "nothing but quiet: nothing to fold"
+
+
+# -- what needs a look
+
+
+def test_nothing_needs_a_look_by_itself(cast: Cast) -> None:
+    assert "Needs a look" not in page(cast, "editor")
+
+
+def test_a_line_that_was_put_back_needs_a_look_until_it_was_seen(cast: Cast) -> None:
+    saw(cast, cast.memory, 1)
+    lost = make_version(
+        memory=cast.memory,
+        text="- We launch on Monday\n- Aya owns iOS",
+        put_back=["- Aya owns iOS"],
+        until=MONDAY + timedelta(hours=2),
+    )
+    text = page(cast)
+    assert "Needs a look (1)" in text
+    assert f'/v/{lost.pk}/">#launch: 1 line of a person was dropped and put back' in text
+    saw(cast, cast.memory, 3)
+    assert "Needs a look" not in page(cast)
+    assert "Needs a look (1)" in page(cast, query="?since=24h")
+
+
+def test_a_text_that_lost_much_needs_a_look(cast: Cast) -> None:
+    saw(cast, cast.memory, 2)
+    make_version(memory=cast.memory, text="- Aya owns iOS", until=MONDAY + timedelta(hours=2))
+    text = page(cast)
+    second, third = cast.memory.versions.filter(number__gt=1).order_by("number")
+    assert f'/diff/{second.pk}..{third.pk}/">#launch: over 30 percent is gone: 1 line' in text
+    assert "Nothing was added." in entry(text, cast.memory)
+
+
+def test_held_lines_are_told_to_editors(cast: Cast) -> None:
+    line = QuarantinedLine.objects.create(memory=cast.memory, text="bad", rule="link")
+    line.sources.add(cast.messages[0])
+    secret = QuarantinedLine.objects.create(memory=cast.private_memory, text="bad", rule="link")
+    secret.sources.add(cast.private.messages.get())
+    assert "1 line is held back" in page(cast, "editor")
+    assert "2 lines are held back" in page(cast, "insider")
+    assert "held back" not in page(cast)
+
+
+# -- health
+
+
+def connected(workspace: Workspace, synced: timedelta) -> None:
+    now = timezone.now()
+    Workspace.objects.filter(pk=workspace.pk).update(
+        connected_at=now - timedelta(days=9), listed_at=now, synced_at=now - synced
+    )
+    Channel.objects.update(
+        members_known_at=now, is_followed=True, bot_is_in=True, synced_ts="1.0", walked_at=now
+    )
+
+
+@pytest.mark.parametrize(("minutes", "late"), [(2, False), (9, False), (11, True)])
+def test_a_stale_sync_is_said(cast: Cast, minutes: int, late: bool) -> None:
+    connected(cast.workspace, timedelta(minutes=minutes))
+    saw(cast, cast.memory, 2)
+    text = page(cast)
+    assert ("Slack was last read on" in text) is late
+    assert ("Nothing new was read." in text) is late
+    assert ("Nothing new since" in text) is not late
+    assert "Last sync" in text and "?since=7d" in main_of(text)
+
+
+def test_a_week_without_news_does_not_lead_to_itself(cast: Cast) -> None:
+    MemoryVersion.objects.update(created_at=timezone.now() - timedelta(days=30))
+    empty = page(cast, query="?since=7d").split('class="card empty"')[1]
+    assert "since=7d" not in empty
+    assert 'href="/w/team/"' in empty
+
+
+def test_a_channel_that_somebody_has_to_look_after_is_named(cast: Cast) -> None:
+    connected(cast.workspace, timedelta(minutes=2))
+    assert "The bot is not in it" not in page(cast)
+    Channel.objects.update(bot_is_in=False)
+    assert texts(page(cast)).count("The bot is not in it: invite it in Slack.") == 1
+    assert texts(page(cast, "insider")).count("The bot is not in it: invite it in Slack.") == 2
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_gone_and_jobs_that_failed_are_told(cast: Cast) -> None:
+    assert "No worker has given a sign yet" in texts(page(cast))
+    assert "No worker" not in texts(page(cast, "guest")), "it is for members to know of"
+    now = timezone.now()
+    Heartbeat.objects.beat("one", now - timedelta(hours=1))
+    assert "The worker gave its last sign" in texts(page(cast))
+    Heartbeat.objects.beat("one", now)
+    assert 'class="band warn"' not in page(cast)
+    memory = Memory.objects.of_channel(cast.private, MemoryType.SHORT_TERM)
+    given = {"memory": memory, "as_of_us": 0, "input_key": "x"}
+    Job.objects.create(**given, state=Job.State.DEAD, fault="timeout")
+    text = page(cast, "insider")
+    assert "1 job failed." in texts(text) and f'href="{cast.path("jobs/")}"' in main_of(text)
+
+
+def test_an_imported_workspace_has_no_sync_to_be_late(cast: Cast) -> None:
+    Heartbeat.objects.beat("one", timezone.now())
+    assert 'class="band warn"' not in page(cast)
+
+
+# -- nothing to show
+
+
+def reader_of(workspace: Workspace, **role: str) -> Client:
+    user: User = UserFactory()
+    MemberFactory(workspace=workspace, user=user, **role)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_an_empty_workspace_says_how_to_begin(db: None) -> None:
+    workspace = WorkspaceFactory(slug="empty")
+    ChannelFactory(workspace=workspace)
+    """Commands stand only before those who have a server to type them on; others learn whom to ask."""
+    boss = Client()
+    boss.force_login(UserFactory(is_superuser=True))
+    who = {
+        "operator": (boss, ("make demo", "import_slack", 'href="/setup/"', "/w/empty/slack/")),
+        "admin": (
+            reader_of(workspace, role="admin"),
+            ("/w/empty/slack/", "ask whoever runs this installation"),
+        ),
+        "member": (reader_of(workspace), ("An admin of this workspace", "ask one of them")),
+    }
+    for name, (client, words) in who.items():
+        text = main_of(client.get("/w/empty/catch-up/").content.decode())
+        assert "There is nothing to remember yet." in text
+        assert [word for word in words if word not in text] == [], name
+        assert ("<code>" in text) is (name == "operator"), name
+        assert ("/slack/" in text) is (name != "member"), name
+
+
+def test_messages_without_a_memory_wait_for_the_worker(db: None) -> None:
+    channel = ChannelFactory()
+    MessageFactory(channel=channel)
+    path = f"/w/{channel.workspace.slug}/catch-up/"
+    text = reader_of(channel.workspace).get(path).content.decode()
+    assert "No memory yet." in text and "import_slack" not in text
+
+
+def test_who_may_open_no_channel_is_told_why(cast: Cast) -> None:
+    Channel.objects.update(kind=Channel.Kind.PRIVATE)
+    assert "No channel is open to you." in page(cast, "editor")
+
+
+# -- many
+
+
+def many(workspace: Workspace, number: int) -> list[Memory]:
+    """Channels with two versions each, the first of which nobody has seen."""
+    made = []
+    for i in range(number):
+        channel = ChannelFactory(workspace=workspace)
+        source = MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=i))
+        memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+        for text in ("- one thing\n- old words", "- one thing\n- entirely other ones"):
+            make_version(memory=memory, text=text, sources=[source], until=MONDAY)
+        made.append(memory)
+    return made
+
+
+@pytest.mark.slow
+def test_twenty_at_a_time(cast: Cast) -> None:
+    many(cast.workspace, 44)
+    seen: list[str] = []
+    query, titles = "", 0
+    for expected in (20, 20, 5):
+        text = page(cast, query=query)
+        titles += "<h1" in text
+        found = re.findall(r'<article id="entry-(\d+)"', text)
+        assert len(found) == expected
+        seen += found
+        link = re.search(r'id="more"><a class="button" href="[^"]*(\?[^"]*cursor=[\d-]+)"', text)
+        assert bool(link) is (len(seen) < 45)
+        query = link[1].replace("&amp;", "&") if link else ""
+    assert len(set(seen)) == 45 and titles == 3, "each address is a whole page"
+
+
+@pytest.mark.slow
+def test_the_rest_is_a_part_that_takes_the_focus(cast: Cast) -> None:
+    many(cast.workspace, 24)
+    text = page(cast)
+    more = re.search(r'id="more"><a class="button" href="([^"]*)" hx-get="([^"]*)"', text)
+    assert more and more[1] == more[2] and "5 more" in text
+    path = more[1].replace("&amp;", "&")
+    response = cast.clients["member"].get(path, headers={"HX-Request": "true"})
+    part = response.content.decode()
+    assert "<h1" not in part and "<html" not in part
+    assert part.count("autofocus") == 1
+    assert part.index("autofocus") < part.index("</h2>"), "on the first new entry"
+    assert "HX-Request" in response["Vary"]
+
+
+@pytest.mark.slow
+def test_what_is_marked_meanwhile_moves_nothing(cast: Cast) -> None:
+    memories = many(cast.workspace, 24)
+    text = page(cast)
+    shown = set(re.findall(r'<article id="entry-(\d+)"', text))
+    query = re.search(r"(\?[^\"]*cursor=[\d-]+)", text)[1]
+    for memory in memories:
+        if str(memory.pk) in shown:
+            mark(cast, memory, 2)
+    rest = set(re.findall(r'<article id="entry-(\d+)"', page(cast, query=query)))
+    assert len(rest) == 5 and not rest & shown
+
+
+def test_the_form_brings_the_whole_region(cast: Cast) -> None:
+    path = cast.path("catch-up/?since=7d&day=")
+    part = cast.clients["member"].get(path, headers={"HX-Request": "true"}).content.decode()
+    assert part.startswith('<div id="catch-up"') and "<html" not in part
+    assert re.search(r'<h1 tabindex="-1" autofocus>', part)
+    assert 'hx-push-url="true"' in part
+
+
+@pytest.mark.slow
+def test_queries_do_not_grow_with_entries(cast: Cast) -> None:
+    """Neither of a page, nor of its parts, nor of a mark."""
+    counts = []
+    for number in (10, 60):
+        for i, memory in enumerate(many(cast.workspace, number)):
+            if i % 2:
+                saw(cast, memory, 1)
+            make_version(memory=memory, text="- wholly new", put_back=["- x"], until=MONDAY)
+        indexing.catch_up()  # or the mark's request reads some of these in
+        for ask in (
+            lambda: page(cast),
+            lambda: page(cast, query="?since=24h"),
+            lambda: page(cast, query="?cursor=9999999999999999-1"),
+            lambda: mark(cast, memory, 2, htmx=True),  # noqa: B023  # asked at once
+        ):
+            with CaptureQueriesContext(connection) as queries:
+                ask()
+            counts.append(len(queries))
+    assert counts[:4] == counts[4:]
+
+
+@pytest.mark.slow
+def test_a_question_that_stands_for_long_needs_a_look(cast: Cast) -> None:
+    asked = make_version(memory=cast.private_memory, text="- Who owns the budget?\n- Friday")
+    words = "question is open for over 7 days"
+    assert words not in page(cast, "insider"), "asked just now"
+    MemoryVersion.objects.filter(pk=asked.pk).update(created_at=timezone.now() - timedelta(days=8))
+    text = page(cast, "insider")
+    assert f"1 {words}" in text and 'href="/w/team/c/C0PRIVATE/#memory"' in text
+    assert words not in page(cast), "the channel is private"
+    make_version(memory=cast.private_memory, text="- Aya owns the budget.")
+    assert words not in page(cast, "insider"), "it was answered"

@@ -1,0 +1,367 @@
+"""The channel page: memory with its sources, history, what waits, and as many queries as ever."""
+
+import re
+from datetime import UTC, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from memories.models import Channel, Job, Memory, ModelCall, Seen, Workspace
+from memories.pipeline.sync.coverage import coverage_of
+from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Origin
+from memories.views.memory.channels import BAR_WIDTH
+from memories.views.sync.coverage import bar_of_reading
+from tests.factories import (
+    MONDAY,
+    MessageFactory,
+    NoteFactory,
+    make_reply,
+    make_segment,
+    make_thread_memory,
+    make_version,
+)
+from tests.views.conftest import Cast
+
+
+def page_of(cast: Cast, name: str = "member") -> str:
+    response = cast.clients[name].get(cast.path("c/C0PUBLIC/"))
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_a_line_leads_to_its_message(cast: Cast) -> None:
+    page = page_of(cast)
+    message = cast.messages[0]
+    version = cast.memory.current.pk
+    address = f"messages/?around={message.ts}&amp;v={version}#msg-{message.ts}"
+    assert "We launch on Monday" in page
+    assert address in page
+
+
+def offered(cast: Cast) -> str:
+    found = re.search(r'href="(/diff/[^"]+)">(?:(?!</a>).)*what I last saw', page_of(cast))
+    return found[1] if found else ""
+
+
+@pytest.mark.slow
+def test_it_is_compared_with_what_its_reader_saw_last(cast: Cast) -> None:
+    pks = list(cast.memory.versions.in_order().values_list("pk", flat=True))
+    assert offered(cast) == ""
+    seen = Seen.objects.of(cast.users["member"], cast.memory)
+    seen.mark(1, timezone.now())
+    assert offered(cast) == f"/diff/{pks[0]}..{pks[1]}/"
+    assert "what I last saw" not in page_of(cast, "editor")
+    seen.mark(2, timezone.now())
+    assert offered(cast) == ""
+    made = make_version(memory=cast.memory, text="- New", until=timezone.now())
+    assert offered(cast) == f"/diff/{pks[1]}..{made.pk}/"
+    cast.memory.versions.filter(number=2).update(audience="nobody")
+    assert offered(cast) == f"/diff/{pks[0]}..{made.pk}/"
+
+
+def test_so_is_the_short_term_memory_as_long_as_there_is_no_other(cast: Cast) -> None:
+    short = Memory.objects.get(channel=cast.public, memory_type=MemoryType.SHORT_TERM)
+    member = cast.users["member"]
+    Seen.objects.of(member, short).mark(1, timezone.now())
+    make_version(memory=short, text="- Much shorter", until=MONDAY + timedelta(days=1))
+    assert "Compare with what I last saw" not in page_of(cast)
+    cast.memory.versions.update(audience="nobody")
+    cast.memory.show_newest()
+    first, second = short.versions.order_by("number")
+    assert offered(cast) == f"/diff/{first.pk}..{second.pk}/"
+
+
+@pytest.mark.parametrize("is_only", [True, False])
+def test_one_key_edits_the_text_that_the_page_is_about(cast: Cast, *, is_only: bool) -> None:
+    short = Memory.objects.get(channel=cast.public, memory_type=MemoryType.SHORT_TERM)
+    key = cast.memory.pk
+    if is_only:
+        cast.memory.delete()
+        key = short.pk
+    [control] = re.findall(r'<a class="button" data-key="e"[^>]*>', page_of(cast, "editor"))
+    assert f"/m/{key}/edit/" in control
+
+
+def test_the_current_text_is_compared_with_the_one_before_it(cast: Cast) -> None:
+    """Also where a newer number is of an older period."""
+    make_version(memory=cast.memory, text="- From before", until=MONDAY - timedelta(days=9))
+    cast.memory.refresh_from_db()
+    first, current, _late = cast.memory.versions.order_by("number")
+    assert cast.memory.current == current
+    card = page_of(cast)
+    card = card[card.index('id="memory"') : card.index('id="now"')]
+    assert re.findall(r'href="(/diff/[^"]+)"', card) == [f"/diff/{first.pk}..{current.pk}/"]
+
+
+def test_a_topic_names_only_channels_that_its_reader_may_see(cast: Cast) -> None:
+    """Slack puts a name beside each id, also that of a private channel."""
+    topic = "see <#C0PRIVATE|salaries>, <#C0PUBLIC|old> & <b>"
+    Channel.objects.filter(pk=cast.public.pk).update(topic=topic)
+    assert "see #private, #launch &amp; &lt;b&gt;</p>" in page_of(cast)
+    assert "see #salaries, #launch &amp; &lt;b&gt;</p>" in page_of(cast, "insider")
+
+
+def test_what_a_model_or_a_person_wrote_is_escaped(cast: Cast) -> None:
+    make_version(memory=cast.memory, text="- <script>alert(1)</script> `<b>`", until=timezone.now())
+    page = page_of(cast)
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; <code>&lt;b&gt;</code>" in page
+
+
+def test_hidden_characters_of_a_memory_are_shown(cast: Cast) -> None:
+    make_version(memory=cast.memory, text="- safe\u202egnp.exe", until=timezone.now())
+    assert "safe⟦U+202E⟧gnp.exe" in page_of(cast)
+
+
+def test_a_line_without_sources_is_marked(cast: Cast) -> None:
+    assert "no source" not in page_of(cast)
+    make_version(memory=cast.memory, text="- out of thin air", until=timezone.now())
+    assert "no source" in page_of(cast)
+
+
+def test_a_line_of_a_person_says_so(cast: Cast) -> None:
+    current = cast.memory.current
+    text = f"{current.content}\n- Grace writes the mail"
+    cast.memory.revise(text, by=cast.users["editor"], based_on=current.number)
+    page = page_of(cast)
+    assert "by hand, v3" in page
+    assert page.count("by hand, v") == 1
+    assert "knot-person" in page
+
+
+def test_each_line_says_who_wrote_it_and_leads_to_the_version_that_began_it(cast: Cast) -> None:
+    first, second = cast.memory.versions.order_by("number")
+    cast.memory.revise("- We launch on Monday\n- Mine", by=cast.users["editor"], based_on=2)
+    page = page_of(cast)
+    card = page[page.index('id="memory"') : page.index('id="now"')]
+    began = f'<a href="/v/{second.pk}/"><span class="hidden">by the model, </span>v2</a>'
+    assert began in card and "knot-model" in card
+    assert "by hand, v3</span>" in card  # the version that is shown: no link to itself
+    type(first).objects.filter(pk=second.pk).update(audience="members")
+    assert "by the model, </span>v2</span>" in page_of(cast)  # nor to one that nobody may read
+
+
+def test_the_card_says_what_made_its_text(cast: Cast) -> None:
+    trigger = {"reason": "merge", "new": 2}
+    make_version(memory=cast.memory, text="- Merged", until=timezone.now(), trigger=trigger)
+    page = page_of(cast)
+    facts = page[page.index('id="memory"') : page.index("Merged</span>")]
+    assert "merged from 2 texts" in facts
+
+
+def test_the_offline_extract_and_provisional_versions_say_so(cast: Cast) -> None:
+    short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    job = Job.objects.create(memory=short, as_of_us=0, input_key="k", model="offline", state="done")
+    make_version(
+        memory=short,
+        text="- first look",
+        sources=cast.messages[:1],
+        until=timezone.now(),
+        provisional=True,
+        job=job,
+    )
+    page = page_of(cast)
+    assert "highlights" in page
+    assert "knot-provisional" in page and "Provisional" in page
+
+
+def test_words_of_people_carry_their_language(cast: Cast) -> None:
+    root = MessageFactory(channel=cast.public, author=cast.author, text="誰が試す？")
+    make_thread_memory(channel=cast.public, thread_ts=root.ts)
+    NoteFactory(workspace=cast.workspace, channel=cast.public, content="水曜は休み")
+    page = page_of(cast)
+    assert '<span lang="ja">誰が試す？</span>' in page
+    assert 'lang="ja">水曜は休み</a>' in page
+
+
+def test_the_history_tells_trigger_and_period(cast: Cast) -> None:
+    page = page_of(cast)
+    assert "4 messages, then quiet for 2 h" in page
+    assert "5 Jan 2026, 09:00" in page
+
+
+def test_the_newest_segment_is_compared_with_the_one_before(cast: Cast) -> None:
+    short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    first = short.current
+    now = 'aria-labelledby="now-title"'
+    assert "Compare" not in page_of(cast).split(now)[1].split("</header>")[0]
+    second = make_version(memory=short, text="- Later", until=timezone.now())
+    card = page_of(cast).split(now)[1].split("</header>")[0]
+    assert f'href="/diff/{first.pk}..{second.pk}/"' in card
+
+
+def test_what_waits_says_how_much_and_for_what(cast: Cast) -> None:
+    now = timezone.now()
+    for minutes in (50, 43):
+        MessageFactory(channel=cast.public, author=cast.author, at=now - timedelta(minutes=minutes))
+    page = page_of(cast)
+    # Two of the six first ones are in no segment either.
+    assert "4 of 50 new" in page
+    assert "quiet for 43 of 120 min" in page
+
+
+def bars_of(page: str) -> list[list[tuple[str, int, int]]]:
+    drawn = re.findall(r'<svg class="bar"[^>]*>(.*?)</svg>', page)
+    part = re.compile(r'<rect class="bar-(\w+)" x="(\d+)" y="0" width="(\d+)"')
+    return [[(what, int(x), int(w)) for what, x, w in part.findall(one)] for one in drawn]
+
+
+def test_how_much_is_remembered_is_drawn_beside_its_numbers(cast: Cast) -> None:
+    third = BAR_WIDTH // 3  # two of six messages wait
+    [bar] = bars_of(page_of(cast))
+    assert bar == [("remembered", 0, BAR_WIDTH - third), ("waiting", BAR_WIDTH - third, third)]
+
+
+@pytest.mark.parametrize(
+    ("mark", "at", "parts"),
+    [
+        pytest.param("", "", [("waiting", 0, 100)], id="nothing yet"),
+        pytest.param("10.0", "", [("remembered", 0, 100)], id="all of it"),
+        pytest.param("5.0", "8.0", [("remembered", 0, 100), ("waiting", 50, 30)], id="a gap"),
+        pytest.param("", "4.0", [("remembered", 0, 100), ("waiting", 0, 40)], id="from the top"),
+        pytest.param("9.9", "10.0", [("remembered", 0, 100), ("waiting", 98, 2)], id="a small one"),
+    ],
+)
+def test_gaps_in_what_was_read_are_drawn(
+    mark: str, at: str, parts: list[tuple[str, int, int]]
+) -> None:
+    """From the start mark, at 0 s, to the newest message that was read, at 10 s."""
+    channel = Channel(start_us=0, synced_ts=mark, walk_at_ts=at, walk_top_ts="10.0" if at else "")
+    assert bar_of_reading(coverage_of(channel, timezone.now()), channel, 100) == parts
+
+
+@pytest.mark.parametrize(
+    ("state", "fault", "words"),
+    [
+        ("dead", "length", "given up. the answer was cut off"),
+        ("waiting", "", "waiting"),
+    ],
+)
+def test_jobs_that_wait_or_failed_are_told(cast: Cast, state: str, fault: str, words: str) -> None:
+    Job.objects.create(memory=cast.memory, as_of_us=0, input_key="k", state=state, fault=fault)
+    assert words in page_of(cast)
+
+
+@pytest.mark.slow
+def test_what_is_made_of_private_days_is_told_to_members_of_the_channel(cast: Cast) -> None:
+    said = MessageFactory(channel=cast.public, author=cast.author, was_private=True)
+    segment = make_segment(messages=[said])
+    Job.objects.create(
+        memory=cast.memory, as_of_us=0, input_key="k", state="dead", fault="length", segment=segment
+    )
+    assert "given up" in page_of(cast, "guest")
+    assert "given up" not in page_of(cast) + page_of(cast, "operator")
+
+
+def test_an_empty_channel_says_what_it_waits_for(cast: Cast) -> None:
+    Memory.objects.filter(channel=cast.public).delete()
+    assert "No memory yet." in page_of(cast)
+
+
+@pytest.mark.slow
+def test_how_much_was_said_lately_is_drawn_and_told(cast: Cast) -> None:
+    assert "None in the last 14 days." in page_of(cast)
+    now = timezone.now()
+    for number, days in enumerate((0, 1, 1, 1, 20)):
+        at = now - timedelta(days=days, milliseconds=number)
+        MessageFactory(channel=cast.public, author=cast.author, at=at)
+    MessageFactory(channel=cast.public, at=now - timedelta(milliseconds=9), is_notice=True)
+    page = page_of(cast)
+    assert "4 in the last 14 days, 3 on " in page
+    assert page.count('<rect x="') >= 14 and "<td>3</td>" in page
+
+
+@pytest.mark.slow
+def test_what_it_costs_this_month(cast: Cast) -> None:
+    assert "Cost this month" not in page_of(cast)
+    today = timezone.now().astimezone(UTC).date()
+    for fence, day in enumerate((today, today.replace(day=1), today - timedelta(days=32))):
+        job = Job.objects.create(
+            memory=cast.memory, as_of_us=0, input_key=f"cost {fence}", state="done", fence=1
+        )
+        ModelCall.objects.create(
+            job=job,
+            fence=1,
+            workspace=cast.workspace,
+            model="tiny",
+            day=day,
+            began_at=timezone.now(),
+            ended_at=timezone.now(),
+            **{"tokens": 120, "prompt_tokens": 100, "completion_tokens": 20},
+        )
+    page = page_of(cast)
+    assert "tokens in</dt><dd>200<" in page and "tokens out</dt><dd>40<" in page
+    assert "unpriced" in page and "$0" not in page
+    ModelCall.objects.update(micros=1_500_000)
+    assert "$3.00" in page_of(cast)
+    assert "Cost this month" not in page_of(cast, "guest")
+
+
+@pytest.mark.slow
+def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
+    counts = []
+    for many in (10, 100):
+        fill(cast, many)
+        with CaptureQueriesContext(connection) as queries:
+            page_of(cast)
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+
+
+def fill(cast: Cast, many: int) -> None:
+    """So many versions, threads, notes, lines and waiting messages more."""
+    short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    start = MONDAY + timedelta(days=many)
+    for i in range(many):
+        at = start + timedelta(hours=i)
+        message = MessageFactory(channel=cast.public, author=cast.author, at=at)
+        segment = make_segment(messages=[message], outcome="remembered")
+        make_version(memory=short, text=f"- short {i}", sources=[message], segment=segment)
+        root = MessageFactory(channel=cast.public, author=cast.author, at=at + timedelta(minutes=1))
+        make_reply(root=root, author=cast.author, at=at + timedelta(minutes=2))
+        make_thread_memory(channel=cast.public, thread_ts=root.ts)
+        NoteFactory(workspace=cast.workspace, channel=cast.public)
+    make_version(
+        memory=cast.memory,
+        text="\n".join(f"- line {i}" for i in range(many)),
+        sources=cast.messages[:5],
+        until=start + timedelta(hours=many),
+        origin=Origin.MODEL,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        pytest.param({"is_followed": False}, "Nobody chose it", id="not followed"),
+        pytest.param({"bot_is_in": False}, "The bot is not in it", id="without the bot"),
+        pytest.param(
+            {"walk_top_ts": "1768000000.000000", "walk_at_ts": "1767500000.000000"},
+            "Older messages are being read",
+            id="a walk under way",
+        ),
+        pytest.param({"sync_code": "ratelimited"}, "Slack gives no more for now", id="limited"),
+        pytest.param(
+            {"sync_code": "internal_error", "sync_text": "history: internal_error."},
+            "Slack had an error of its own",
+            id="a failure",
+        ),
+        pytest.param({"sync_code": "is_odd"}, "Slack refuses it: is_odd.", id="an odd one"),
+        pytest.param({}, "as in Slack", id="all is well"),
+    ],
+)
+def test_how_far_it_is_read_from_slack(cast: Cast, values: dict[str, Any], says: str) -> None:
+    known = {"is_followed": True, "bot_is_in": True, "synced_ts": "1767400000.000000"}
+    known |= {"walked_at": timezone.now(), "members_known_at": timezone.now()}
+    Channel.objects.filter(slack_id="C0PUBLIC").update(**(known | values))
+    assert "Read from Slack" not in page_of(cast), "an import is no matter of Slack's"
+    now = timezone.now()
+    Workspace.objects.update(connected_at=now, synced_at=now, listed_at=now)
+    page = page_of(cast)
+    assert "Read from Slack" in page
+    assert says in page

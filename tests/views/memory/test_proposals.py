@@ -1,0 +1,147 @@
+"""A shorter text waits for a person's word, on the pages."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.http import HttpResponse
+
+from memories.models import AuditEvent
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.memory import proposals
+from tests.factories import MONDAY, make_version
+from tests.pipeline.memory.test_proposals import Forgetful
+from tests.views.conftest import Cast
+
+HELD = [f"- The plan of week {n} stands as everybody agreed on Monday" for n in range(8)]
+
+
+@pytest.fixture
+def proposed(cast: Cast) -> Cast:
+    """The long-term memory says much, and a forgetful model has merged it with the short one."""
+    make_version(
+        memory=cast.memory,
+        text="\n".join(HELD),
+        sources=cast.messages[:1],
+        until=MONDAY + timedelta(hours=1),
+    )
+    cast.memory.refresh_from_db()
+    run_pass(cast.workspace, MONDAY + timedelta(hours=30), Forgetful())
+    cast.memory.refresh_from_db()
+    assert cast.memory.head == 3 and proposals.of(cast.memory)
+    return cast
+
+
+def decide(cast: Cast, word: str, name: str = "editor", **given: object) -> HttpResponse:
+    found = proposals.of(cast.memory)
+    seen = {"job": found.pk if found else 0, "based_on": 3}
+    path = f"/m/{cast.memory.pk}/proposal/{word}/"
+    return cast.clients[name].post(path, seen | given)
+
+
+def compared(cast: Cast, name: str = "member") -> str:
+    response = cast.clients[name].get(f"/m/{cast.memory.pk}/proposal/")
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+@pytest.mark.slow
+def test_the_card_says_what_would_be_left(proposed: Cast) -> None:
+    page = proposed.clients["member"].get(proposed.path("c/C0PUBLIC/")).content.decode()
+    assert "A shorter text waits for you." in page
+    assert re.search(r"It would keep [01] of 8 lines\.", page)
+    assert f"/m/{proposed.memory.pk}/proposal/" in page
+    assert "/accept/" not in page
+    page = proposed.clients["editor"].get(proposed.path("c/C0PUBLIC/")).content.decode()
+    assert "/accept/" in page and "/reject/" in page
+
+
+def test_without_one_there_is_no_card_and_no_page(cast: Cast) -> None:
+    page = cast.clients["editor"].get(cast.path("c/C0PUBLIC/")).content.decode()
+    assert "/proposal/" not in page
+    assert cast.clients["editor"].get(f"/m/{cast.memory.pk}/proposal/").status_code == 404
+
+
+@pytest.mark.slow
+def test_both_texts_are_compared(proposed: Cast) -> None:
+    page = compared(proposed)
+    assert '<ul class="diff">' in page and 'class="removed"' in page
+    assert "plan of week 5" in page
+    assert "/accept/" not in page and "/accept/" in compared(proposed, "editor")
+
+
+@pytest.mark.slow
+def test_accepted_it_is_the_next_version(proposed: Cast) -> None:
+    waiting = proposals.of(proposed.memory)
+    assert waiting
+    text = "\n".join(line.text for line in proposals.lines(waiting))
+    response = decide(proposed, "accept")
+    assert (response.status_code, response["Location"]) == (302, "/w/team/c/C0PUBLIC/#memory")
+    proposed.memory.refresh_from_db()
+    assert (proposed.memory.head, proposed.memory.current.content) == (4, text)
+    assert AuditEvent.objects.get(action="proposal_accept").actor == "editor"
+    page = proposed.clients["editor"].get(proposed.path("c/C0PUBLIC/")).content.decode()
+    assert "Accepted: it is version 4." in page and "waits for you" not in page
+
+
+@pytest.mark.slow
+def test_rejected_the_text_stays(proposed: Cast) -> None:
+    assert decide(proposed, "reject").status_code == 302
+    proposed.memory.refresh_from_db()
+    assert (proposed.memory.head, proposals.of(proposed.memory)) == (3, None)
+    assert AuditEvent.objects.get(action="proposal_reject").actor == "editor"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["accept", "reject"])
+@pytest.mark.parametrize("given", [{"job": 0}, {"job": ""}, {"based_on": 2}, {"based_on": "x"}])
+def test_only_the_one_that_was_seen(proposed: Cast, word: str, given: dict) -> None:
+    response = decide(proposed, word, **given)
+    assert response.status_code == 409
+    assert "Nothing was done" in response.content.decode()
+    assert proposals.of(proposed.memory)
+
+
+@pytest.mark.slow
+def test_a_memory_that_moved_on_is_not_overwritten(proposed: Cast) -> None:
+    text = f"{proposed.memory.current.content}\n- By hand"
+    proposed.memory.revise(text, by=None, based_on=3)
+    # The card is gone at once; who still has it on screen is told.
+    page = proposed.clients["editor"].get(proposed.path("c/C0PUBLIC/")).content.decode()
+    assert "waits for you" not in page
+    response = decide(proposed, "accept")
+    assert response.status_code == 409
+    assert "the memory has moved on" in response.content.decode()
+    proposed.memory.refresh_from_db()
+    assert (proposed.memory.head, proposals.of(proposed.memory)) == (4, None)
+
+
+@pytest.mark.slow
+def test_the_second_of_two_people_is_told(proposed: Cast) -> None:
+    waiting = proposals.of(proposed.memory)
+    assert waiting
+    assert decide(proposed, "reject").status_code == 302
+    assert decide(proposed, "accept", "insider", job=waiting.pk).status_code == 409
+    proposed.memory.refresh_from_db()
+    assert proposed.memory.head == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["accept", "reject"])
+@pytest.mark.parametrize(
+    ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
+)
+def test_others_decide_nothing(proposed: Cast, word: str, name: str, status: int) -> None:
+    assert decide(proposed, word, name).status_code == status
+    assert proposals.of(proposed.memory)
+
+
+@pytest.mark.slow
+def test_what_people_hold_is_in_the_proposal_too(proposed: Cast) -> None:
+    proposed.memory.pin(6, by=None, based_on=3)
+    page = compared(proposed)
+    assert 'class="same" lang="en">The plan of week 6' in page
+    decide(proposed, "accept")
+    proposed.memory.refresh_from_db()
+    (line,) = proposed.memory.current.lines.filter(pinned=True)
+    assert (line.text, proposed.memory.current.kept) == (HELD[6], [HELD[6]])

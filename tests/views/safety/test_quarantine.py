@@ -1,0 +1,186 @@
+"""Lines that were held back, on the pages."""
+
+import re
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memories.models import AuditEvent, Memory, Message, Person, QuarantinedLine
+from memories.rules.memory.lines import Origin
+from tests.views.conftest import Cast
+
+TEXT = "See <b>https://evil.example/x</b>"
+
+
+def held(cast: Cast, text: str = TEXT, memory: Memory | None = None) -> QuarantinedLine:
+    line = QuarantinedLine.objects.create(memory=memory or cast.memory, text=text, rule="link")
+    line.sources.add(*(cast.messages[:2] if memory is None else memory.channel.messages.all()))
+    return line
+
+
+def page(cast: Cast, name: str = "editor") -> str:
+    response = cast.clients[name].get(cast.path("quarantine/"))
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def post(cast: Cast, rest: str, name: str = "editor", htmx: bool = False, **given: object):
+    headers = {"HX-Request": "true"} if htmx else {}
+    return cast.clients[name].post(cast.path(rest), given, headers=headers)
+
+
+def test_without_lines_it_says_so(cast: Cast) -> None:
+    assert "Nothing waits." in page(cast)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("editor", 200), ("member", 403), ("insider", 200), ("guest", 403), ("outsider", 404),
+     ("operator", 200)],
+)  # fmt: skip
+def test_it_is_for_editors(cast: Cast, name: str, status: int) -> None:
+    line = held(cast)
+    assert cast.clients[name].get(cast.path("quarantine/")).status_code == status
+    words = ("accept", "reject")
+    paths = [f"quarantine/{line.pk}/{word}/" for word in words]
+    paths += [f"sources/messages/{cast.messages[0].pk}/", f"sources/people/{cast.author.pk}/"]
+    if status != 200:
+        for path in paths:
+            assert post(cast, path, name, do="revoke", based_on=2, revision=0).status_code == status
+        line.refresh_from_db()
+        assert line.state == "waiting"
+        assert not Message.objects.filter(is_revoked=True).exists()
+
+
+def test_a_line_with_its_reason_and_its_sources(cast: Cast) -> None:
+    held(cast)
+    shown = page(cast)
+    assert "See &lt;b&gt;https://evil.example/x&lt;/b&gt;" in shown
+    assert "A link that no source has" in shown
+    for message in cast.messages[:2]:
+        assert f"/messages/?around={message.ts}#msg-{message.ts}" in shown
+    assert re.search(r'quarantine/"[^>]*>.*?<span class="count">1</span>', shown, re.S)
+    assert "Quarantine" not in cast.clients["member"].get(cast.path()).content.decode()
+
+
+def test_what_is_private_is_for_its_readers(cast: Cast) -> None:
+    line = held(cast, "tom's secret line", cast.private_memory)
+    assert "secret line" in page(cast, "insider")
+    for name in ("editor", "operator"):
+        assert "secret line" not in page(cast, name)
+        for word in ("accept", "reject"):
+            assert post(cast, f"quarantine/{line.pk}/{word}/", name).status_code == 404
+    secret = cast.private.messages.get()
+    assert post(cast, f"sources/messages/{secret.pk}/", do="revoke").status_code == 404
+
+
+def test_what_was_said_in_private_stays_with_the_members(cast: Cast) -> None:
+    line = held(cast)
+    Message.objects.filter(pk=cast.messages[0].pk).update(was_private=True)
+    assert "Nothing waits." in page(cast, "editor")
+    assert post(cast, f"quarantine/{line.pk}/reject/").status_code == 404
+
+
+def test_accepted_it_is_the_editors_line(cast: Cast) -> None:
+    line = held(cast)
+    response = post(cast, f"quarantine/{line.pk}/accept/", based_on=2, revision=0)
+    assert (response.status_code, response["Location"]) == (302, cast.path("quarantine/"))
+    cast.memory.refresh_from_db()
+    version = cast.memory.current
+    assert version.number == 3 and version.content.endswith(f"\n- {TEXT}")
+    added = version.line_values()[-1]
+    assert (added.origin, set(added.sources)) == (
+        Origin.PERSON,
+        {message.pk for message in cast.messages[:2]},
+    )
+    assert [value.origin for value in version.line_values()[:-1]] == [Origin.MODEL] * 2
+    assert version.author == cast.users["editor"]
+    line.refresh_from_db()
+    assert (line.state, line.decided_by) == ("accepted", cast.users["editor"])
+    assert AuditEvent.objects.get(action="quarantine_accept").actor == "editor"
+    assert "Accepted: it is your line, in version 3." in page(cast)
+    again = post(cast, f"quarantine/{line.pk}/accept/", based_on=3, revision=0)
+    assert again.status_code == 302
+    cast.memory.refresh_from_db()
+    assert cast.memory.head == 3
+
+
+@pytest.mark.parametrize("seen", [{"based_on": 1, "revision": 0}, {"based_on": 2, "revision": 7}])
+def test_over_a_newer_text_nothing_is_done(cast: Cast, seen: dict[str, int]) -> None:
+    line = held(cast)
+    response = post(cast, f"quarantine/{line.pk}/accept/", htmx=True, **seen)
+    assert response.status_code == 409
+    assert "Nothing was done" in response.content.decode()
+    line.refresh_from_db()
+    cast.memory.refresh_from_db()
+    assert (line.state, cast.memory.head) == ("waiting", 2)
+    assert post(cast, f"quarantine/{line.pk}/accept/", based_on="x").status_code == 404
+
+
+def test_rejected_it_is_gone_from_the_page(cast: Cast) -> None:
+    line = held(cast)
+    part = post(cast, f"quarantine/{line.pk}/reject/", htmx=True).content.decode()
+    assert part.lstrip().startswith('<div id="quarantine"')
+    assert "Rejected: the line stays out." in part and "evil" not in part
+    assert (
+        AuditEvent.objects.get(action="quarantine_reject").subject == f"quarantined line {line.pk}"
+    )
+    assert (
+        "Somebody else" in post(cast, f"quarantine/{line.pk}/reject/", htmx=True).content.decode()
+    )
+
+
+def test_a_message_is_revoked_and_made_a_source_again(cast: Cast) -> None:
+    line = held(cast)
+    message = cast.messages[0]
+    path = f"sources/messages/{message.pk}/"
+    part = post(cast, path, htmx=True, do="revoke").content.decode()
+    assert "Revoked:" in part and "Nothing waits." in part
+    message.refresh_from_db()
+    line.refresh_from_db()
+    assert message.is_revoked and line.state == "rejected"
+    response = post(cast, path, do="restore", **{"from": "message"})
+    assert response["Location"].endswith(f"?around={message.ts}#msg-{message.ts}")
+    message.refresh_from_db()
+    assert not message.is_revoked
+    assert "It was so already." in post(cast, path, htmx=True, do="restore").content.decode()
+    assert post(cast, path, do="x").status_code == 404
+    assert cast.clients["editor"].get(cast.path(path)).status_code == 405
+
+
+@pytest.mark.slow
+def test_a_person_is_revoked_and_made_a_source_again(cast: Cast) -> None:
+    held(cast)
+    path = f"sources/people/{cast.author.pk}/"
+    assert 'Revoke <span lang="en">mika</span> as a source' in page(cast)
+    assert post(cast, path, do="revoke").status_code == 302
+    assert Person.objects.get(pk=cast.author.pk).is_revoked
+    shown = page(cast)
+    assert "People who are no source" in shown and "Make a source again" in shown
+    assert post(cast, path, do="restore").status_code == 302
+    assert not Person.objects.get(pk=cast.author.pk).is_revoked
+    assert not Message.objects.filter(is_revoked=True).exists()
+
+
+def test_the_row_of_a_message_says_so_and_offers_it(cast: Cast) -> None:
+    path = cast.path("c/C0PUBLIC/messages/")
+    Message.objects.filter(pk=cast.messages[0].pk).update(is_revoked=True)
+    shown = cast.clients["editor"].get(path).content.decode()
+    assert shown.count('value="revoke"') == 5 and shown.count('value="restore"') == 1
+    read = cast.clients["member"].get(path).content.decode()
+    assert 'value="revoke"' not in read and "no source for memories" in read
+
+
+def test_more_lines_are_no_more_queries(cast: Cast) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            page(cast)
+        return len(captured)
+
+    held(cast)
+    few = queries()
+    for i in range(5):
+        held(cast, f"{TEXT} {i}")
+    assert queries() == few

@@ -1,0 +1,188 @@
+"""The search page: what it shows, to whom, and how it answers htmx."""
+
+import re
+from datetime import timedelta
+from urllib.parse import urlencode
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memories.models import Job, Memory
+from memories.pipeline.search import indexing
+from memories.rules.generate.summary import OFFLINE
+from memories.rules.memory.identity import MemoryType
+from tests.factories import MONDAY, MessageFactory, NoteFactory, make_version
+from tests.views.conftest import Cast
+
+pytestmark = pytest.mark.postgres("full-text search")
+
+
+def page_of(cast: Cast, typed: str = "", name: str = "member", *, part: bool = False, **fields):
+    query = urlencode({"q": typed, **fields})
+    headers = {"HX-Request": "true"} if part else {}
+    response = cast.clients[name].get(cast.path(f"search/?{query}"), headers=headers)
+    assert response.status_code == 200
+    assert "HX-Request" in response["Vary"]
+    return response.content.decode()
+
+
+def test_a_hit_says_where_when_and_who_with_its_words_marked(cast: Cast) -> None:
+    message = MessageFactory(
+        channel=cast.public, text="来月のデータ移行計画 & <b>", author=cast.author
+    )
+    NoteFactory(workspace=cast.workspace, content="移行 is done by night")
+    indexing.catch_up()
+    page = page_of(cast, "移行")
+    assert "来月のデータ<mark>移行</mark>計画 &amp; &lt;b&gt;" in page
+    assert f"?around={message.ts}#msg-{message.ts}" in page and cast.author.name in page
+    assert page.index("<mark>移行</mark> is done") < page.index("来月のデータ")  # notes come first
+    assert "2 results in" in page and 'role="status"' in page
+    assert 'value="移行"' in page
+
+
+def test_htmx_gets_the_results_and_their_number(cast: Cast) -> None:
+    MessageFactory(channel=cast.public, text="移行計画")
+    indexing.catch_up()
+    part = page_of(cast, "移行", part=True)
+    assert part.lstrip().startswith('<div id="results"') and "<html" not in part
+    assert 'id="results-count" hx-swap-oob' in part and "1 result in" in part
+    page = page_of(cast)
+    for words in ('hx-trigger="q-change delay:250ms"', 'hx-sync="this:replace"', "hx-replace-url"):
+        assert words in page
+    assert 'hx-push-url="true"' in page and 'method="get"' in page
+
+
+def test_no_question_and_no_answer_say_what_to_do(cast: Cast) -> None:
+    assert "What are you looking for?" in page_of(cast)
+    assert "What are you looking for?" in page_of(cast, "!?")
+    page = page_of(cast, "nosuchword in:messages", channel=cast.public.slack_id)
+    assert "Nothing that you may read matches." in page
+    assert "Filters in force: only Messages, in #launch." in page
+    assert 'href="/w/team/search/?q=nosuchword"' in page and "Search everywhere" in page
+    assert "0 results" in page
+    assert "Only “nosuchword”" in page_of(cast, "nosuchword other")
+    unknown = page_of(cast, "x in:#elsewhere")
+    assert 'There is no channel “<span lang="en">elsewhere</span>”' in unknown
+    assert "Not understood, and left out: has:colour" in page_of(cast, "x has:colour")
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("en", "from 1 Nov 2026, until 20 Nov 2026."),
+        ("ja", "2026年11月1日 から, 2026年11月20日 まで"),
+    ],
+)
+def test_days_are_told_as_everywhere(cast: Cast, language: str, said: str) -> None:
+    path = cast.path("search/?q=nosuchword&from=2026-11-01&to=2026-11-20")
+    headers = {"accept-language": language}
+    assert said in cast.clients["member"].get(path, headers=headers).content.decode()
+
+
+@pytest.mark.slow
+def test_what_is_private_is_neither_found_nor_counted_nor_named(cast: Cast) -> None:
+    MessageFactory(channel=cast.private, text="移行 of the secret kind")
+    NoteFactory(workspace=cast.workspace, channel=cast.private, content="移行 secretly")
+    make_version(
+        memory=Memory.objects.of_channel(cast.private, MemoryType.LONG_TERM), text="- 移行"
+    )
+    indexing.catch_up()
+    assert "3 results" in page_of(cast, "移行", "insider")
+    for name in ("editor", "member", "guest", "operator"):
+        for fields in ({}, {"channel": cast.private.slack_id}, {"in": "notes"}, {"sort": "best"}):
+            page = page_of(cast, "移行", name, **fields)
+            assert "results in" in page and "0 results" in page or "no channel" in page
+            assert "<mark>" not in page and f"#{cast.private.name}" not in page
+    response = cast.clients["outsider"].get(cast.path("search/?q=移行"))
+    assert response.status_code == 404
+
+
+@pytest.mark.slow
+def test_many_hits_take_no_more_queries_than_few(cast: Cast) -> None:
+    def asked(typed: str, **fields: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            page_of(cast, typed, **fields)
+        return len(queries)
+
+    def say(count: int) -> None:
+        for number in range(count):
+            at = MONDAY + timedelta(days=1, minutes=number)
+            MessageFactory(channel=cast.public, text="移行 <@U0000001>", at=at, author=cast.author)
+            NoteFactory(workspace=cast.workspace, content="移行 again", author=cast.users["editor"])
+        indexing.catch_up()
+
+    say(10)
+    page_of(cast, "移行")
+    few = [asked("移行", **{"in": "messages"}), asked("移行"), asked("移行", sort="best")]
+    for message in cast.public.messages.filter(text__startswith="移行"):
+        message.delete()
+    say(100)
+    many = [asked("移行", **{"in": "messages"}), asked("移行"), asked("移行", sort="best")]
+    # One count a kind more, where the page does not hold them all.
+    assert all(after <= before + 2 for before, after in zip(few, many, strict=True))
+
+
+def test_older_hits_are_a_link_away(cast: Cast) -> None:
+    for number in range(60):
+        at = MONDAY + timedelta(days=1, minutes=number)
+        MessageFactory(channel=cast.public, text=f"移行 number {number} end", at=at)
+    indexing.catch_up()
+    page = page_of(cast, "移行")
+    assert "Messages: all 60" in page and "in=messages" in page
+    first = page_of(cast, "移行", **{"in": "messages"})
+    assert first.count('class="hit"') == 50 and "Older ones" in first
+    below = first.split("below=")[1].split('"')[0]
+    second = page_of(cast, "移行", **{"in": "messages", "below": below})
+    assert second.count('class="hit"') == 10 and "number 9 end" in second
+    assert "number 10 end" not in second
+
+
+@pytest.mark.parametrize("below", ["x", "-1", "9" * 19, "9" * 40, "１"])
+def test_whatever_the_address_holds_is_answered(cast: Cast, below: str) -> None:
+    page_of(cast, "x" * 5000 + ' "', below=below, by="?", channel="?", **{"from": "x", "in": "y"})
+
+
+def test_what_is_written_on_a_page_is_found_at_once(cast: Cast) -> None:
+    data = {"content": "A lasting word", "title": "", "kind": "", "tags": "", "channel": ""}
+    assert cast.clients["editor"].post(cast.path("notes/"), data).status_code == 302
+    assert "A <mark>lasting</mark> word" in page_of(cast, "lasting")
+
+
+def test_a_hit_in_a_memory_says_who_wrote_it_by_shape_and_word(cast: Cast) -> None:
+    indexing.catch_up()
+    page = page_of(cast, "Aya iOS", **{"in": "memories"})
+    assert re.search(
+        r'<span class="writer model"><svg class="knot knot-model".*?</svg>model<', page
+    )
+    job = Job.objects.create(
+        memory=cast.memory, as_of_us=0, input_key="offline", state="done", model=OFFLINE
+    )
+    cast.memory.versions.update(job=job)
+    assert "</svg>highlights<" in page_of(cast, "Aya iOS", **{"in": "memories"})
+    cast.memory.revise("- Aya owns iOS still", by=cast.users["editor"], based_on=2, revision=0)
+    indexing.catch_up()
+    page = page_of(cast, "Aya iOS", **{"in": "memories"})
+    assert re.search(
+        r'<span class="writer person"><svg class="knot.*?</svg><span[^>]*>editor<', page
+    )
+
+
+def test_a_note_is_a_click_away(cast: Cast) -> None:
+    note = NoteFactory(workspace=cast.workspace, content="the kettle is blue")
+    indexing.catch_up()
+    assert f'href="{cast.path(f"notes/{note.pk}/")}"' in page_of(cast, "kettle")
+
+
+def test_one_filter_less_at_a_time(cast: Cast) -> None:
+    page = page_of(cast, "nosuchword in:messages from:mika", channel="C0PUBLIC")
+    assert "Not only Messages" in page and "Not in #launch" in page and "Not by mika" in page
+    query = urlencode({"q": 'nosuchword from:"mika"', "in": "messages"}).replace("&", "&amp;")
+    assert f'href="/w/team/search/?{query}"' in page
+
+
+def test_an_empty_field_offers_what_was_remembered_last(cast: Cast) -> None:
+    page = page_of(cast).partition("<main")[2]
+    assert "Remembered lately" in page and ">#launch</a>" in page
+    assert "salaries" not in page
+    assert ">#salaries</a>" in page_of(cast, name="insider").partition("<main")[2]
