@@ -466,9 +466,7 @@ class _Redactor:
             if left == told:
                 continue
             text = row.text
-            if text == make_storable(
-                message_text(told)
-            ):  # of a share without words it is all there is
+            if text == make_storable(message_text(told)):  # a share without text of its own
                 text = make_storable(message_text(left))
             Message.objects.filter(pk=row.pk).update(raw=json.dumps(left), text=text)
             if text != row.text:
