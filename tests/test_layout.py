@@ -1,0 +1,227 @@
+"""The layout of the code: layers, subjects, cycles and sizes (CONTRIBUTING.md)."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Layer → subject → the subjects of the same layer that it may import.
+# A module that lies in the layer's own folder serves all subjects.
+ARROWS: dict[str, dict[str, str]] = {}
+
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 60
+LONGEST_SENTENCE = 30  # words
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """The modules of the app by their dotted names, without migrations."""
+    named = {}
+    for path in sorted((ROOT / "memories").rglob("*.py")):
+        if "migrations" not in path.parts:
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            named[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return named
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def imports_of(tree: ast.AST, known: Iterable[str]) -> set[str]:
+    """The known modules that a module imports anywhere, but for type checkers alone."""
+    names = set()
+    for node in without_type_checking(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                names.add(full if full in known else node.module)
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return names & set(known)
+
+
+def without_type_checking(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from without_type_checking(node)
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    known = modules()
+    return {name: imports_of(tree_of(path), known) - {name} for name, path in known.items()}
+
+
+def find_cycle(imports: Mapping[str, Iterable[str]]) -> list[str]:
+    """Names that import each other in a circle, [] when there are none."""
+    finished: set[str] = set()
+
+    def visit(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return path[path.index(name) :]
+        if name in finished:
+            return []
+        for imported in sorted(imports.get(name, ())):
+            if cycle := visit(imported, [*path, name]):
+                return cycle
+        finished.add(name)
+        return []
+
+    return next((cycle for name in sorted(imports) if (cycle := visit(name, []))), [])
+
+
+def subject_of(name: str) -> tuple[str, str]:
+    """The layer and the subject of a module; "" for a module of the layer's own folder."""
+    parts = name.split(".")
+    layer = parts[1] if len(parts) > 1 else ""
+    return layer, parts[2] if len(parts) > 3 or (len(parts) == 3 and modules_below(name)) else ""
+
+
+def modules_below(name: str) -> bool:
+    return any(module.startswith(f"{name}.") for module in modules())
+
+
+def wrong_arrow(importer: str, imported: str) -> str:
+    """The sentence about an import between subjects that is not allowed, else ""."""
+    layer, subject = subject_of(importer)
+    imported_layer, imported_subject = subject_of(imported)
+    if layer not in ARROWS or layer != imported_layer:
+        return ""
+    if not subject or not imported_subject or subject == imported_subject:
+        return ""
+    allowed = ARROWS[layer].get(subject, "").split()
+    if imported_subject in allowed:
+        return ""
+    return (
+        f"{importer} imports {imported}: {layer}/{subject} may import"
+        f" {', '.join(allowed) or 'no other subject'} of its layer."
+    )
+
+
+def test_subjects_import_along_the_arrows() -> None:
+    sentences = [
+        sentence
+        for name, imported in graph().items()
+        for module in sorted(imported)
+        if (sentence := wrong_arrow(name, module))
+    ]
+    assert not sentences, "\n".join(sentences)
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    assert find_cycle(graph()) == []
+
+
+def function_imports(source: str) -> list[str]:
+    """The lines of imports inside functions that have no comment with a reason."""
+    lines = source.splitlines()
+    return [
+        f"{node.lineno} {lines[node.lineno - 1].strip()}"
+        for function in ast.walk(ast.parse(source))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and "#" not in lines[node.lineno - 1]
+        and not lines[node.lineno - 2].strip().startswith("#")
+    ]
+
+
+def test_an_import_inside_a_function_has_a_reason_beside_it() -> None:
+    violations = {
+        name: imports
+        for name, path in modules().items()
+        if (imports := function_imports(path.read_text()))
+    }
+    assert not violations
+
+
+def long_functions(tree: ast.AST) -> list[str]:
+    return [
+        f"{node.name}: {lines} lines"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
+    ]
+
+
+def test_files_and_functions_are_short() -> None:
+    long = {
+        name: [f"{lines} lines"] * (lines > LONGEST_FILE) + long_functions(tree_of(path))
+        for name, path in modules().items()
+        for lines in [len(path.read_text().splitlines())]
+    }
+    assert not {name: what for name, what in long.items() if what}
+
+
+def long_sentences(tree: ast.AST) -> list[str]:
+    """The sentences of docstrings that have too many words."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return [
+        sentence
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
+        for paragraph in (ast.get_docstring(node) or "").split("\n\n")
+        for sentence in re.split(r"[.!?:;](?:\s|$)|\n\s*[-*] |\n {2,}", paragraph)
+        if len(sentence.split()) > LONGEST_SENTENCE
+    ]
+
+
+def test_sentences_of_docstrings_are_short() -> None:
+    violations = {
+        name: sentences
+        for name, path in modules().items()
+        if (sentences := long_sentences(tree_of(path)))
+    }
+    assert not violations
+
+
+@pytest.mark.parametrize(
+    ("imports", "cycle"),
+    [
+        ({"a": ["b"], "b": ["c"], "c": []}, []),
+        ({"a": ["b"], "b": ["a"]}, ["a", "b"]),
+        ({"a": ["b"], "b": ["c"], "c": ["b"]}, ["b", "c"]),
+    ],
+)
+def test_a_planted_cycle_is_seen(imports: dict[str, list[str]], cycle: list[str]) -> None:
+    assert find_cycle(imports) == cycle
+
+
+def test_an_import_inside_a_function_counts_for_cycles() -> None:
+    source = "def f():\n    from a import b"
+    assert imports_of(ast.parse(source), ["a.b"]) == {"a.b"}
+    source = "if TYPE_CHECKING:\n    from a import b"
+    assert imports_of(ast.parse(source), ["a.b"]) == set()
+
+
+def test_a_planted_import_against_the_arrows_is_named() -> None:
+    sentence = wrong_arrow("memories.rules.ingest.events", "memories.rules.memory.lines")
+    assert sentence.startswith("memories.rules.ingest.events imports memories.rules.memory.lines: ")
+
+
+def test_a_planted_import_without_a_reason_is_seen() -> None:
+    assert function_imports("def f():\n    import os") == ["2 import os"]
+    assert function_imports("def f():\n    import os  # slow to load") == []
+    assert function_imports("def f():\n    # slow to load\n    import os") == []
+
+
+def test_a_planted_long_sentence_is_seen() -> None:
+    words = "word " * LONGEST_SENTENCE
+    assert long_sentences(ast.parse(f'"""{words}word."""'))
+    assert not long_sentences(ast.parse(f'"""{words}. word."""'))
+
+
+def test_a_planted_long_function_is_seen() -> None:
+    body = "    x = 1\n" * LONGEST_FUNCTION
+    assert long_functions(ast.parse(f"def f():\n{body}"))
+    assert not long_functions(ast.parse("def f():\n    x = 1"))
