@@ -129,7 +129,8 @@ class HeartbeatMonitor:
         """Read the row. A failure or a long gap, such as a sleeping machine, restarts the watch."""
         try:
             get_broker().ping()
-            row = Heartbeat.objects.filter(name=self.name).first()
+            rows = Heartbeat.objects.filter(name=self.name)
+            last_beat = rows.values_list("at", flat=True).first()
         except Exception as error:  # a new cluster could not reach them either
             self._reading = None
             logger.warning("the heartbeat cannot be read: %s", type(error).__name__)
@@ -139,4 +140,4 @@ class HeartbeatMonitor:
             since = now
         else:
             since = previous.watched_since
-        self._reading = Reading(now, row and row.at, since)
+        self._reading = Reading(now, last_beat, since)
