@@ -76,19 +76,19 @@ def check_package(payload: Any) -> None:
 class OwnTasks:
     """Broker mixin: return the project's own tasks, and log and drop others.
 
-    A worker with a supervisor also gets a heartbeat task twice a heartbeat. It comes after a query of
-    the broker, so there is no heartbeat while the broker cannot be reached.
+    A worker with a supervisor also gets a heartbeat task twice a heartbeat, unless the broker cannot be
+    reached.
     """
 
     _next_beat = float("-inf")  # in seconds of time.monotonic
 
     def dequeue(self) -> list[tuple[Any, Any]]:
-        packages = super().dequeue() or []  # type: ignore[misc]
-        tasks = [package for package in packages if self._is_own(*package)]
         if settings.MEMORYHUB_WORKER_NAME and time.monotonic() >= self._next_beat:
+            self.ping()  # type: ignore[attr-defined]  # raises an error if Redis cannot be reached
             self._next_beat = time.monotonic() + settings.MEMORYHUB_HEARTBEAT / 2
-            tasks.insert(0, (None, build_task()))
-        return tasks
+            return [(None, build_task())]
+        packages = super().dequeue() or []  # type: ignore[misc]
+        return [package for package in packages if self._is_own(*package)]
 
     def _is_own(self, key: Any, payload: Any) -> bool:
         try:

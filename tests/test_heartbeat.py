@@ -113,7 +113,7 @@ def test_a_queue_hands_out_heartbeats_to_a_worker_with_a_supervisor(
     OrmQ.objects.create(key="theirs", payload=package("memories.tasks.tick"), lock=now)
     OrmQ.objects.create(key="memoryhub", payload=package("memories.tasks.tick"), lock=now)
     queue = DatabaseQueue()
-    beat, tick = queue.dequeue()
+    [beat], [tick] = queue.dequeue(), queue.dequeue()
     assert [SignedPackage.loads(task)["func"] for _, task in (beat, tick)] == [
         "memories.tasks.beat",
         "memories.tasks.tick",
