@@ -22,7 +22,7 @@ from memories.admin.audience import (
 from memories.admin.forgetting import Forgetting
 from memories.models import Channel, ChannelMember, Memory, Message, Reader, Segment
 from memories.pipeline.sync.coverage import coverage_of
-from memories.rules.ingest.markup import without_labels
+from memories.rules.ingest.markup import strip_channel_labels
 from memories.rules.ingest.timestamps import from_micros
 
 
@@ -81,11 +81,11 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
 
     @admin.display(description=_("topic"))
     def topic_as_sent(self, channel: Channel) -> str:
-        return without_labels(channel.topic)
+        return strip_channel_labels(channel.topic)
 
     @admin.display(description=_("purpose"))
     def purpose_as_sent(self, channel: Channel) -> str:
-        return without_labels(channel.purpose)
+        return strip_channel_labels(channel.purpose)
 
     @admin.display(description=_("remembered from"), ordering="start_us")
     def remembered_from(self, channel: Channel) -> str:
@@ -151,15 +151,15 @@ class MessageAdmin(Forgetting, ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("text"))
     def beginning(self, message: Message) -> str:
-        return preview(without_labels(message.text))
+        return preview(strip_channel_labels(message.text))
 
     @admin.display(description=_("text"))
     def text_as_sent(self, message: Message) -> str:
-        return without_labels(message.text)
+        return strip_channel_labels(message.text)
 
     @admin.display(description=_("as received"))
     def raw_as_sent(self, message: Message) -> str:
-        return without_labels(message.raw)
+        return strip_channel_labels(message.raw)
 
 
 @admin.register(Segment)

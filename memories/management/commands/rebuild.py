@@ -20,7 +20,7 @@ from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.update_now import rebuild
 from memories.pipeline.memory import proposals
 from memories.rules.context.contents import NoSuchChannel, find_channel
-from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.memory.compare import ChangeKind, DiffRow, compare_lines
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
@@ -129,9 +129,9 @@ def in_words(outcome: dict[str, Any]) -> str:
         because = f" ({outcome['fault']})" if outcome["fault"] else ""
         return f"{outcome['memory']}: job {outcome['job']} is {outcome['state']}{because}"
     rows = [f"{outcome['memory']}: job {outcome['job']}, beside version {outcome['based_on']}"]
-    rows += [f"  {marked(line)}" for line in outcome["diff"]]
+    rows += [f"  {mark_invisible(line)}" for line in outcome["diff"]]
     rows += [
-        f"  {kind}, only the {which} text: {marked(', '.join(words))}"
+        f"  {kind}, only the {which} text: {mark_invisible(', '.join(words))}"
         for kind, difference in outcome["drift"].items()
         for which, words in (("current", difference["lost"]), ("rebuilt", difference["gained"]))
         if words

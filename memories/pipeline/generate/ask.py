@@ -23,7 +23,7 @@ from memories.rules.generate.summary import (
     Reference,
     Request,
 )
-from memories.rules.ingest.markup import mentioned, plain
+from memories.rules.ingest.markup import mention_labels, render_plain
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -157,9 +157,9 @@ class Asker:
                 ref=next(refs),
                 at=from_micros(message.micros).astimezone(self.settings.zone),
                 author=speaker(for_model(message.author_name)),
-                text=for_model(plain(message.text, names)),
+                text=for_model(render_plain(message.text, names)),
                 thread=message.thread_ts if message.is_reply else "",
-                mentions=mentioned(message.text, names),
+                mentions=mention_labels(message.text, names),
                 is_bot=message.is_bot,
             )
             for message in messages

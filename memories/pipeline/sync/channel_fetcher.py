@@ -15,7 +15,7 @@ from django.db.models import Max
 from memories.models import Channel, Message
 from memories.models.ingest.messages import MessageQuerySet
 from memories.pipeline.ingest.store import store_messages
-from memories.rules.ingest.outcomes import Result, Tally, Thing
+from memories.rules.ingest.outcomes import ObjectType, Result, Tally
 from memories.rules.ingest.timestamps import micros, to_micros, ts_from_micros
 from memories.rules.sync.covered_range import CoveredRange
 from memories.slack.web import SlackClient
@@ -45,11 +45,11 @@ class Walked:
 
     @property
     def new(self) -> int:
-        return self.tally.count(Thing.MESSAGE, Result.STORED)
+        return self.tally.count(ObjectType.MESSAGE, Result.STORED)
 
     @property
     def updated(self) -> int:
-        return self.tally.count(Thing.MESSAGE, Result.UPDATED) - self.deleted
+        return self.tally.count(ObjectType.MESSAGE, Result.UPDATED) - self.deleted
 
 
 class ChannelFetcher:

@@ -14,7 +14,7 @@ from django.db.models import Count, F, Max, Q
 
 from memories.pipeline.sync.channel_fetcher import ChannelFetcher, highest, lowest, us_or_none
 from memories.rules.ingest.message_text import as_dict
-from memories.rules.ingest.messages import replies
+from memories.rules.ingest.messages import parse_reply_info
 from memories.rules.ingest.timestamps import micros_or_0, ts_from_micros
 from memories.rules.sync import resync_schedule
 from memories.rules.sync.covered_range import Seen, going_down, key_of, see, takes_much
@@ -176,7 +176,7 @@ class _Page:
         slack_counts: dict[str, _Replies] = {}
         for raw in self.messages:
             if ts := key_of(raw, now_us):
-                count, latest = replies(as_dict(raw))
+                count, latest = parse_reply_info(as_dict(raw))
                 slack_counts[ts] = (count, micros_or_0(latest))
         there = self.reading.channel.messages.still_there().filter(thread_ts__in=slack_counts)
         counted = (

@@ -34,7 +34,7 @@ from memories.pipeline.sync.history import HistoryReader
 from memories.pipeline.sync.threads import Threads
 from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.outcomes import Tally
-from memories.rules.ingest.slack_objects import slack_id
+from memories.rules.ingest.slack_objects import parse_slack_id
 from memories.rules.sync import resync_schedule
 from memories.slack.web import Identity, SlackClient, SlackError
 
@@ -257,7 +257,7 @@ class _Sync:
         named = set()
         for page in self.client.people():
             self.report.tally.add(store_people(self.workspace, page, live=True))
-            named |= {slack_id(as_dict(raw).get("id")) for raw in page}
+            named |= {parse_slack_id(as_dict(raw).get("id")) for raw in page}
         if unnamed := demote_unlisted_people(self.workspace, named):
             logger.warning("sync of %s: Slack lists %s people no more", self.workspace, unnamed)
         self._channels(private=private)
@@ -289,7 +289,7 @@ class _Sync:
                 self.workspace, zip(raws, kinds, strict=True), known_at=self.now, live=True
             )
         )
-        listed = {slack_id(raw.get("id")) for raw in raws}
+        listed = {parse_slack_id(raw.get("id")) for raw in raws}
         for channel in self.workspace.channels.public():
             if channel.slack_id not in listed:
                 # Deleted, or made private without the bot: nobody can tell who may read it.
@@ -297,7 +297,7 @@ class _Sync:
                     channel.describe({"kind": Channel.Kind.PRIVATE})
                     audience.follow(channel, Channel.Kind.PUBLIC, was_shared=channel.is_shared)
                 self._add_report(channel, State.HIDDEN)
-        joined = {slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
+        joined = {parse_slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
         self.workspace.channels.bot_is_in_these(joined)
 
     def _listed(self, *, private: bool) -> list[dict[str, Any]]:
@@ -425,7 +425,7 @@ class _Turn:
     def _members(self) -> None:
         """All or nothing: a walk that breaks off leaves the old list, and its old date."""
         pages = self.sync.client.members(self.channel.slack_id)
-        ids = [slack_id(member) for page in pages for member in page]
+        ids = [parse_slack_id(member) for page in pages for member in page]
         set_members(
             self.channel, [member_id for member_id in ids if member_id], self.sync.now, live=True
         )

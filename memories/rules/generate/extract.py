@@ -15,7 +15,7 @@ from memories.rules.generate.prompts import one_line, speaker
 from memories.rules.generate.salience import Words
 from memories.rules.generate.summary import MemoryLine, MessageLine, Request
 from memories.rules.generate.tokens import estimate
-from memories.rules.ingest.names import LONGEST_NAME
+from memories.rules.ingest.names import MAX_NAME_LENGTH
 from memories.rules.ingest.timestamps import micros, to_micros
 from memories.rules.memory.superseding import Statement, find_successors
 
@@ -25,7 +25,7 @@ _FALLBACK = 3  # lines of a conversation in which nothing is salient
 _MERGED_HALF = 40  # newer lines beside which a line of a memory is worth half as much
 _SAME = 0.85  # of the worth of the words of a line: it says nothing that another does not
 _DATED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d ")  # as lines once began
-_SPEAKER = re.compile(rf"^[^:：]{{1,{LONGEST_NAME}}}[:：] ")
+_SPEAKER = re.compile(rf"^[^:：]{{1,{MAX_NAME_LENGTH}}}[:：] ")
 # After a Japanese stop at once, after a Latin one only before a space (v1.2, example.org).
 _SENTENCE = re.compile(r"\n+|(?<=[。！？])(?![。！？」』）)])|(?<=[.!?])\s+")
 

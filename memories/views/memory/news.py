@@ -16,7 +16,7 @@ from django.urls import reverse
 from memories.models import Job, Line, Memory, MemoryVersion, Message, Seen
 from memories.models.generate.jobs import REBUILD
 from memories.rules.generate.salience import asks
-from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.catch_up import OPEN_FOR, Since, loses_much, news
 from memories.rules.memory.compare import ChangeKind, DiffRow
@@ -57,7 +57,7 @@ class Entry:
     def came(self) -> list[Came]:
         lines = {line.text: line for line in self.shown.lines} if self.shown else {}
         rows = (row for row in self.rows if row.kind is not ChangeKind.REMOVED)
-        return [Came(row, lines.get(marked(row.after))) for row in rows]
+        return [Came(row, lines.get(mark_invisible(row.after))) for row in rows]
 
     @cached_property
     def removed_rows(self) -> list[DiffRow]:

@@ -17,7 +17,7 @@ from memories.models.ingest.messages import name_of_author
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.memory import proposals
 from memories.rules.generate.summary import OFFLINE
-from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.memory import compare
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Origin, split_history, split_text, words_of
@@ -204,7 +204,9 @@ def compared(old: ShownVersion, new: ShownVersion) -> list[ShownRow]:
     )
     return [
         ShownRow(
-            **vars(row), was=before.get(marked(row.before)), stands=after.get(marked(row.after))
+            **vars(row),
+            was=before.get(mark_invisible(row.before)),
+            stands=after.get(mark_invisible(row.after)),
         )
         for row in compare.compare_lines(old.version.content, new.version.content)
     ]
@@ -364,7 +366,7 @@ class _Facts:
     def shown(self, line: Line, version: MemoryVersion, numbers: dict[int, int]) -> ShownLine:
         """``numbers`` are those of the messages that were shown before it."""
         shown_line = ShownLine(
-            text=marked(words_of(line.text)),
+            text=mark_invisible(words_of(line.text)),
             position=line.position,
             indented=line.text.startswith(("  ", "\t")),
             origin=line.origin,

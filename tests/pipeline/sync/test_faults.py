@@ -5,7 +5,7 @@ from django.db.models import F, Q
 
 from memories.models import SlackConnection, Workspace
 from memories.pipeline.sync.sync import State, sync_workspace
-from memories.rules.ingest.outcomes import Thing
+from memories.rules.ingest.outcomes import ObjectType
 from tests.factories import WorkspaceFactory
 from tests.pipeline.sync.team import (
     CLOSED,
@@ -74,7 +74,7 @@ def test_wherever_it_stops_it_goes_on(
     slack.page_size = page_size
     slack.lay(method, Fault.rate_limited(600), on=call, times=99)
     report = sync()
-    assert report.tally.complete
+    assert report.tally.is_complete
     assert slack.too_early == []
     channel = general(workspace)
     live = channel.messages.filter(state="live")
@@ -145,8 +145,8 @@ def test_a_token_revoked_half_way_ends_the_sync(
     slack.lay(HISTORY, Fault.error("token_revoked"), on=2)
     report = sync()
     assert report.code == "token_revoked"
-    assert report.tally.complete
-    assert report.tally.count(Thing.MESSAGE) == 5
+    assert report.tally.is_complete
+    assert report.tally.count(ObjectType.MESSAGE) == 5
     workspace.refresh_from_db()
     assert workspace.synced_at is None
 

@@ -83,7 +83,7 @@ def test_what_people_do_is_found_by_the_next_sync(
     assert not report.of(State.FAILED)
     assert sorted(texts(workspace)) == sorted([*(t for t in before if t not in gone), *come])
     assert channel_report(report).walked.threads == threads
-    assert report.tally.complete
+    assert report.tally.is_complete
     # And then there is nothing more to find.
     after = everything(workspace)
     report = sync(LATER)

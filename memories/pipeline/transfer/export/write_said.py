@@ -17,7 +17,7 @@ from memories.models import (
 )
 from memories.pipeline.transfer.export import records
 from memories.pipeline.transfer.export.archive import BundleWriter, Tell, chunks
-from memories.rules.ingest.markup import without_labels
+from memories.rules.ingest.markup import strip_channel_labels
 from memories.rules.transfer import export as rules
 from memories.rules.transfer import export_text
 
@@ -119,7 +119,7 @@ class Given:
         for channel in self.channels:
             members = ChannelMember.objects.filter(channel=channel).order_by("pk")
             row = {name: getattr(channel, name) for name in records.CHANNEL.plain}
-            row |= {name: without_labels(row[name]) for name in ("topic", "purpose")}
+            row |= {name: strip_channel_labels(row[name]) for name in ("topic", "purpose")}
             yield row | {"members": list(members.values_list("person__slack_id", flat=True))}
 
     def _segments(self) -> Iterator[dict[str, Any]]:
@@ -149,7 +149,7 @@ class Given:
             if row["ts"] in hidden:  # said before the channel was public: only its place
                 row |= SAID_IN_PRIVATE
                 self.done.references += 1
-            yield row | {name: without_labels(row[name]) for name in ("text", "raw")}
+            yield row | {name: strip_channel_labels(row[name]) for name in ("text", "raw")}
 
     def _backfills(self) -> Iterator[dict[str, Any]]:
         """Of each its readable channels. An unfinished one is written as paused: who takes the
