@@ -267,7 +267,7 @@ def _nothing_is_left(memory: Memory, versions: Iterable[MemoryVersion]) -> None:
     memory.lock()
     for version in versions:
         version.withdraw()
-    memory.show_newest()
+    memory.update_current()
 
 
 def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:

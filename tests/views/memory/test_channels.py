@@ -72,7 +72,7 @@ def test_so_is_the_short_term_memory_as_long_as_there_is_no_other(cast: Cast) ->
     make_version(memory=short, text="- Much shorter", until=MONDAY + timedelta(days=1))
     assert "Compare with what I last saw" not in page_of(cast)
     cast.memory.versions.update(audience="nobody")
-    cast.memory.show_newest()
+    cast.memory.update_current()
     first, second = short.versions.order_by("number")
     assert offered(cast) == f"/diff/{first.pk}..{second.pk}/"
 
@@ -149,9 +149,9 @@ def test_each_line_says_who_wrote_it_and_leads_to_the_version_that_began_it(cast
 
 def test_the_card_says_what_made_its_text(cast: Cast) -> None:
     trigger = {"reason": "merge", "new": 2}
-    make_version(memory=cast.memory, text="- Merged", until=timezone.now(), trigger=trigger)
+    make_version(memory=cast.memory, text="- MergeResult", until=timezone.now(), trigger=trigger)
     page = page_of(cast)
-    facts = page[page.index('id="memory"') : page.index("Merged</span>")]
+    facts = page[page.index('id="memory"') : page.index("MergeResult</span>")]
     assert "merged from 2 texts" in facts
 
 
