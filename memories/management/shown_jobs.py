@@ -24,7 +24,7 @@ def job_row(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]
     """A row of the list. ``job`` comes with its memory, base and backfill, and says
     ``is_readable``."""
     memory = job.memory
-    before, after = proposals.sizes(job) or (None, None)
+    before, after = proposals.token_counts(job) or (None, None)
     return {
         "id": job.pk,
         "workspace": memory.workspace.slug,

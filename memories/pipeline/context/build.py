@@ -262,7 +262,7 @@ class _Rows:
             of_workspace | of_channels & Q(memory_type=MemoryType.LONG_TERM) | self._of_threads()
         )
         short_term = memories.filter(of_channels, memory_type=MemoryType.SHORT_TERM)
-        readable = MemoryVersion.objects.visible_to(self.reader).saying_something()
+        readable = MemoryVersion.objects.visible_to(self.reader).with_text()
         return readable.filter(
             Q(pk__in=current.values("current")) | Q(pk__in=self._history(short_term).values("pk"))
         ).select_related("memory")
@@ -279,7 +279,7 @@ class _Rows:
         )
         ranked = (
             MemoryVersion.objects.visible_to(self.reader)
-            .saying_something()
+            .with_text()
             .filter(~replaced, memory__in=memories.values("pk"))
             .annotate(
                 rank=Window(

@@ -113,7 +113,7 @@ class Asker:
         if base is not None:
             # After an edit all is read again: then only what people hold is carried on.
             grows = read.exclude(thread_segment__in=segments).exists()
-            base_lines = base.line_values() if grows else base.held_lines()
+            base_lines = base.line_values() if grows else base.protected_lines()
         references = self._workspace_reference(memory)
         known = Memory.objects.with_current().filter(
             channel=channel, scope=MemoryScope.CHANNEL, current__isnull=False
@@ -198,7 +198,7 @@ class Asker:
         if job.is_rebuild:
             references += self._held_reference(memory)
         elif base is not None:
-            base_lines = base.line_values() if grows else base.held_lines()
+            base_lines = base.line_values() if grows else base.protected_lines()
         existing, cites = _memory_lines(base_lines, refs)
         existing = _without(existing, self._held_back(memory, base_lines))
         additions = []
@@ -280,7 +280,7 @@ class Asker:
 
     def _held_reference(self, memory: Memory) -> list[Reference]:
         """What people hold of a memory that is made anew: code puts it back, beside what is said."""
-        held = memory.current.held_lines() if memory.current else []
+        held = memory.current.protected_lines() if memory.current else []
         text = "\n".join(for_model(line.text) for line in held)
         return [Reference("lines that stay", text, same_memory=True)] if held else []
 

@@ -122,7 +122,7 @@ class _Redactor:
         self._mask_replies(replies)
         self._mask_quarantined()
         self._mask_notes()
-        Draft.objects.filter(memory__workspace=self.workspace).drop_quoting(self.known)
+        Draft.objects.filter(memory__workspace=self.workspace).delete_quoting(self.known)
         self._mask_topics()
         self._drop_events()
         self._mask_copies()
@@ -281,7 +281,7 @@ class _Redactor:
             was = memory.current_id
             lost: set[int] = set()
             for version in MemoryVersion.objects.filter(pk__in=by_memory[memory.pk]):
-                before = set(version.masked_lines().values_list("pk", flat=True))
+                before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision
                 self.touched.lines += version.mask(self.known, whole, short)
                 if version.revision == revision:
@@ -291,10 +291,10 @@ class _Redactor:
                 if version.segment_id and memory.memory_type == MemoryType.SHORT_TERM:
                     self.segments.add(version.segment_id)
                 if version.pk == was:
-                    now = set(version.masked_lines().values_list("pk", flat=True))
+                    now = set(version.redacted_lines().values_list("pk", flat=True))
                     lost = now - before
             if memory.pk in changed:
-                memory.show_newest()
+                memory.update_current()
                 self._owe_again(memory, lost)
         return changed
 

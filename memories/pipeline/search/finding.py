@@ -172,7 +172,7 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
     if kind is Kind.MESSAGES:
         messages = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
         return messages.select_related("channel", "author")
-    versions = MemoryVersion.objects.visible_to(reader).saying_something()
+    versions = MemoryVersion.objects.visible_to(reader).with_text()
     versions = versions.filter(memory__workspace=workspace).select_related(
         "memory__channel", "memory__workspace", "author", "job"
     )
