@@ -54,7 +54,9 @@ def judge(job: Job, question: Question, reading: ParsedReply) -> Judged:
     if not reading.lines:
         return Judged(reading)
     sources = guard.Sources.of(question.request)
-    own = {for_model(words_of(line.text)): line for line in question.base_lines if line.is_held}
+    own = {
+        for_model(words_of(line.text)): line for line in question.base_lines if line.is_protected
+    }
     request = question.request
     existing = {line.text for line in request.existing}
     untouched = existing if reading.is_of_operations else set()
