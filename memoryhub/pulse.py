@@ -21,7 +21,7 @@ from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
 from memories.models import Heartbeat
-from memories.rules.pulse import hangs
+from memories.rules.liveness import is_hung
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Watch:
     def hangs(self, age: float) -> bool:
         """Whether the cluster, which was started so many seconds ago, lives without working."""
         seen = self._seen
-        return seen is not None and hangs(
+        return seen is not None and is_hung(
             seen.now,
             born=timezone.now() - timedelta(seconds=age),
             last_sign=seen.last_sign,

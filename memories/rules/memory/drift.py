@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memories.rules.generate.tokens import WIDE
+from memories.rules.generate.tokens import WIDE_CHARACTER
 from memories.rules.memory.figures import Figures, Piece, pieces
 from memories.rules.memory.lines import words_of
 
@@ -108,7 +108,7 @@ def _names(older: str, newer: str, people: Iterable[str]) -> list[str]:
 
 
 def _is_long_enough(name: str) -> bool:
-    return len(name) >= (_SHORTEST_WIDE if WIDE.search(name) else _SHORTEST)
+    return len(name) >= (_SHORTEST_WIDE if WIDE_CHARACTER.search(name) else _SHORTEST)
 
 
 def _names_only(text: str, other: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -120,6 +120,6 @@ def _names_only(text: str, other: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _stands(name: str, text: str) -> bool:
-    if WIDE.search(name):
+    if WIDE_CHARACTER.search(name):
         return name in text
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None

@@ -13,8 +13,8 @@ from enum import StrEnum
 from itertools import count
 
 from memories.rules.generate import salience
-from memories.rules.generate.summary import Kind, ParsedReply, ReadLine, Request
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.summariser import Kind, ParsedReply, ReplyLine, Request
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.lines import now_and_history
 
@@ -70,7 +70,7 @@ class Change:
     """An operation that was read: ``line`` is None where it removes. Its refs are of lines that are
     merged in, or of the memory's own."""
 
-    line: ReadLine | None
+    line: ReplyLine | None
     targets: tuple[int, ...] = ()
     refs: tuple[int, ...] = ()
 
@@ -112,7 +112,7 @@ class _Text:
         self.at_us = {ref: line.at_us for ref, line in self.existing.items()} | merged_in
         self.newest = max(self.at_us.values(), default=0)
         self.standing = {
-            ref: ReadLine(line.text, (ref,), line.kind) for ref, line in self.existing.items()
+            ref: ReplyLine(line.text, (ref,), line.kind) for ref, line in self.existing.items()
         }
         self.places_of_new: dict[int, int] = {}  # by the number of a line that is merged in
         self.gone: dict[int, int | None] = {}  # existing lines: the place of what replaces them
@@ -138,7 +138,7 @@ class _Text:
             return Drop.OLDER_NEWS
         return None
 
-    def time_of(self, line: ReadLine) -> int:
+    def time_of(self, line: ReplyLine) -> int:
         """That of the newest line it rests on; without any it is of now."""
         return max((self.at_us.get(ref, 0) for ref in line.refs), default=self.newest)
 
@@ -148,7 +148,7 @@ class _Text:
             self.existing[ref].text if ref in self.existing else f"L{ref}" for ref in change.targets
         )
 
-    def put(self, line: ReadLine, replaced: Sequence[int]) -> None:
+    def put(self, line: ReplyLine, replaced: Sequence[int]) -> None:
         """A line in the place of others, or behind all: there too where what holds now takes the
         place of an event."""
         moves = not replaced or _is_event(self.standing[replaced[0]]) is not _is_event(line)
@@ -184,7 +184,7 @@ class _Text:
             is_of_operations=True,
         )
 
-    def _within(self) -> tuple[list[ReadLine], list[ReadLine]]:
+    def _within(self) -> tuple[list[ReplyLine], list[ReplyLine]]:
         """What stays within the limit, and what goes to the archive. New lines stay, and what a
         person wrote or pinned."""
         lines = [self.standing[place] for place in sorted(self.standing)]
@@ -193,40 +193,42 @@ class _Text:
             for ref, line in self.existing.items()
             if ref in self.standing and ref not in self.gone and not line.by_person
         }
-        size = sum(estimate(line.text) for line in lines)
+        size = sum(estimate_tokens(line.text) for line in lines)
         archived: set[int] = set()
         for n in self._least_first(lines):
             if size <= self.request.max_tokens:
                 break
             if id(lines[n]) in is_old:
                 archived.add(n)
-                size -= estimate(lines[n].text)
+                size -= estimate_tokens(lines[n].text)
         return (
             [line for n, line in enumerate(lines) if n not in archived],
             [lines[n] for n in sorted(archived)],
         )
 
-    def _least_first(self, lines: Sequence[ReadLine]) -> list[int]:
+    def _least_first(self, lines: Sequence[ReplyLine]) -> list[int]:
         """Events come first, for they are no longer in force; then what says least for its length.
         What is older by ARCHIVE_HALF_LIFE is worth half as much."""
-        words = [salience.words_in(line.text) for line in lines]
-        worths = salience.worth(words)
+        words = [salience.content_words(line.text) for line in lines]
+        worths = salience.word_worth(words)
 
         def value(n: int) -> tuple[bool, float, int]:
             line, at_us = lines[n], self.time_of(lines[n])
-            worth = salience.density(line.text, words[n], worths, estimate(line.text))
+            worth = salience.worth_per_token(
+                line.text, words[n], worths, estimate_tokens(line.text)
+            )
             age = (self.newest - at_us) / ARCHIVE_HALF_LIFE
             return not _is_event(line), worth * math.pow(0.5, age), at_us
 
         return sorted(range(len(lines)), key=value)
 
 
-def in_order(lines: Sequence[ReadLine], time_of: Callable[[ReadLine], int]) -> list[ReadLine]:
+def in_order(lines: Sequence[ReplyLine], time_of: Callable[[ReplyLine], int]) -> list[ReplyLine]:
     """What holds now, then what happened, oldest first. Lines of a person without a kind stay with
     what holds."""
     now, history = now_and_history(lines, lambda line: (line.kind or "", time_of(line)))
     return [*now, *history]
 
 
-def _is_event(line: ReadLine) -> bool:
+def _is_event(line: ReplyLine) -> bool:
     return line.kind is Kind.EVENT

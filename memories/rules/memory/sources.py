@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from memories.rules.generate.summary import MOST_SOURCES, MemoryLine, MessageLine, ReadLine, Request
-from memories.rules.generate.tokens import WIDE
+from memories.rules.generate.summariser import (
+    MAX_SOURCES,
+    MemoryLine,
+    MessageLine,
+    ReplyLine,
+    Request,
+)
+from memories.rules.generate.tokens import WIDE_CHARACTER
 from memories.rules.memory.figures import Figures, pieces, unverified
 from memories.rules.search import tokenizer
 
@@ -57,13 +63,13 @@ class Source:
 
 
 def _is_wide(text: str) -> bool:
-    return WIDE.search(text) is not None
+    return WIDE_CHARACTER.search(text) is not None
 
 
 def words_of(text: str) -> list[str]:
     """The words of a text as the search has them. One letter that ends a Japanese word is none."""
     words = tokenizer.stored(text).split()
-    return [word for word in words if len(word) > 1 or not WIDE.match(word)] or words
+    return [word for word in words if len(word) > 1 or not WIDE_CHARACTER.match(word)] or words
 
 
 def telling_words(text: str) -> frozenset[str]:
@@ -103,21 +109,21 @@ class SourceFinder:
         says_little = _says_little(word) or (not count and word.isdecimal())
         return weight * _LITTLE if says_little else weight
 
-    def traced(self, line: ReadLine) -> ReadLine:
+    def traced(self, line: ReplyLine) -> ReplyLine:
         """The line with the sources that hold it, its quotes and its unverified figures marked."""
         weights = {word: self.weight(word) for word in words_of(line.text)}
         total = sum(weights.values())
         if not total or not self.sources:
-            return ReadLine(line.text, (), line.kind)
+            return ReplyLine(line.text, (), line.kind)
         scores = {s.ref: _shared(weights, s.words) / total for s in self.sources}
         refs = self._cited(line, weights)
         best = max(scores, key=lambda ref: (scores[ref], -ref))
         most_cited = max((scores[ref] for ref in refs), default=0.0)
         if scores[best] >= ENOUGH and scores[best] >= _TWICE * most_cited:
             refs = [best, *refs] if refs else self._covering(weights, scores)
-        refs = self._with_figures(line.text, refs[:MOST_SOURCES], scores)
+        refs = self._with_figures(line.text, refs[:MAX_SOURCES], scores)
         held = [self._by_ref[ref].figures for ref in refs]
-        return ReadLine(
+        return ReplyLine(
             line.text,
             tuple(refs),
             line.kind,
@@ -141,7 +147,7 @@ class SourceFinder:
         shares = (_shared(weights, source.words) for source in self.sources)
         return max(shares, default=0.0) / total if total else 0.0
 
-    def _cited(self, line: ReadLine, weights: dict[str, float]) -> list[int]:
+    def _cited(self, line: ReplyLine, weights: dict[str, float]) -> list[int]:
         """The cited ones that share a word with the line which says something. A line in another
         script than its source shares none: there the model's word stands."""
         is_wide = _is_wide(line.text)
@@ -153,7 +159,7 @@ class SourceFinder:
         """The best source, and further ones that say enough and add words of the line."""
         total = sum(weights.values())
         left, chosen = dict(weights), list[int]()
-        while len(chosen) < MOST_SOURCES:
+        while len(chosen) < MAX_SOURCES:
             gains = {
                 ref: _shared(left, self._by_ref[ref].words) / total
                 for ref, score in scores.items()
@@ -177,7 +183,7 @@ class SourceFinder:
                 continue
             holding = (r for r in related if scores[r] and self._by_ref[r].figures.holds(piece))
             chosen += [ref for ref in [next(holding, None)] if ref is not None]
-        return list(dict.fromkeys(chosen))[:MOST_SOURCES]
+        return list(dict.fromkeys(chosen))[:MAX_SOURCES]
 
 
 def _shared(weights: dict[str, float], words: Iterable[str]) -> float:

@@ -14,7 +14,7 @@ from datetime import date, timedelta
 from functools import cached_property
 
 from memories.rules.generate import salience
-from memories.rules.generate.summary import Kind, MemoryLine
+from memories.rules.generate.summariser import Kind, MemoryLine
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.claims import Claim, claims_of, subject_of, tells_change
 from memories.rules.memory.kinds import kind_of
@@ -87,7 +87,7 @@ def superseded(lines: Sequence[Statement]) -> dict[int, int]:
     for index, line in enumerate(lines):
         for word in line.words:
             by_word.setdefault(word, []).append(index)
-    rare = salience.rarity([line.words for line in lines])
+    rare = salience.word_rarity([line.words for line in lines])
     subjects = Counter(word for line in lines for word in _subjects(line))
     common = frozenset(w for w, n in subjects.items() if n > max(3, _COMMON * len(lines)))
     found: dict[int, int] = {}
@@ -99,10 +99,10 @@ def superseded(lines: Sequence[Statement]) -> dict[int, int]:
             for other in by_word[word]:
                 if other > index:
                     shared[other] = shared.get(other, 0.0) + worth
-        enough = _SAME * salience.information(subject, rare)
+        enough = _SAME * salience.total_worth(subject, rare)
         for other in sorted(shared, reverse=True):
             newer = lines[other]
-            if salience.asks(newer.text):
+            if salience.has_question(newer.text):
                 continue
             is_about_the_same = bool(subject) and shared[other] >= enough
             if (
@@ -123,13 +123,13 @@ def find_superseded(text: str, at_us: int, old: Sequence[MemoryLine]) -> list[in
     stays: another event does not undo it."""
     older = sorted((line for line in old if line.at_us <= at_us), key=lambda line: line.at_us)
     older = [line for line in older if (line.kind or kind_of(line.text)) is not Kind.EVENT]
-    words = [salience.words_in(line.text) for line in older]
-    new = Statement(text, at_us, salience.words_in(text))
+    words = [salience.content_words(line.text) for line in older]
+    new = Statement(text, at_us, salience.content_words(text))
     lines = [
         Statement(line.text, line.at_us, said) for line, said in zip(older, words, strict=True)
     ]
     replaced = superseded([*lines, new])
-    rare = salience.rarity([*words, new.words])
+    rare = salience.word_rarity([*words, new.words])
     is_answer = kind_of(text) is not Kind.QUESTION
     return [
         line.ref
@@ -145,8 +145,8 @@ def find_superseded(text: str, at_us: int, old: Sequence[MemoryLine]) -> list[in
 
 def _is_about(old: salience.Words, new: salience.Words, rare: Mapping[str, float]) -> bool:
     subject = frozenset(word for word in old if not salience.is_figure(word))
-    shared = salience.information(subject & new, rare)
-    return bool(subject) and shared >= _SAME * salience.information(subject, rare)
+    shared = salience.total_worth(subject & new, rare)
+    return bool(subject) and shared >= _SAME * salience.total_worth(subject, rare)
 
 
 def _subjects(line: Statement) -> frozenset[str]:
@@ -191,7 +191,7 @@ def _ends(older: Statement, newer: Statement) -> bool:
 
 def _settles(older: Statement, newer: Statement) -> bool:
     """The newer line decides what the older one proposes."""
-    if not (salience.asks(older.text) and salience.is_marked(newer.text)):
+    if not (salience.has_question(older.text) and salience.is_marked(newer.text)):
         return False
     return any(
         one.is_same(other) and len(one.subject & other.subject) >= _NAMED
@@ -208,9 +208,9 @@ def _answers_wish(older: Statement, newer: Statement) -> bool:
         return False
     values = [claim for claim in newer.claims if claim.kind == main.kind]
     if older.thread_us and older.thread_us == newer.thread_us:
-        is_offer = salience.decides(newer.text) or _OFFER.search(newer.text) is not None
+        is_offer = salience.has_decision(newer.text) or _OFFER.search(newer.text) is not None
         return is_offer and bool(values)
-    if not salience.decides(newer.text):
+    if not salience.has_decision(newer.text):
         return False
     subject = subject_of(_WISH.sub(" ", older.text))
     return any(
@@ -226,7 +226,7 @@ def _has_another_date(older: Statement, newer: Statement, common: frozenset[str]
     main = older.main
     if main is None or main.kind != "date":
         return False
-    if not newer.is_change and not (salience.decides(newer.text) and _is_to_come(main, newer)):
+    if not newer.is_change and not (salience.has_decision(newer.text) and _is_to_come(main, newer)):
         return False
     if any(claim.is_same(main) and not claim.ends for claim in newer.claims):
         return False

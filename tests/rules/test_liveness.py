@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memories.rules.pulse import hangs
+from memories.rules.liveness import is_hung
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -32,11 +32,11 @@ def ago(seconds: int | None) -> datetime | None:
 def test_a_cluster_hangs(born: int, sign: int | None, asked: int | None, *, hung: bool) -> None:
     beat = timedelta(minutes=1)
     facts = {"last_sign": ago(sign), "asked_at": ago(asked)}
-    assert hangs(NOW, born=NOW - timedelta(seconds=born), heartbeat=beat, **facts) is hung
+    assert is_hung(NOW, born=NOW - timedelta(seconds=born), heartbeat=beat, **facts) is hung
 
 
 def test_a_quick_heartbeat_leaves_time_to_start() -> None:
     second = timedelta(seconds=1)
     facts = {"last_sign": None, "asked_at": ago(20), "heartbeat": second}
-    assert not hangs(NOW, born=NOW - timedelta(seconds=29), **facts)
-    assert hangs(NOW, born=NOW - timedelta(seconds=31), **facts)
+    assert not is_hung(NOW, born=NOW - timedelta(seconds=29), **facts)
+    assert is_hung(NOW, born=NOW - timedelta(seconds=31), **facts)

@@ -2,11 +2,11 @@
 
 from datetime import datetime, timedelta
 
-YOUNG = timedelta(seconds=30)
+START_TIME = timedelta(seconds=30)
 """A cluster may need so long from its start to its first sign of life."""
 
 
-def hangs(
+def is_hung(
     now: datetime,
     *,
     born: datetime,
@@ -23,5 +23,5 @@ def hangs(
     if asked_at is None or now - asked_at <= heartbeat / 2:
         return False
     if last_sign is None or last_sign < born:
-        return now - born > max(YOUNG, 2 * heartbeat)
+        return now - born > max(START_TIME, 2 * heartbeat)
     return now - last_sign > 1.5 * heartbeat
