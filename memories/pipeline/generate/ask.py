@@ -23,7 +23,7 @@ from memories.rules.generate.summariser import (
     Reference,
     Request,
 )
-from memories.rules.ingest.markup import mentioned, plain
+from memories.rules.ingest.markup import mention_labels, render_plain
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -113,7 +113,7 @@ class Asker:
         if base is not None:
             # After an edit all is read again: then only what people hold is carried on.
             grows = read.exclude(thread_segment__in=segments).exists()
-            base_lines = base.line_values() if grows else base.held_lines()
+            base_lines = base.line_values() if grows else base.protected_lines()
         references = self._workspace_reference(memory)
         known = Memory.objects.with_current().filter(
             channel=channel, scope=MemoryScope.CHANNEL, current__isnull=False
@@ -157,9 +157,9 @@ class Asker:
                 ref=next(refs),
                 at=from_micros(message.micros).astimezone(self.settings.zone),
                 author=speaker_name(clean_for_model(message.author_name)),
-                text=clean_for_model(plain(message.text, names)),
+                text=clean_for_model(render_plain(message.text, names)),
                 thread=message.thread_ts if message.is_reply else "",
-                mentions=mentioned(message.text, names),
+                mentions=mention_labels(message.text, names),
                 is_bot=message.is_bot,
             )
             for message in messages
@@ -198,7 +198,7 @@ class Asker:
         if job.is_rebuild:
             references += self._held_reference(memory)
         elif base is not None:
-            base_lines = base.line_values() if grows else base.held_lines()
+            base_lines = base.line_values() if grows else base.protected_lines()
         existing, cites = _memory_lines(base_lines, refs)
         existing = _without(existing, self._held_back(memory, base_lines))
         additions = []
@@ -280,7 +280,7 @@ class Asker:
 
     def _held_reference(self, memory: Memory) -> list[Reference]:
         """What people hold of a memory that is made anew: code puts it back, beside what is said."""
-        held = memory.current.held_lines() if memory.current else []
+        held = memory.current.protected_lines() if memory.current else []
         text = "\n".join(clean_for_model(line.text) for line in held)
         return [Reference("lines that stay", text, same_memory=True)] if held else []
 

@@ -43,7 +43,7 @@ from memories.rules.generate.summariser import (
 )
 from memories.rules.ingest.timestamps import micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.rules.memory.lines import Line, Origin, merged, words_of
+from memories.rules.memory.lines import Line, Origin, merge_lines, words_of
 from memoryhub.failpoints import fail_point
 
 REFUSED = "content_filter"
@@ -193,7 +193,9 @@ def _close_rebuild(job: Job, question: Question, reading: ParsedReply, now: date
     if judged.is_empty:
         return _hold_back(job, guarding.NothingLeft(judged.held), now)
     current = job.memory.current
-    made = merged(current.line_values() if current else [], made_lines(job.cites, judged.reading))
+    made = merge_lines(
+        current.line_values() if current else [], made_lines(job.cites, judged.reading)
+    )
     text = "\n".join(line.text for line in made.lines)
     if current is None or text != current.content:
         return _propose(job, question, reading, now)
@@ -288,8 +290,8 @@ def _write_segment(job: Job, question: Question, made: Sequence[Line]) -> Memory
     own = memory.versions.filter(segment=segment).order_by("number").last() if segment else None
     replaced = own or _overwritten(memory)
     is_followed = replaced is not None and replaced.is_persons and replaced is not own
-    held = replaced.held_lines() if replaced and not is_followed else []
-    lines, put_back, kept = merged(held, made)
+    held = replaced.protected_lines() if replaced and not is_followed else []
+    lines, put_back, kept = merge_lines(held, made)
     draft = NewVersion(
         lines=lines,
         origin=Origin.MODEL,
@@ -333,7 +335,7 @@ def _write_merge(
     memory, base = job.memory, job.base
     if memory.current_id != job.base_id or not followups.may_flow(job):
         raise StaleBase(memory.current)
-    lines, put_back, kept = merged(_base_lines(job, question), made)
+    lines, put_back, kept = merge_lines(_base_lines(job, question), made)
     if job.is_rebuild:  # code alone carries on what people hold: nothing was lost
         put_back, kept = [], [*kept, *put_back]
     messages, latest = _source_facts(job, question)

@@ -68,7 +68,7 @@ def channels_to_plan(workspace: Workspace, now_us: int) -> list[Channel]:
     if workspace.memory_settings.thread_memories:
         is_due |= Q(pk__in={channel for channel, _ in _threads_to_plan(workspace, now_us)})
     stale = Segment.objects.filter(channel=OuterRef("pk"), stale=True)
-    return list(workspace.channels.past_first_walk().filter(is_due | Exists(stale)).order_by("pk"))
+    return list(workspace.channels.past_first_sync().filter(is_due | Exists(stale)).order_by("pk"))
 
 
 def _threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set[tuple[int, str]]:
@@ -275,7 +275,7 @@ def _nothing_is_left(memory: Memory, versions: Iterable[MemoryVersion]) -> None:
     memory.lock()
     for version in versions:
         version.withdraw()
-    memory.show_newest()
+    memory.update_current()
 
 
 def _owe_thread_again(channel: Channel, memory: Memory, now_us: int) -> None:

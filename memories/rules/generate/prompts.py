@@ -17,7 +17,7 @@ from memories.rules.generate.salience import is_salient
 from memories.rules.generate.summariser import MemoryLine, PromptForm, Reference, Request
 from memories.rules.generate.tokens import WIDE_CHARACTER, estimate_tokens
 from memories.rules.ingest.characters import LINE_BREAK
-from memories.rules.ingest.invisible import clean
+from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.names import safe_name
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.safety.secrets import redacted
@@ -157,7 +157,7 @@ def user_text(request: Request, key: str) -> str:
 def data_text(request: Request, key: str) -> str:
     """References, existing lines, then what is to be summarised, each in its block."""
     blocks: list[tuple[str, str, Iterable[str]]] = [
-        (f"reference: {to_one_line(r.title)}", "", [_guarded(strip_invisible(r.text))])
+        (f"reference: {to_one_line(r.title)}", "", [_guarded(visible_text(r.text))])
         for r in shown_references(request)
     ]
     place = to_one_line(request.place)
@@ -223,18 +223,18 @@ def split_long_text(text: str, most: int = MAX_LINE_CHARACTERS) -> list[str]:
 
 def to_one_line(text: str) -> str:
     """Text as one line that can neither start a line of its own nor pass for one of our fences."""
-    return _guarded(strip_invisible(text).strip()).replace("\n", NEW_LINE)
+    return _guarded(visible_text(text).strip()).replace("\n", NEW_LINE)
 
 
-def strip_invisible(text: str) -> str:
+def visible_text(text: str) -> str:
     """Text without what a person cannot see; every kind of line break as ``\\n``."""
-    return clean(LINE_BREAK.sub("\n", text))
+    return strip_invisible(LINE_BREAK.sub("\n", text))
 
 
 def clean_for_model(text: str) -> str:
     """Text as a request may hold it: nothing that a person cannot see, and no secret. In this order,
     for a character that nobody sees can stand in the middle of a key."""
-    return redacted(strip_invisible(text))
+    return redacted(visible_text(text))
 
 
 def _block(title: str, about: str, lines: Iterable[str], key: str) -> Iterator[str]:
