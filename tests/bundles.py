@@ -81,7 +81,7 @@ def owner_of(workspace: Workspace, name: str = "owner") -> User:
     person = PersonFactory(workspace=workspace, user=user, email="owner@example.org")
     for channel in workspace.channels.all():
         channel.people.add(person)
-        channel.members_were_known(NOW)
+        channel.set_members_known(NOW)
     return user
 
 

@@ -289,7 +289,7 @@ class TestEvents:
     def tell(self, number=1):
         said = {"type": "message", "channel": "C1", "ts": f"1767603600.{number:06d}", "text": "hi"}
         told = {"type": "event_callback", "team_id": "T0TEAM", "event_id": f"Ev{number}"}
-        return events.take({**told, "event": said})
+        return events.store_payload({**told, "event": said})
 
     def test_a_task_works_on_all_of_them(self, room):
         self.tell(1)

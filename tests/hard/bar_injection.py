@@ -135,7 +135,7 @@ class Room:
             linked_by="slack",
         )
         ChannelMember.objects.create(channel=closed, person=person)
-        closed.members_were_known(timezone.now())
+        closed.set_members_known(timezone.now())
         chance = random.Random(f"room {seed} {number}")
         return cls(workspace, made, channels, [vault, closed], insider, BEGIN, chance)
 

@@ -69,7 +69,7 @@ def _rests_on_private() -> Q:
     in_thread = in_channel.filter(~Q(thread_ts=""), thread_ts=own("memory__thread_ts"))
     withheld = ~Q(version__audience=Audience.SCOPE)
     not_flowing = Q(version__memory__channel__isnull=False) & ~Q(
-        version__memory__channel__in=Channel.objects.flowing().values("pk")
+        version__memory__channel__in=Channel.objects.feeding_workspace_memory().values("pk")
     )
     read = JobInput.objects.filter(job=own("pk"))
     made = MemoryVersion.objects.filter(job=own("pk")).exclude(audience=Audience.SCOPE)

@@ -237,7 +237,7 @@ class Asker:
         if output.channel_id is not None:
             return set()
         cited = Message.objects.filter(pk__in={pk for line in lines for pk in line.sources})
-        said = cited.exclude(channel__in_workspace_memory=True).said_from_outside()
+        said = cited.exclude(channel__in_workspace_memory=True).from_outsiders()
         outside = frozenset(said.values_list("pk", flat=True))
         found = {n for n, line in enumerate(lines) if rests_only_on(line, outside)}
         untold = {n for n, line in enumerate(lines) if not (line.sources or line.is_held)}
@@ -245,7 +245,7 @@ class Asker:
             untold
             and channel is not None
             and not channel.in_workspace_memory
-            and channel.messages.said_from_outside().exists()
+            and channel.messages.from_outsiders().exists()
         )
         return found | untold if may_be_theirs else found
 

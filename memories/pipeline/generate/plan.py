@@ -127,7 +127,7 @@ def plan_channel(channel_id: int, now: datetime, *, close_now: str | None = None
     if settings.thread_memories:
         _plan_threads(channel, now_us, settings, close_now)
     if channel.cut_from_us != channel.start_us:
-        channel.cut_reaches_start()
+        channel.mark_cut_from_start()
     return Planned(channel, segments, due)
 
 

@@ -133,7 +133,7 @@ def test_a_channel_with_guests_is_shown_nothing_they_may_not_read(channel, endpo
     guest = channel.workspace.people.create(slack_id="UG", name="guest", is_guest=True)
     if known:
         channel.memberships.create(person=guest)
-        channel.members_were_known(NOW)
+        channel.set_members_known(NOW)
     MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5), text="One more.")
     endpoint.asked.clear()
     run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
