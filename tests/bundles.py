@@ -33,7 +33,7 @@ from memories.models import (
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.transfer.export.reading import import_workspace
 from memories.pipeline.transfer.export.writing import export_workspace
-from memories.rules.generate.summary import RequestStrategy
+from memories.rules.generate.summariser import RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
@@ -46,6 +46,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
     make_reply,
+    set_sync,
 )
 
 ODD = "\u202eぜんぶ\u200b \U000e0041 👨‍👩‍👧 \ufeff\u2028---\n- {x}: é"
@@ -80,7 +81,7 @@ def owner_of(workspace: Workspace, name: str = "owner") -> User:
     person = PersonFactory(workspace=workspace, user=user, email="owner@example.org")
     for channel in workspace.channels.all():
         channel.people.add(person)
-        channel.members_were_known(NOW)
+        channel.set_members_known(NOW)
     return user
 
 
@@ -107,6 +108,7 @@ def make_odd_workspace(**given: object) -> Workspace:
         workspace=workspace, slack_id="G1", name="secret", kind="private", members=people[:1]
     )
     ChannelFactory(workspace=workspace, slack_id="C2", name="quiet")
+    set_sync(public, synced_ts="1767603600.000100", error_code="ratelimited")
     for channel in (public, private):
         channel.remember_from(to_micros(MONDAY))
         _talk(channel, [*people, bot])

@@ -23,8 +23,8 @@ from memories.models import (
 from memories.models.generate.jobs import REBUILD
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.generate.input_keys import input_key, merge_key, numbered, thread_key
-from memories.rules.generate.bounds import MERGE_LIMIT
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.splitting import MERGE_LIMIT
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
@@ -88,7 +88,7 @@ def channel_merge(channel: Channel, as_of_us: int) -> bool:
 def workspace_merges(workspace: Workspace, as_of_us: int) -> None:
     """Once the channels that flow into it have settled: long-term from long-term, and, unless switched
     off, at most once an hour, short-term from short-term memories, of public channels alone."""
-    flowing = workspace.channels.flowing()
+    flowing = workspace.channels.feeding_workspace_memory()
     busy = Job.objects.filter(memory__channel__in=flowing, memory__scope=MemoryScope.CHANNEL)
     if busy.unsettled(timezone.now()).exists():
         return
@@ -136,7 +136,7 @@ def _as_many_as_fit(versions: Iterable[MemoryVersion]) -> list[MemoryVersion]:
     taken: list[MemoryVersion] = []
     tokens = 0
     for version in versions:
-        tokens += estimate(version.content)
+        tokens += estimate_tokens(version.content)
         if taken and tokens > MERGE_LIMIT:
             break
         taken.append(version)
@@ -194,7 +194,7 @@ def rebuilt_from(memory: Memory) -> MemoryVersionQuerySet:
     """Of a channel all its short-term versions, of the workspace the long-term memories of the
     channels that flow into it; oldest first."""
     if memory.channel is None:
-        flowing = memory.workspace.channels.flowing()
+        flowing = memory.workspace.channels.feeding_workspace_memory()
         return (
             MemoryVersion.objects.current_in(flowing, MemoryType.LONG_TERM).mergeable().in_order()
         )
@@ -227,7 +227,7 @@ def may_flow(job: Job) -> bool:
     """Only channels that are public, or opted in, flow into the workspace's memories, whenever that
     changed, and into a channel's only its own; and nothing that fewer people may read."""
     memory = job.memory
-    sources = Channel.objects.flowing().filter(workspace=memory.workspace_id)
+    sources = Channel.objects.feeding_workspace_memory().filter(workspace=memory.workspace_id)
     if memory.channel_id is not None:
         sources = Channel.objects.filter(pk=memory.channel_id)
     may = models.Q(

@@ -138,6 +138,6 @@ def _subject(flat: str) -> frozenset[str]:
     stems = (
         _ENDING.sub("", word) if word.isascii() else word.removesuffix("日")
         for word in words
-        if word not in _GENERIC_WORDS and word not in salience.LITTLE
+        if word not in _GENERIC_WORDS and word not in salience.STOP_WORDS
     )
     return frozenset(stem for stem in stems if len(stem) > 1)

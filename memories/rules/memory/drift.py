@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memories.rules.generate.tokens import WIDE
+from memories.rules.generate.tokens import WIDE_CHARACTER
 from memories.rules.memory.figures import Figure, SourceFigures, find_figures
 from memories.rules.memory.lines import words_of
 
@@ -109,7 +109,7 @@ def _find_names(old: str, new: str, people: Iterable[str]) -> list[str]:
     return sorted(
         name
         for name in names
-        if len(name) >= (_MIN_LENGTH_WIDE if WIDE.search(name) else _MIN_LENGTH)
+        if len(name) >= (_MIN_LENGTH_WIDE if WIDE_CHARACTER.search(name) else _MIN_LENGTH)
     )
 
 
@@ -122,6 +122,6 @@ def _names_only(text: str, other_text: str, names: Iterable[str]) -> tuple[str, 
 
 
 def _has_name(text: str, name: str) -> bool:
-    if WIDE.search(name):
+    if WIDE_CHARACTER.search(name):
         return name in text
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None

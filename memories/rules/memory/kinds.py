@@ -2,7 +2,7 @@
 
 import re
 
-from memories.rules.generate.summary import Kind
+from memories.rules.generate.summariser import Kind
 
 _LABEL_WORDS: dict[Kind, str] = {
     Kind.DECISION: r"decisions?(?: made)?|decided|決定(?:事項)?|決まったこと",

@@ -13,8 +13,8 @@ from enum import StrEnum
 from itertools import count
 
 from memories.rules.generate import salience
-from memories.rules.generate.summary import Kind, ParsedReply, ReadLine, Request
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.summariser import Kind, ParsedReply, ReplyLine, Request
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.lines import split_history
 
@@ -74,7 +74,7 @@ class Change:
     ``refs`` are the numbers of its source lines, in the memory or in the texts to merge.
     """
 
-    line: ReadLine | None
+    line: ReplyLine | None
     targets: tuple[int, ...] = ()
     refs: tuple[int, ...] = ()
 
@@ -117,7 +117,7 @@ class _WorkingText:
         self.at_us = {line.ref: line.at_us for line in request.memory_lines}
         self.newest_us = max(self.at_us.values(), default=0)
         self.lines = {
-            ref: ReadLine(line.text, (ref,), line.kind) for ref, line in self.existing.items()
+            ref: ReplyLine(line.text, (ref,), line.kind) for ref, line in self.existing.items()
         }
         self.place_by_source: dict[int, int] = {}  # of new lines, by the number of their source
         self.successors: dict[int, int | None] = {}  # of removed lines: the place of the new line
@@ -178,11 +178,11 @@ class _WorkingText:
         """Return the places of the targets. An unknown number is its own place."""
         return list(dict.fromkeys(self.place_by_source.get(ref, ref) for ref in change.targets))
 
-    def _time(self, line: ReadLine) -> int:
+    def _time(self, line: ReplyLine) -> int:
         """Return the time of the newest source. A line without sources is as new as the newest line."""
         return max((self.at_us.get(ref, 0) for ref in line.refs), default=self.newest_us)
 
-    def _fit_limit(self) -> tuple[list[ReadLine], list[ReadLine]]:
+    def _fit_limit(self) -> tuple[list[ReplyLine], list[ReplyLine]]:
         """Return the lines within the token limit, and the archived ones.
 
         New lines and lines of people are never archived.
@@ -193,41 +193,43 @@ class _WorkingText:
             for ref, line in self.existing.items()
             if ref in self.lines and ref not in self.successors and not line.by_person
         }
-        size = sum(estimate(line.text) for line in lines)
+        size = sum(estimate_tokens(line.text) for line in lines)
         archived: set[int] = set()
         for n in self._by_value(lines):
             if size <= self.request.max_tokens:
                 break
             if id(lines[n]) in old_lines:
                 archived.add(n)
-                size -= estimate(lines[n].text)
+                size -= estimate_tokens(lines[n].text)
         return (
             [line for n, line in enumerate(lines) if n not in archived],
             [lines[n] for n in sorted(archived)],
         )
 
-    def _by_value(self, lines: Sequence[ReadLine]) -> list[int]:
+    def _by_value(self, lines: Sequence[ReplyLine]) -> list[int]:
         """Return the indexes of the lines, least value first.
 
         Events come first. Then the value is the salience for the length, halved each ARCHIVE_HALF_LIFE.
         """
-        words = [salience.words_in(line.text) for line in lines]
-        worths = salience.worth(words)
+        words = [salience.content_words(line.text) for line in lines]
+        worths = salience.word_worth(words)
 
         def value(n: int) -> tuple[bool, float, int]:
             line, at_us = lines[n], self._time(lines[n])
-            density = salience.density(line.text, words[n], worths, estimate(line.text))
+            density = salience.worth_per_token(
+                line.text, words[n], worths, estimate_tokens(line.text)
+            )
             age = (self.newest_us - at_us) / ARCHIVE_HALF_LIFE
             return not _is_event(line), density * math.pow(0.5, age), at_us
 
         return sorted(range(len(lines)), key=value)
 
 
-def order_lines(lines: Sequence[ReadLine], time_of: Callable[[ReadLine], int]) -> list[ReadLine]:
+def order_lines(lines: Sequence[ReplyLine], time_of: Callable[[ReplyLine], int]) -> list[ReplyLine]:
     """Return the lines that hold now, then the events, oldest first."""
     now, history = split_history(lines, lambda line: (line.kind or "", time_of(line)))
     return [*now, *history]
 
 
-def _is_event(line: ReadLine) -> bool:
+def _is_event(line: ReplyLine) -> bool:
     return line.kind is Kind.EVENT

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from memories.rules.generate.summary import MOST_SOURCES, MemoryLine, MessageLine, ReadLine, Request
-from memories.rules.generate.tokens import WIDE
+from memories.rules.generate.summariser import (
+    MAX_SOURCES,
+    MemoryLine,
+    MessageLine,
+    ReplyLine,
+    Request,
+)
+from memories.rules.generate.tokens import WIDE_CHARACTER
 from memories.rules.memory.figures import SourceFigures, find_figures, find_unverified
 from memories.rules.search import tokenizer
 
@@ -57,13 +63,13 @@ class Source:
 
 
 def _is_wide(text: str) -> bool:
-    return WIDE.search(text) is not None
+    return WIDE_CHARACTER.search(text) is not None
 
 
 def words_of(text: str) -> list[str]:
     """Return the search tokens of a text, without single letters that end a Japanese word."""
     words = tokenizer.stored(text).split()
-    return [word for word in words if len(word) > 1 or not WIDE.match(word)] or words
+    return [word for word in words if len(word) > 1 or not WIDE_CHARACTER.match(word)] or words
 
 
 def significant_words(text: str) -> frozenset[str]:
@@ -101,21 +107,21 @@ class SourceFinder:
         is_weak = _is_stop_word(word) or (not count and word.isdecimal())
         return weight * _STOP_WORD_FACTOR if is_weak else weight
 
-    def trace(self, line: ReadLine) -> ReadLine:
+    def trace(self, line: ReplyLine) -> ReplyLine:
         """Return the line with its sources, whether it is a quote, and its unverified figures."""
         weights = self._weights(line.text)
         total = sum(weights.values())
         if not total or not self.sources:
-            return ReadLine(line.text, (), line.kind)
+            return ReplyLine(line.text, (), line.kind)
         scores = {s.ref: _shared_weight(weights, s.words) / total for s in self.sources}
         refs = self._valid_citations(line, weights)
         best = max(scores, key=lambda ref: (scores[ref], -ref))
         best_cited = max((scores[ref] for ref in refs), default=0.0)
         if scores[best] >= ENOUGH and scores[best] >= _CITATION_FACTOR * best_cited:
             refs = [best, *refs] if refs else self._covering_sources(weights, scores)
-        refs = self._add_figure_sources(line.text, refs[:MOST_SOURCES], scores)
+        refs = self._add_figure_sources(line.text, refs[:MAX_SOURCES], scores)
         figures = [self._by_ref[ref].figures for ref in refs]
-        return ReadLine(
+        return ReplyLine(
             line.text,
             tuple(refs),
             line.kind,
@@ -139,7 +145,7 @@ class SourceFinder:
         shared = (_shared_weight(weights, source.words) for source in sources)
         return max(shared, default=0.0) / total if total else 0.0
 
-    def _valid_citations(self, line: ReadLine, weights: dict[str, float]) -> list[int]:
+    def _valid_citations(self, line: ReplyLine, weights: dict[str, float]) -> list[int]:
         """Return the cited sources that share a significant word with the line.
 
         A citation in another script is valid too: the line shares no words with it.
@@ -153,7 +159,7 @@ class SourceFinder:
         """Return the best source, and those that add enough words of the line to it."""
         total = sum(weights.values())
         missing, chosen = dict(weights), list[int]()
-        while len(chosen) < MOST_SOURCES:
+        while len(chosen) < MAX_SOURCES:
             gains = {
                 ref: _shared_weight(missing, self._by_ref[ref].words) / total
                 for ref, score in scores.items()
@@ -181,7 +187,7 @@ class SourceFinder:
         for figure in find_figures(text):
             if not any(self._by_ref[ref].figures.has(figure) for ref in chosen):
                 chosen += [ref for ref in related if self._by_ref[ref].figures.has(figure)][:1]
-        return list(dict.fromkeys(chosen))[:MOST_SOURCES]
+        return list(dict.fromkeys(chosen))[:MAX_SOURCES]
 
 
 def _shared_weight(weights: dict[str, float], words: Iterable[str]) -> float:

@@ -14,7 +14,7 @@ from datetime import date, timedelta
 from functools import cached_property
 
 from memories.rules.generate import salience
-from memories.rules.generate.summary import Kind, MemoryLine
+from memories.rules.generate.summariser import Kind, MemoryLine
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.claims import Claim, announces_change, find_claims, subject_words
 from memories.rules.memory.kinds import kind_of
@@ -90,7 +90,7 @@ def find_successors(lines: Sequence[Statement]) -> dict[int, int]:
     for index, line in enumerate(lines):
         for word in line.words:
             by_word.setdefault(word, []).append(index)
-    rare = salience.rarity([line.words for line in lines])
+    rare = salience.word_rarity([line.words for line in lines])
     subjects = Counter(
         word for line in lines for word in {word for c in line.claims for word in c.subject}
     )
@@ -104,10 +104,10 @@ def find_successors(lines: Sequence[Statement]) -> dict[int, int]:
             for newer_index in by_word[word]:
                 if newer_index > index:
                     shared[newer_index] = shared.get(newer_index, 0.0) + information
-        enough = _SAME_SUBJECT * salience.information(subject, rare)
+        enough = _SAME_SUBJECT * salience.total_worth(subject, rare)
         for newer_index in sorted(shared, reverse=True):
             newer = lines[newer_index]
-            if salience.asks(newer.text):
+            if salience.has_question(newer.text):
                 continue
             has_same_subject = bool(subject) and shared[newer_index] >= enough
             if (
@@ -130,10 +130,12 @@ def find_superseded(text: str, at_us: int, old: Sequence[MemoryLine]) -> list[in
     """
     older = sorted((line for line in old if line.at_us <= at_us), key=lambda line: line.at_us)
     older = [line for line in older if _kind(line) is not Kind.EVENT]
-    new = Statement(text, at_us, salience.words_in(text))
-    statements = [Statement(line.text, line.at_us, salience.words_in(line.text)) for line in older]
+    new = Statement(text, at_us, salience.content_words(text))
+    statements = [
+        Statement(line.text, line.at_us, salience.content_words(line.text)) for line in older
+    ]
     successors = find_successors([*statements, new])
-    rare = salience.rarity([statement.words for statement in (*statements, new)])
+    rare = salience.word_rarity([statement.words for statement in (*statements, new)])
     is_answer = kind_of(text) is not Kind.QUESTION
     return [
         line.ref
@@ -153,8 +155,8 @@ def _kind(line: MemoryLine) -> Kind:
 
 def _covers_subject(older: Statement, newer: Statement, rare: Mapping[str, float]) -> bool:
     subject = older.words - older.figures
-    shared = salience.information(subject & newer.words, rare)
-    return bool(subject) and shared >= _SAME_SUBJECT * salience.information(subject, rare)
+    shared = salience.total_worth(subject & newer.words, rare)
+    return bool(subject) and shared >= _SAME_SUBJECT * salience.total_worth(subject, rare)
 
 
 def _has_another_value(older: Statement, newer: Statement) -> bool:
@@ -197,7 +199,7 @@ def _ends_value(older: Statement, newer: Statement) -> bool:
 
 def _decides_proposal(older: Statement, newer: Statement) -> bool:
     """Return whether the newer line decides the proposal in the older one."""
-    if not (salience.asks(older.text) and salience.is_marked(newer.text)):
+    if not (salience.has_question(older.text) and salience.is_marked(newer.text)):
         return False
     return any(
         proposed.is_same(decided) and len(proposed.subject & decided.subject) >= _SHARED_WORDS
@@ -216,9 +218,9 @@ def _answers_wish(older: Statement, newer: Statement) -> bool:
         return False
     values = [claim for claim in newer.claims if claim.kind == main.kind]
     if older.thread_us and older.thread_us == newer.thread_us:
-        is_offer = salience.decides(newer.text) or _OFFER.search(newer.text) is not None
+        is_offer = salience.has_decision(newer.text) or _OFFER.search(newer.text) is not None
         return is_offer and bool(values)
-    if not salience.decides(newer.text):
+    if not salience.has_decision(newer.text):
         return False
     subject = subject_words(_WISH.sub(" ", older.text))
     return any(
@@ -236,7 +238,7 @@ def _has_another_date(older: Statement, newer: Statement, common: frozenset[str]
     main = older.main_claim
     if main is None or main.kind != "date":
         return False
-    if not newer.is_change and not (salience.decides(newer.text) and _is_ahead(main, newer)):
+    if not newer.is_change and not (salience.has_decision(newer.text) and _is_ahead(main, newer)):
         return False
     if any(claim.is_same(main) and not claim.ends for claim in newer.claims):
         return False

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from memories.models import Job, Line, Memory, MemoryVersion, Message, Seen
 from memories.models.generate.jobs import REBUILD
-from memories.rules.generate.salience import asks
+from memories.rules.generate.salience import has_question
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.catch_up import (
@@ -259,7 +259,9 @@ def _unanswered(place: WorkspaceContext, now: datetime) -> list[Look]:
         .order_by("version", "position")
     )
     open_lines = Counter(
-        version for version, text in lines.values_list("version", "text") if asks(words_of(text))
+        version
+        for version, text in lines.values_list("version", "text")
+        if has_question(words_of(text))
     )
     asking = with_places((memories[key] for key in memories if open_lines.get(key or 0)), place)
     return [

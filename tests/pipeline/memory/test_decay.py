@@ -9,8 +9,8 @@ import pytest
 
 from memories.models import Channel, Message, Workspace
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.summary import Request, RequestStrategy
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.summariser import Request, RequestStrategy
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.figures import SourceFigures, find_unverified
 from memories.rules.memory.lines import Line, words_of
@@ -59,7 +59,7 @@ class Replayed(Scribe):
 def _rewrite(request, new):
     """All lines anew. Where they have no room, the first two become one, of half their words."""
     lines = [(line.text, [line.ref]) for line in [*request.existing, *new]]
-    while len(lines) > 1 and sum(estimate(text) for text, _ in lines) > request.max_tokens:
+    while len(lines) > 1 and sum(estimate_tokens(text) for text, _ in lines) > request.max_tokens:
         (a, refs), (b, more) = lines[:2]
         halves = [" ".join(text.split()[: len(text.split()) // 2]) for text in (a, b)]
         lines[:2] = [(" and ".join(halves), refs + more)]

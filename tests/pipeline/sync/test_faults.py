@@ -23,6 +23,7 @@ from tests.pipeline.sync.team import (
     everything,
     follow,
     general,
+    general_sync,
     say_more,
     texts,
     ts,
@@ -39,7 +40,7 @@ def test_a_walk_that_breaks_off_concludes_nothing_and_then_converges(
     sync()
     delete_a_line(slack)
     say_more(slack)
-    mark, complete = general(workspace).synced_ts, general(workspace).walked_at
+    before = general_sync(workspace)
     slack.page_size = 1
     # The closed channel is read after the general one.
     slack.lay(HISTORY, Fault(500), on=2, times=4)
@@ -47,15 +48,16 @@ def test_a_walk_that_breaks_off_concludes_nothing_and_then_converges(
     failed = channel_report(report)
     assert failed.state is State.FAILED
     assert "500" in failed.failures[0]
-    assert (general(workspace).synced_ts, general(workspace).walked_at) == (mark, complete)
+    after = general_sync(workspace)
+    assert (after.synced_ts, after.synced_at) == (before.synced_ts, before.synced_at)
     # The page that came is kept; below it nothing is concluded.
     assert texts(workspace)[-2:] == ["a new line", "one more"]
     assert failed.walked.deleted == 0
     assert channel_report(report, CLOSED).state is State.SYNCED
 
     sync(LATER)
-    assert general(workspace).synced_ts == ts(0)
-    assert general(workspace).walked_at == LATER
+    after = general_sync(workspace)
+    assert (after.synced_ts, after.synced_at) == (ts(0), LATER)
     assert texts(workspace)[-1] == "one more"
     assert "a new line" not in texts(workspace)
 
@@ -78,19 +80,20 @@ def test_wherever_it_stops_it_goes_on(
     assert slack.too_early == []
     channel = general(workspace)
     live = channel.messages.filter(state="live")
-    if channel.synced_ts:
+    state = general_sync(workspace)
+    if state.synced_ts:
         # Up to the mark all is here that stands in the channel itself.
         assert live.filter(Q(thread_ts="") | Q(thread_ts=F("ts"))).count() == 5
     for root in live.filter(thread_ts=F("ts"), thread_moved=False):
         # Each thread has all its replies, or is known to owe them.
         held = live.filter(thread_ts=root.ts).exclude(ts=root.ts)
         assert held.count() == len(slack.channels[GENERAL].replies_of(root.ts))
-    if channel.walked_at:
-        assert channel.synced_ts
+    if state.synced_at:
+        assert state.synced_ts
         assert not live.filter(thread_moved=True).exists()
     slack.heal()
     sync()
-    assert general(workspace).walked_at == NOW
+    assert general_sync(workspace).synced_at == NOW
     stopped = everything(workspace)
     fresh = follow(WorkspaceFactory())
     assert not sync_workspace(fresh, client_of(slack), NOW).of(State.FAILED)

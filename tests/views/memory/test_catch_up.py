@@ -35,6 +35,7 @@ from tests.factories import (
     make_thread_memory,
     make_version,
     make_workspace_memory,
+    mark_channels_synced,
 )
 from tests.views.conftest import Cast
 
@@ -452,9 +453,7 @@ def connected(workspace: Workspace, synced: timedelta) -> None:
     Workspace.objects.filter(pk=workspace.pk).update(
         connected_at=now - timedelta(days=9), listed_at=now, synced_at=now - synced
     )
-    Channel.objects.update(
-        members_known_at=now, is_followed=True, bot_is_in=True, synced_ts="1.0", walked_at=now
-    )
+    mark_channels_synced(now)
 
 
 @pytest.mark.parametrize(("minutes", "late"), [(2, False), (9, False), (11, True)])

@@ -15,6 +15,7 @@ from memories.models import (
     Segment,
     Workspace,
 )
+from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.transfer.export import records
 from memories.pipeline.transfer.export.archive import BundleWriter, Tell, chunks
 from memories.rules.ingest.markup import strip_channel_labels
@@ -57,7 +58,9 @@ class Given:
     ) -> None:
         self.workspace, self.reader, self.bundle, self.tell = workspace, reader, bundle, tell
         self.done = Exported()
-        self.channels = list(workspace.channels.visible_to(reader).order_by("pk"))
+        self.channels = list(
+            workspace.channels.visible_to(reader).select_related("sync").order_by("pk")
+        )
         self.ids = {channel.pk: channel.slack_id for channel in self.channels}
         self.done.hidden_channels = workspace.channels.count() - len(self.channels)
         self.backfills: dict[int, int] = {}  # line by row id
@@ -120,6 +123,7 @@ class Given:
             members = ChannelMember.objects.filter(channel=channel).order_by("pk")
             row = {name: getattr(channel, name) for name in records.CHANNEL.plain}
             row |= {name: strip_channel_labels(row[name]) for name in ("topic", "purpose")}
+            row["synced_ts"] = sync_of(channel).synced_ts
             yield row | {"members": list(members.values_list("person__slack_id", flat=True))}
 
     def _segments(self) -> Iterator[dict[str, Any]]:
