@@ -28,7 +28,7 @@ from memories.pipeline.redaction.retention import delete_expired
 from memories.pipeline.search import indexing
 from memories.pipeline.sync.connecting import client_for, may_be_asked
 from memories.pipeline.sync.sync import State, sync_workspace
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.summariser import SummariserError
 from memoryhub.failpoints import fail_point
 from memoryhub.heartbeat import keep_beating
 

@@ -19,7 +19,7 @@ from memories.models import (
 )
 from memories.pipeline.ingest import events
 from memories.pipeline.search import indexing
-from memories.rules.generate.faults import MOST_ATTEMPTS
+from memories.rules.generate.faults import MAX_ATTEMPTS
 from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
@@ -199,7 +199,7 @@ def test_a_beat_offers_what_waits(state, lease, held, offered, django_capture_on
         state=state,
         lease_until=lease and now + lease,
         not_before=held and now + held,
-        attempts=MOST_ATTEMPTS,  # also one that may not be claimed again has to be buried
+        attempts=MAX_ATTEMPTS,  # also one that may not be claimed again has to be buried
     )
     WorkspaceFactory()
     with django_capture_on_commit_callbacks(execute=True):

@@ -10,9 +10,9 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
 from memories.models.generate.jobs import Job
-from memories.rules.generate.breaker import Breaker
-from memories.rules.generate.probe import LONGEST, Findings
-from memories.rules.generate.summary import Form
+from memories.rules.generate.circuit_breaker import CircuitBreaker
+from memories.rules.generate.probe import LONGEST_PROMPT_TOKENS, ProbeResult
+from memories.rules.generate.summariser import PromptForm
 
 LEAST_THINKING = 1_000  # tokens
 MOST_THINKING = 16_000
@@ -46,7 +46,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 class Endpoint(models.Model):
     """One model at one address with one key, known by a digest of the three: another key begins
     with a clean slate, but for how tokens are counted. Its columns are the state of
-    `rules.breaker.Breaker`."""
+    `rules.generate.circuit_breaker.CircuitBreaker`."""
 
     fingerprint = models.CharField(max_length=64, unique=True)
     name = models.CharField(_("endpoint"), max_length=200)
@@ -72,7 +72,7 @@ class Endpoint(models.Model):
     form = models.CharField(
         _("prompt form"),
         max_length=10,
-        choices=[(f.value, f.value) for f in Form],
+        choices=[(f.value, f.value) for f in PromptForm],
         blank=True,
         default="",
     )
@@ -94,14 +94,16 @@ class Endpoint(models.Model):
         return self.name
 
     @property
-    def breaker(self) -> Breaker:
-        return Breaker(**{name: getattr(self, name) for name in Breaker.NAMES})
+    def breaker(self) -> CircuitBreaker:
+        return CircuitBreaker(
+            **{name: getattr(self, name) for name in CircuitBreaker.field_names()}
+        )
 
     @property
     def input_limit(self) -> int | None:
         """Estimated tokens of the longest prompt that is not split; None: as long as any. It is what a
         probe showed to be read to its beginning, where a longer text was not."""
-        is_short = self.context_tokens and self.context_tokens < LONGEST
+        is_short = self.context_tokens and self.context_tokens < LONGEST_PROMPT_TOKENS
         return self.context_tokens if is_short else None
 
     @transaction.atomic
@@ -109,16 +111,16 @@ class Endpoint(models.Model):
         """A person's word that calls may go again (a new key, credit, patience): whatever waits for
         the endpoint is offered. False when nothing held it."""
         endpoint = Endpoint.objects.select_for_update().get(pk=self.pk)
-        if endpoint.breaker == Breaker():
+        if endpoint.breaker == CircuitBreaker():
             return False
         AuditEvent.objects.record(
             "endpoint_resume", by=by, subject=endpoint.name, fault=endpoint.fault
         )
-        endpoint.becomes(Breaker())
+        endpoint.becomes(CircuitBreaker())
         Job.objects.refused().ask_again()
         return True
 
-    def record_findings(self, findings: Findings, now: datetime) -> None:
+    def record_findings(self, findings: ProbeResult, now: datetime) -> None:
         """Keep what a probe found out."""
         values = findings.as_json() | {"probed_at": now, "copied_jobs": 0}
         Endpoint.objects.filter(pk=self.pk).update(**values)
@@ -137,9 +139,9 @@ class Endpoint(models.Model):
             thinking_tokens=more, reasons=True
         )
 
-    def becomes(self, breaker: Breaker, **more: Any) -> None:
+    def becomes(self, breaker: CircuitBreaker, **more: Any) -> None:
         """Save the next state. Call it with the row locked."""
-        values = {name: getattr(breaker, name) for name in Breaker.NAMES} | more
+        values = {name: getattr(breaker, name) for name in CircuitBreaker.field_names()} | more
         for name, value in values.items():
             setattr(self, name, value)
         self.save(update_fields=[*values, "changed_at"])

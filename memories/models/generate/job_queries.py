@@ -13,8 +13,8 @@ from memories.models.access.workspaces import Workspace
 from memories.models.generate.backfills import Backfill
 from memories.models.ingest.channels import Channel
 from memories.models.memory.memories import Memory
-from memories.rules.generate.breaker import Refusal
-from memories.rules.generate.faults import MOST_ATTEMPTS, POLICIES, Then
+from memories.rules.generate.circuit_breaker import Refusal
+from memories.rules.generate.faults import MAX_ATTEMPTS, POLICIES, Action
 from memories.rules.memory.identity import MemoryScope
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         running = Backfill.objects.filter(state=Backfill.State.RUNNING)
         return self.filter(
             Q(state=JobState.WAITING) & _not_held(now)
-            | worker_is_gone(now) & Q(attempts__lt=MOST_ATTEMPTS),
+            | worker_is_gone(now) & Q(attempts__lt=MAX_ATTEMPTS),
             Q(backfill=None) | Q(backfill__in=running.values("pk")),
         ).order_by(
             F("backfill").asc(nulls_first=True),
@@ -161,7 +161,7 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def exhausted(self, now: datetime) -> "JobQuerySet":
         """Claimed as often as allowed, and each worker went away without a word."""
-        return self.filter(worker_is_gone(now), attempts__gte=MOST_ATTEMPTS)
+        return self.filter(worker_is_gone(now), attempts__gte=MAX_ATTEMPTS)
 
     def left_behind(self, now: datetime) -> "JobQuerySet":
         """Claims and replies that a worker did not bring to their end, and that are nobody's now."""
@@ -173,7 +173,9 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def refused(self) -> "JobQuerySet":
         """What the endpoint would not take, whatever it was."""
-        waits = [code for code, policy in POLICIES.items() if policy.then is Then.WAIT] + [*Refusal]
+        waits = [code for code, policy in POLICIES.items() if policy.action is Action.WAIT] + [
+            *Refusal
+        ]
         return self.filter(state=JobState.WAITING, fault__in=waits)
 
     def ask_again(self) -> int:

@@ -20,7 +20,13 @@ from memories.models.generate.job_queries import OPEN, UNFINISHED, JobQuerySet, 
 from memories.models.generate.segments import Segment
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
-from memories.rules.generate.summary import Form, Reply, RequestStrategy, SummariserError, Usage
+from memories.rules.generate.summariser import (
+    PromptForm,
+    Reply,
+    RequestStrategy,
+    SummariserError,
+    Usage,
+)
 from memories.rules.memory.identity import MemoryType
 
 KEEPS_REPLY = ("unexpected", "not_closed")  # faults of ours: the reply itself is good
@@ -62,7 +68,7 @@ class Job(models.Model):
     )
     # The prompt form of the next call; "" is the one that the endpoint's probe picked.
     form = models.CharField(
-        max_length=10, choices=[(f.value, f.value) for f in Form], blank=True, default=""
+        max_length=10, choices=[(f.value, f.value) for f in PromptForm], blank=True, default=""
     )
     # When the endpoint last gave it no answer. Others that failed less lately go first.
     failed_at = models.DateTimeField(null=True, blank=True)
@@ -194,7 +200,11 @@ class Job(models.Model):
         self._wait(error.code, str(error), until, attempts=F("attempts") - 1, failed_at=now, lost=0)
 
     def try_again(
-        self, error: SummariserError, at: datetime, way: RequestStrategy, form: Form | None = None
+        self,
+        error: SummariserError,
+        at: datetime,
+        way: RequestStrategy,
+        form: PromptForm | None = None,
     ) -> None:
         """The answer failed, or was no good: another try, in this way and form, not before that."""
         values = {} if form is None else {"form": form}

@@ -14,8 +14,8 @@ from memories.models import (
     Workspace,
 )
 from memories.models.ingest.names import Names
-from memories.rules.generate.prompts import for_model, speaker
-from memories.rules.generate.summary import (
+from memories.rules.generate.prompts import clean_for_model, speaker_name
+from memories.rules.generate.summariser import (
     Addition,
     Kind,
     MemoryLine,
@@ -156,8 +156,8 @@ class Asker:
             MessageLine(
                 ref=next(refs),
                 at=from_micros(message.micros).astimezone(self.settings.zone),
-                author=speaker(for_model(message.author_name)),
-                text=for_model(render_plain(message.text, names)),
+                author=speaker_name(clean_for_model(message.author_name)),
+                text=clean_for_model(render_plain(message.text, names)),
                 thread=message.thread_ts if message.is_reply else "",
                 mentions=mention_labels(message.text, names),
                 is_bot=message.is_bot,
@@ -240,7 +240,7 @@ class Asker:
         said = cited.exclude(channel__in_workspace_memory=True).from_outsiders()
         outside = frozenset(said.values_list("pk", flat=True))
         found = {n for n, line in enumerate(lines) if rests_only_on(line, outside)}
-        untold = {n for n, line in enumerate(lines) if not (line.sources or line.is_held)}
+        untold = {n for n, line in enumerate(lines) if not (line.sources or line.is_protected)}
         may_be_theirs = (
             untold
             and channel is not None
@@ -281,7 +281,7 @@ class Asker:
     def _held_reference(self, memory: Memory) -> list[Reference]:
         """What people hold of a memory that is made anew: code puts it back, beside what is said."""
         held = memory.current.protected_lines() if memory.current else []
-        text = "\n".join(for_model(line.text) for line in held)
+        text = "\n".join(clean_for_model(line.text) for line in held)
         return [Reference("lines that stay", text, same_memory=True)] if held else []
 
     def _refer(self, name: str, source: Memory, output: Memory) -> Reference:
@@ -296,7 +296,7 @@ class Asker:
             or not (is_own or is_wider)
         ):
             raise MixedAudience(f"{source.pk} for {output.pk}")
-        return Reference(name, for_model(version.content), same_memory=source.pk == output.pk)
+        return Reference(name, clean_for_model(version.content), same_memory=source.pk == output.pk)
 
 
 def _channel(memory: Memory) -> Channel:
@@ -317,8 +317,8 @@ def _memory_lines(
     shown: list[MemoryLine] = []
     cites: list[Sequence[int]] = []
     for line in lines:
-        text = for_model(words_of(line.text))
+        text = clean_for_model(words_of(line.text))
         kind = Kind(line.kind) if line.kind else None
-        shown.append(MemoryLine(next(refs), text, line.is_held, kind, line.at_us))
+        shown.append(MemoryLine(next(refs), text, line.is_protected, kind, line.at_us))
         cites.append(line.sources)
     return shown, cites

@@ -15,7 +15,7 @@ from memories.models import Backfill, Channel, Job, Message, Price
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.costs.estimate import Range, time_left
 from memories.rules.costs.money import MICROS
-from memories.rules.generate.breaker import Refusal
+from memories.rules.generate.circuit_breaker import Refusal
 from memories.rules.ingest.timestamps import from_micros
 
 PATIENCE = 60  # seconds without anything to do, such as while another worker has the rest

@@ -24,13 +24,19 @@ from memories.models import Line as LineRow
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.ask import Question
 from memories.pipeline.safety import guarding
-from memories.rules.generate.breaker import back_off
-from memories.rules.generate.faults import MOST_ATTEMPTS, Then, is_sudden_shrink, what_next
-from memories.rules.generate.reply import Fault, read_reply
-from memories.rules.generate.summary import (
-    MOST_SOURCES,
-    Form,
+from memories.rules.generate.circuit_breaker import backoff_delay
+from memories.rules.generate.faults import (
+    MAX_ATTEMPTS,
+    Action,
+    Fault,
+    choose_next_step,
+    is_sudden_shrink,
+)
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import (
+    MAX_SOURCES,
     ParsedReply,
+    PromptForm,
     Reply,
     RequestStrategy,
     SummariserError,
@@ -92,12 +98,12 @@ def close(job: Job, question: Question, now: datetime, *, only_copies: bool = Fa
 def _reading(job: Job, question: Question, reply: Reply) -> ParsedReply:
     """What the reply is worth. Where both forms of the prompt found nothing in messages that say
     something, the offline highlights stand in (rule 8)."""
-    reading = read_reply(reply, question.request)
+    reading = parse_reply(reply, question.request)
     if reading.fault != Fault.NOTHING or not _was_asked_in_both_forms(job):
         return reading
     highlights = llm.summarise(question.request, llm.OfflineSummariser())
     job.stand_in(highlights)
-    return read_reply(highlights, question.request)
+    return parse_reply(highlights, question.request)
 
 
 def _fault(job: Job, reading: ParsedReply, *, only_copies: bool) -> str:
@@ -111,7 +117,7 @@ def _fault(job: Job, reading: ParsedReply, *, only_copies: bool) -> str:
 
 
 def _was_asked_in_both_forms(job: Job) -> bool:
-    return bool(job.form) or job.attempts >= MOST_ATTEMPTS
+    return bool(job.form) or job.attempts >= MAX_ATTEMPTS
 
 
 def fail(
@@ -124,32 +130,32 @@ def fail(
     """Keep the reason, and offer it again as the policy says; nobody waits for what is held back,
     or given up. ``others_answered_at``: when the endpoint answered others after it had failed."""
     pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
-    wait = back_off(pause, job.attempts, random.random())  # noqa: S311  # spreads retries
+    wait = backoff_delay(pause, job.attempts, random.random())  # noqa: S311  # spreads retries
     asked = timedelta(seconds=error.retry_after) if error.retry_after is not None else None
     failed_at = job.failed_at
-    fails_alone = error.spent.calls > 0 or bool(  # parts of it were answered, or others were
+    others_succeed = error.spent.calls > 0 or bool(  # parts of it were answered, or others were
         failed_at and others_answered_at and others_answered_at > failed_at
     )
     way = RequestStrategy(job.way)
-    following = what_next(error.code, job.attempts, way, fails_alone=fails_alone)
+    following = choose_next_step(error.code, job.attempts, way, others_succeed=others_succeed)
     form = _form_after(job) if following.changes_form else None
     with transaction.atomic():
-        if following.then is Then.GIVE_UP:
+        if following.action is Action.GIVE_UP:
             job.give_up(error, now)
-        elif following.then is Then.WAIT and error.spent.calls == 0:
+        elif following.action is Action.WAIT and error.spent.calls == 0:
             job.not_answered(error, now, now + (asked or wait))
-        elif following.then is Then.WAIT:  # parts of it were paid, and will be again
-            job.try_again(error, now + (asked or wait), following.way)
+        elif following.action is Action.WAIT:  # parts of it were paid, and will be again
+            job.try_again(error, now + (asked or wait), following.strategy)
         else:
-            at = now if following.then is Then.AGAIN else now + wait
-            job.try_again(error, at, following.way, form)
+            at = now if following.action is Action.RETRY_NOW else now + wait
+            job.try_again(error, at, following.strategy, form)
         followups.follow_ups(job)
 
 
-def _form_after(job: Job) -> Form | None:
+def _form_after(job: Job) -> PromptForm | None:
     """The form that a bad reply was not asked in; None without a reply."""
     reply = job.saved_reply
-    return Form(reply.form).other if reply else None
+    return PromptForm(reply.form).other if reply else None
 
 
 def fail_closing(job: Job, error: Exception, now: datetime) -> None:
@@ -157,10 +163,10 @@ def fail_closing(job: Job, error: Exception, now: datetime) -> None:
     fault = SummariserError("unexpected", type(error).__name__)
     pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
     with transaction.atomic():
-        if job.lost >= MOST_ATTEMPTS:
+        if job.lost >= MAX_ATTEMPTS:
             job.give_up(fault, now)
         else:
-            job.keep_reply(fault, now + back_off(pause, job.lost, 0.5))
+            job.keep_reply(fault, now + backoff_delay(pause, job.lost, 0.5))
         followups.follow_ups(job)
 
 
@@ -269,7 +275,7 @@ def made_lines(cites: Sequence[Sequence[int]], reading: ParsedReply) -> list[Lin
     for line in reading.lines:
         asked = (ref for ref in line.refs if ref <= len(cites))  # the rows may say more by now
         keys = dict.fromkeys(key for ref in asked for key in cites[ref - 1])
-        made = Line(f"- {line.text}", Origin.MODEL, sources=tuple(keys)[:MOST_SOURCES])
+        made = Line(f"- {line.text}", Origin.MODEL, sources=tuple(keys)[:MAX_SOURCES])
         lines.append(replace(made, kind=line.kind or "", unverified=bool(line.unverified)))
     return lines
 
@@ -430,7 +436,7 @@ def _base_lines(job: Job, question: Question) -> list[Line]:
     if job.is_rebuild:  # a line that comes out the same keeps where it is from
         return lines
     asked = {line.text for line in question.base_lines}
-    return [line for line in lines if line.is_held or line.text in asked]
+    return [line for line in lines if line.is_protected or line.text in asked]
 
 
 def _source_facts(job: Job, question: Question) -> tuple[int, str | None]:

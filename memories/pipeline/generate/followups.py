@@ -23,8 +23,8 @@ from memories.models import (
 from memories.models.generate.jobs import REBUILD
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.generate.input_keys import input_key, merge_key, numbered, thread_key
-from memories.rules.generate.bounds import MERGE_LIMIT
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.splitting import MERGE_LIMIT
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
@@ -136,7 +136,7 @@ def _as_many_as_fit(versions: Iterable[MemoryVersion]) -> list[MemoryVersion]:
     taken: list[MemoryVersion] = []
     tokens = 0
     for version in versions:
-        tokens += estimate(version.content)
+        tokens += estimate_tokens(version.content)
         if taken and tokens > MERGE_LIMIT:
             break
         taken.append(version)

@@ -8,8 +8,8 @@ from django.db.models import Count, QuerySet, Subquery
 
 from memories.models import Endpoint, Heartbeat, Job, Reader, User, Workspace
 from memories.pipeline.costs.usage import CapUse, cap_uses
-from memories.rules.generate.breaker import Refusal
-from memories.rules.generate.waits import JobStatus, Trouble, Wait, trouble, waits_for
+from memories.rules.generate.circuit_breaker import Refusal
+from memories.rules.generate.job_status import Blocker, WaitReason, find_blocker, find_wait_reason
 
 
 @dataclass(frozen=True)
@@ -36,38 +36,39 @@ def health(reader: Reader, jobs: QuerySet[Job], now: datetime) -> Health:
     return Health(
         Heartbeat.objects.last_beat(),
         endpoint,
-        endpoint.breaker.refusal(now) if endpoint else None,
+        endpoint.breaker.find_refusal(now) if endpoint else None,
         [use for use in cap_uses(reader, None, now) if use.is_reached],
         {row["state"]: row["n"] for row in counts.annotate(n=Count("pk"))},
     )
 
 
-def trouble_of(workspace: Workspace, now: datetime) -> Trouble | None:
+def trouble_of(workspace: Workspace, now: datetime) -> Blocker | None:
     """What a page of this workspace should tell, in one query. Without an endpoint no call is ever
     made, so no cap is reached either."""
     waiting = Job.objects.over_cap().filter(memory__workspace=workspace)
     waiting = waiting.filter(not_before__gt=now).order_by("not_before")
     endpoints = endpoint_in_use().annotate(capped_until=Subquery(waiting.values("not_before")[:1]))
     for endpoint in endpoints:
-        return trouble(endpoint.breaker, endpoint.capped_until, now)
+        return find_blocker(endpoint.breaker, endpoint.capped_until, now)
     return None
 
 
-def wait_of(job: Job, now: datetime, *, endpoint_closed: bool) -> Wait | None:
+def wait_of(job: Job, now: datetime, *, endpoint_closed: bool) -> WaitReason | None:
     """What it waits for; read it with its backfill."""
-    status = JobStatus(
-        state=job.state,
+    return find_wait_reason(
+        job.state,
+        now,
         fault=job.fault,
         not_before=job.not_before,
         lease_until=job.lease_until,
         backfill_state=job.backfill.state if job.backfill else "",
+        is_endpoint_closed=endpoint_closed,
     )
-    return waits_for(status, now, endpoint_closed=endpoint_closed)
 
 
 def resume(by: User | None, now: datetime) -> int:
     """Let calls go again wherever an endpoint takes none; returns how many those were."""
-    closed = [endpoint for endpoint in Endpoint.objects.all() if endpoint.breaker.refusal(now)]
+    closed = [endpoint for endpoint in Endpoint.objects.all() if endpoint.breaker.find_refusal(now)]
     return sum(endpoint.resume(by) for endpoint in closed)
 
 

@@ -21,8 +21,12 @@ from memories.models import (
 )
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.input_keys import provisional_key, segment_key
-from memories.rules.generate.segments import Due, Trigger, should_update_short_term_memory
-from memories.rules.generate.windows import windows
+from memories.rules.generate.segments import (
+    Trigger,
+    UpdateDecision,
+    cut_waiting_messages,
+    should_update_short_term_memory,
+)
 from memories.rules.ingest.timestamps import SECOND, to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.settings import MemorySettings
@@ -54,7 +58,7 @@ class Planned:
 
     channel: Channel
     segments: Sequence[Segment]
-    due: Due
+    due: UpdateDecision
 
 
 def channels_to_plan(workspace: Workspace, now_us: int) -> list[Channel]:
@@ -138,7 +142,7 @@ def _due(
     memory: Memory,
     now_us: int,
     settings: MemorySettings,
-) -> Due:
+) -> UpdateDecision:
     return should_update_short_term_memory(
         max((m.micros for m in waiting), default=None)
         if frontier is None
@@ -154,14 +158,16 @@ def _windows(
     waiting: Sequence[Waiting],
     channel: Channel,
     frontier: int | None,
-    due: Due,
+    due: UpdateDecision,
     now_us: int,
     settings: MemorySettings,
     *,
     close_now: bool,
 ) -> list[Window]:
     times = [m.micros for m in waiting]
-    cuts = windows(times, channel.cut_from_us, frontier, due, now_us, settings, asked=close_now)
+    cuts = cut_waiting_messages(
+        times, channel.cut_from_us, frontier, due, now_us, settings, is_requested=close_now
+    )
     return [Window(waiting[c.begin : c.end], c.reason, c.closed_us) for c in cuts]
 
 
@@ -222,7 +228,9 @@ def _owe_segment(
         job.make_again()
 
 
-def _owe_provisional(memory: Memory, waiting: Sequence[Waiting], due: Due, now_us: int) -> None:
+def _owe_provisional(
+    memory: Memory, waiting: Sequence[Waiting], due: UpdateDecision, now_us: int
+) -> None:
     """A channel's first memory, at once and once (rule 2)."""
     if any(m.has_text for m in waiting):
         Job.objects.get_or_create(

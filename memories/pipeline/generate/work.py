@@ -31,8 +31,8 @@ from memories.pipeline.generate.close import (
     supersede,
 )
 from memories.pipeline.generate.report import Report
-from memories.rules.generate.reply import Fault
-from memories.rules.generate.summary import (
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.summariser import (
     Bound,
     Reply,
     RequestStrategy,

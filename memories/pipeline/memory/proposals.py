@@ -9,8 +9,8 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.ask import Asker
 from memories.pipeline.generate.close import hold_readers, made_lines, supersede, write
 from memories.pipeline.safety import guarding
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.drift import Drift, find_drift
 from memories.rules.memory.lines import Line, merge_lines
 
@@ -35,7 +35,7 @@ def token_counts(job: Job) -> tuple[int, int] | None:
     if reply is None:
         return None
     base = get_base(job)
-    return estimate(base.content) if base else 0, estimate(reply.text)
+    return estimate_tokens(base.content) if base else 0, estimate_tokens(reply.text)
 
 
 def proposed_lines(job: Job) -> list[Line]:
@@ -44,7 +44,7 @@ def proposed_lines(job: Job) -> list[Line]:
     reply = job.saved_reply
     if reply is None:
         return []
-    reading = read_reply(reply, question.request)
+    reading = parse_reply(reply, question.request)
     made = made_lines(job.cites, guarding.judge(job, question, reading).reading)
     base = get_base(job)
     return merge_lines(base.line_values() if base else [], made).lines
@@ -79,7 +79,7 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
             hold_readers(job)
             if not job.close(Job.State.DONE, now):
                 return None
-            reading = read_reply(reply, question.request)
+            reading = parse_reply(reply, question.request)
             if reading.fault:
                 raise guarding.NothingLeft(())
             closed = write(job, question, reading, accepted=True)

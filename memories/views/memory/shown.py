@@ -16,7 +16,7 @@ from memories.models import Job, Line, Memory, MemoryVersion, Message, User
 from memories.models.ingest.messages import author_name
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.memory import proposals
-from memories.rules.generate.summary import OFFLINE
+from memories.rules.generate.summariser import OFFLINE
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.memory import compare
 from memories.rules.memory.identity import MemoryType
