@@ -144,10 +144,10 @@ def beat(asker: str) -> None:
     """The answer to a supervisor, and the sweep: work that waits is offered, lost workers are forgotten."""
     now = timezone.now()
     Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
-    Heartbeat.objects.answer(asker)
-    for name in Heartbeat.objects.forget(now - GONE_AFTER):
+    Heartbeat.objects.answer_request(asker)
+    for name in Heartbeat.objects.delete_silent(now - GONE_AFTER):
         get_broker(name).delete_queue()  # its last question
-    for rows in (Job.objects.claimable(now), Job.objects.left_behind(now)):
+    for rows in (Job.objects.claimable(now), Job.objects.abandoned(now)):
         for workspace_id in rows.order_by().values_list("memory__workspace", flat=True).distinct():
             remember_later(workspace_id)
 

@@ -122,6 +122,6 @@ class Watch:
     def _ask(self) -> None:
         """In place of the last question, which a cluster that was killed may have taken along."""
         get_broker(self.name).purge_queue()
-        Heartbeat.objects.ask(self.name, timezone.now(), anew=self._seen is None)
+        Heartbeat.objects.request_beat(self.name, timezone.now(), restart=self._seen is None)
         async_task("memories.tasks.beat", self.name, cluster=self.name, save=False)
         self._asked_at = time.monotonic()

@@ -158,7 +158,7 @@ def test_a_beat_answers_its_asker_and_leaves_the_mark_of_who_ran_it(settings):
     settings.MEMORYHUB_WORKER_NAME = "one"
     now = timezone.now()
     for name in ("one", "other"):
-        Heartbeat.objects.ask(name, now)
+        Heartbeat.objects.request_beat(name, now)
     tasks.beat("other")
     one, other = Heartbeat.objects.order_by("name")
     assert (one.at >= now, one.asked_at) == (True, now)
@@ -168,7 +168,7 @@ def test_a_beat_answers_its_asker_and_leaves_the_mark_of_who_ran_it(settings):
 def test_a_beat_forgets_workers_that_are_gone():
     now = timezone.now()
     for name, ago in (("gone", 2 * tasks.GONE_AFTER), ("here", tasks.GONE_AFTER / 2)):
-        Heartbeat.objects.ask(name, now - ago)
+        Heartbeat.objects.request_beat(name, now - ago)
         OrmQ.objects.create(key=name, payload="its question", lock=now)
     Heartbeat.objects.create(name="of an older release", at=now - 2 * tasks.GONE_AFTER)
     tasks.beat("here")

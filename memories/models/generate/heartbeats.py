@@ -1,7 +1,7 @@
-"""The pulse of each worker: a hung cluster still says that it runs, so only a task that ran counts.
+"""Heartbeats: proof that each worker still runs tasks (a hung cluster process looks alive).
 
-A supervisor asks its own cluster for a beat now and then by queueing a task for it alone; whichever
-process of the cluster takes it answers. Long tasks leave marks while they run.
+A supervisor queues a `memories.tasks.beat` task for its own cluster. Any process of the cluster
+may run it. Long tasks also record beats while they run.
 """
 
 from datetime import datetime
@@ -13,23 +13,22 @@ from django.db.models.functions import Coalesce
 
 class HeartbeatQuerySet(models.QuerySet["Heartbeat"]):
     def beat(self, name: str, now: datetime) -> None:
-        """This worker has done something."""
+        """Record that this worker runs a task."""
         if not self.filter(name=name).update(at=now):
             self.get_or_create(name=name, defaults={"at": now})
 
-    def ask(self, name: str, now: datetime, *, anew: bool = False) -> None:
-        """Its supervisor lives, and asks. A question that is open already keeps its date, unless all
-        begins ``anew``."""
+    def request_beat(self, name: str, now: datetime, *, restart: bool = False) -> None:
+        """Record a supervisor's request. An open request keeps its date, unless ``restart``."""
         self.get_or_create(name=name)
-        this = Value(now, output_field=models.DateTimeField())
-        asked_at = this if anew else Coalesce("asked_at", this)
+        requested_at = Value(now, output_field=models.DateTimeField())
+        asked_at = requested_at if restart else Coalesce("asked_at", requested_at)
         self.filter(name=name).update(seen_at=now, asked_at=asked_at)
 
-    def answer(self, name: str) -> None:
+    def answer_request(self, name: str) -> None:
         self.filter(name=name).update(asked_at=None)
 
-    def forget(self, before: datetime) -> list[str]:
-        """Delete the workers whose supervisor gave no sign since then; returns their names."""
+    def delete_silent(self, before: datetime) -> list[str]:
+        """Delete workers without a sign of their supervisor since then; return their names."""
         silent_workers = self.filter(
             Q(seen_at__lt=before) | Q(seen_at=None) & (Q(at=None) | Q(at__lt=before))
         )
@@ -44,9 +43,9 @@ class HeartbeatQuerySet(models.QuerySet["Heartbeat"]):
 class Heartbeat(models.Model):
     name = models.CharField(max_length=100, unique=True)
     at = models.DateTimeField(null=True, blank=True)
-    # Asked for a beat, and not answered since then.
+    # When the open request for a beat was made.
     asked_at = models.DateTimeField(null=True, blank=True)
-    # When its supervisor last gave a sign of life.
+    # When its supervisor last requested a beat.
     seen_at = models.DateTimeField(null=True, blank=True)
 
     objects = HeartbeatQuerySet.as_manager()

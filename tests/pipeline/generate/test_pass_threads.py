@@ -7,7 +7,7 @@ import pytest
 from memories.models import Job, Memory, Segment
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
-from memories.pipeline.generate.plan import _threads_to_plan, plan_channel
+from memories.pipeline.generate.plan import plan_channel, threads_to_plan
 from memories.rules.generate.summary import SummariserError
 from memories.rules.ingest.timestamps import to_micros
 from tests.factories import MONDAY, MessageFactory, make_reply
@@ -110,5 +110,5 @@ def test_small_threads_wait_unread():
         root = MessageFactory(channel=channel, at=MONDAY + hours(n))
         make_reply(root=root, at=MONDAY + hours(n) + timedelta(minutes=1))
     now_us = to_micros(MONDAY + hours(30))
-    assert _threads_to_plan(channel.workspace, now_us) == {(channel.pk, known.ts)}
-    assert _threads_to_plan(channel.workspace, now_us, channel=channel) == {(channel.pk, known.ts)}
+    assert threads_to_plan(channel.workspace, now_us) == {(channel.pk, known.ts)}
+    assert threads_to_plan(channel.workspace, now_us, channel=channel) == {(channel.pk, known.ts)}
