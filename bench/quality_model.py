@@ -15,7 +15,7 @@ from memories.rules.generate.summary import (
     RequestStrategy,
     Summariser,
 )
-from memories.rules.memory.operations import read_operations
+from memories.rules.memory.operations import parse_operations
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Recorder:
             _key(r) for r, reply in self.replies if r.messages and is_nothing(answer_of(reply.text))
         }
         changes = [(reply, reading) for r, reply, reading in readings if _is_of_changes(r, reply)]
-        operations = sum(len(read_operations(answer_of(reply.text))) for reply, _ in changes)
+        operations = sum(len(parse_operations(answer_of(reply.text))) for reply, _ in changes)
         dropped = sum(len(reading.dropped) for _, reading in changes)
         replies = [reply for _, reply in self.replies]
         return Figures(

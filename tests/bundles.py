@@ -46,6 +46,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
     make_reply,
+    set_sync,
 )
 
 ODD = "\u202eぜんぶ\u200b \U000e0041 👨‍👩‍👧 \ufeff\u2028---\n- {x}: é"
@@ -107,6 +108,7 @@ def make_odd_workspace(**given: object) -> Workspace:
         workspace=workspace, slack_id="G1", name="secret", kind="private", members=people[:1]
     )
     ChannelFactory(workspace=workspace, slack_id="C2", name="quiet")
+    set_sync(public, synced_ts="1767603600.000100", error_code="ratelimited")
     for channel in (public, private):
         channel.remember_from(to_micros(MONDAY))
         _talk(channel, [*people, bot])

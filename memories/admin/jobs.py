@@ -146,7 +146,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     @admin.display(description=_("proposed"))
     def sizes(self, job: Job) -> str:
         """Tokens of the text as it is, and as it is proposed: no words of it."""
-        return " → ".join(map(str, proposals.sizes(job) or ()))
+        return " → ".join(map(str, proposals.token_counts(job) or ()))
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_job")

@@ -15,7 +15,7 @@ from memories.pipeline.memory import proposals
 from memories.rules.costs.money import MICROS
 from memories.rules.generate.faults import MOST_ATTEMPTS
 from memories.rules.generate.waits import Wait
-from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.invisible import mark_invisible
 
 PRIVATE = "private"
 
@@ -24,7 +24,7 @@ def job_row(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]
     """A row of the list. ``job`` comes with its memory, base and backfill, and says
     ``is_readable``."""
     memory = job.memory
-    before, after = proposals.sizes(job) or (None, None)
+    before, after = proposals.token_counts(job) or (None, None)
     return {
         "id": job.pk,
         "workspace": memory.workspace.slug,
@@ -188,7 +188,7 @@ def why(row: dict[str, Any]) -> str:
 
 def lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
-        where = marked(row["place"]) if row["place"] is not None else PRIVATE
+        where = mark_invisible(row["place"]) if row["place"] is not None else PRIVATE
         kind = f"{row['scope']} {row['type']}"
         yield f"{row['id']:>6}  {row['state']:<10}  {kind:<21}  {row['workspace']} {where}  {why(row)}"
 
@@ -199,7 +199,7 @@ def whole_lines(row: dict[str, Any]) -> Iterator[str]:
     hidden = {"id", "place", "scope", "type", "state", "workspace", "calls", "inputs", "reply"}
     for key, value in row.items():
         if key not in hidden and value not in (None, "", {}):
-            yield f"  {key}: {marked(str(value))}"
+            yield f"  {key}: {mark_invisible(str(value))}"
     for model_call in row["calls"]:
         amount = f"{model_call['tokens']} tokens, {'$' + model_call['dollars'] if model_call['dollars'] else 'unpriced'}"
         ended = model_call["ended_at"] or "not back: this is the most it may use"
@@ -208,6 +208,6 @@ def whole_lines(row: dict[str, Any]) -> Iterator[str]:
         yield f"  reads version {job_input['version']} (revision {job_input['revision']})"
     if row["reply"] is not None:
         yield "  reply:"
-        yield from (f"    {marked(line)}" for line in row["reply"].splitlines())
+        yield from (f"    {mark_invisible(line)}" for line in row["reply"].splitlines())
     elif row["place"] is None:
         yield "  reply: private"

@@ -27,6 +27,7 @@ from memories.models.memory.versions import MemoryVersion
 from memories.models.notes.notes import Note, NotesDisabled, NoteVersion, StaleNote
 from memories.models.safety.quarantine import QuarantinedLine
 from memories.models.search.documents import SearchDocument, SearchPending
+from memories.models.sync.channel_sync import ChannelSync
 from memories.models.sync.connections import SlackConnection
 from memories.models.sync.slack_budgets import SlackBudget
 
@@ -43,6 +44,7 @@ __all__ = [
     "ChangedSince",
     "Channel",
     "ChannelMember",
+    "ChannelSync",
     "NewVersion",
     "Endpoint",
     "Job",

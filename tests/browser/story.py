@@ -24,7 +24,7 @@ from memories.pipeline.search import indexing
 from memories.rules.generate.summary import Reply
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
-from memories.rules.memory.lines import Line, Origin, merged
+from memories.rules.memory.lines import Line, Origin, merge_lines
 from tests.browser.operated import operate
 from tests.factories import (
     ChannelFactory,
@@ -302,7 +302,7 @@ def remember(
         ]
         if i == segments - 1:
             made.append(Line("- Everybody likes the plan.", Origin.MODEL))
-        together, put_back, kept = merged(old, made)
+        together, put_back, kept = merge_lines(old, made)
         write(
             long,
             together,

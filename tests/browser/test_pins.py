@@ -63,4 +63,4 @@ def test_a_shorter_text_is_compared_and_rejected(
     assert look_at(page) == []
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".toast")).to_contain_text("Rejected: the text stays as it is.")
-    assert proposals.of(story.memory) is None
+    assert proposals.find_proposal(story.memory) is None

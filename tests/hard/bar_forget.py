@@ -434,7 +434,7 @@ class Town:
             reply = Reply("\n".join(lines), "stop", "fake", "1")
             told["answers_kept"] += job.save_reply(reply, question.sources)
         told["versions"] = masked().count()
-        told["lines"] = sum(v.masked_lines().count() for v in masked())
+        told["lines"] = sum(v.redacted_lines().count() for v in masked())
         return sum(map(len, by_channel.values())), told
 
     def _calls(self) -> list[tuple[Job, JobRequest]]:

@@ -21,6 +21,7 @@ from memories.models import (
     Backfill,
     BackfillChannel,
     Channel,
+    ChannelSync,
     Job,
     Member,
     Memory,
@@ -175,11 +176,11 @@ class World:
             kind=kind,
             topic=word(name, "topic"),
             purpose=word(name, "purpose"),
-            sync_text=word(name, "trouble"),
             start_us=0,
             is_followed=True,
         )
         self.channels[name] = channel
+        ChannelSync.objects.create(channel=channel, error_text=word(name, "trouble"))
         set_members(channel, [f"U{role.upper()}" for role in roles], self.now, live=True)
         self.fill(name)
 

@@ -70,10 +70,14 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         """Those that flow by somebody's word: the workspace's memory says so wherever it is read."""
         return self.filter(in_workspace_memory=True)
 
-    def past_first_walk(self) -> "ChannelQuerySet":
-        """Not in the middle of a first walk, which brings the newest messages first: until it has
-        come to the oldest, where one talk ends and the next begins is anybody's guess."""
-        return self.exclude(~Q(walk_top_ts=""), synced_ts="")
+    def past_first_sync(self) -> "ChannelQuerySet":
+        """Leave out channels in the middle of their first sync.
+
+        It reads the newest messages first. Until it reaches the oldest ones, the ends of segments
+        are unknown.
+        """
+        is_first = Q(sync__synced_ts="") & ~Q(sync__history_newest_ts="")
+        return self.filter(Q(sync=None) | ~is_first)
 
     def followed(self) -> "ChannelQuerySet":
         return self.filter(is_followed=True, forgotten_at__isnull=True)
@@ -82,10 +86,14 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         """Those with this Slack id, or with this name, with # or without."""
         return self.filter(Q(slack_id=name) | Q(name__iexact=name.removeprefix("#")))
 
-    def failing(self, everyday: Collection[str], late: Q | None = None) -> "ChannelQuerySet":
-        """Followed ones that are not read: the bot is not in them, or the last sync met what is not
-        ``everyday`` (codes of a sync); or those that are ``late``, where that counts."""
-        unread = Q(bot_is_in=False) | ~Q(sync_code__in=everyday)
+    def failing(self, ignored_codes: Collection[str], late: Q | None = None) -> "ChannelQuerySet":
+        """Return followed channels that the sync cannot read completely.
+
+        The bot is not in them, the last sync recorded an error that is not in ``ignored_codes``, or
+        they match ``late``.
+        """
+        has_error = Q(sync__isnull=False) & ~Q(sync__error_code__in=ignored_codes)
+        unread = Q(bot_is_in=False) | has_error
         return self.filter(unread if late is None else unread | late, is_followed=True)
 
     def bot_is_in_these(self, slack_ids: Collection[str]) -> None:
@@ -145,28 +153,6 @@ class Channel(models.Model):
     members_changed_at = models.DateTimeField(null=True, blank=True, editable=False)
     # An event told then that fewer people may read it: what was known before cannot widen it again.
     narrowed_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # Sync: everything up to here was seen in one complete walk (a Slack ts; "" = never).
-    synced_ts = models.CharField(_("synced up to"), max_length=20, blank=True)
-    # A walk goes from the newest page to older ones, and may take many runs: its newest message,
-    # how far down it has come, and where it ends. All "" between two walks.
-    walk_top_ts = models.CharField(max_length=20, blank=True, editable=False)
-    walk_at_ts = models.CharField(max_length=20, blank=True, editable=False)
-    walk_end_ts = models.CharField(max_length=20, blank=True, editable=False)
-    walked_at = models.DateTimeField(_("last read to the end"), null=True, blank=True)
-    # When the walk under way began, or the last one that threads are still owed to.
-    walk_began_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # Every message in it, however old, was compared with Slack's then.
-    swept_at = models.DateTimeField(_("last swept"), null=True, blank=True)
-    # How far down a sweep under way has come below the walks; "" between two.
-    sweep_at_ts = models.CharField(max_length=20, blank=True, editable=False)
-    # The ring of its threads (docs/rules.md) has turned so far.
-    ring_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # Pages of it were last asked for: whose turn was longest ago comes first.
-    turn_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # Why the last sync did not get through: Slack's word, a sentence, and when it may go on.
-    sync_code = models.CharField(max_length=60, blank=True, editable=False)
-    sync_text = models.TextField(_("why not"), blank=True)
-    sync_not_before = models.DateTimeField(_("not before"), null=True, blank=True)
     people = models.ManyToManyField(Person, through="ChannelMember", related_name="channels")
 
     objects = ChannelQuerySet.as_manager()
@@ -240,65 +226,6 @@ class Channel(models.Model):
         moved = Channel.objects.filter(earlier, pk=self.pk).update(start_us=start_us)
         self.refresh_from_db(fields=["start_us"])
         return bool(moved)
-
-    @property
-    def is_being_walked(self) -> bool:
-        return bool(self.walk_top_ts)
-
-    @property
-    def known_as_of(self) -> datetime | None:
-        """When the walk began that came to its end last, threads or no."""
-        began_at = None if self.is_being_walked else self.walk_began_at
-        return began_at or self.walked_at
-
-    def walk_goes_on(
-        self, *, top_ts: str, at_ts: str, end_ts: str, began_at: datetime | None
-    ) -> None:
-        """Everything from its newest message down to here is stored."""
-        self.walk_top_ts, self.walk_at_ts, self.walk_end_ts = top_ts, at_ts, end_ts
-        self.walk_began_at = began_at
-        fields = ["walk_top_ts", "walk_at_ts", "walk_end_ts", "walk_began_at"]
-        self.save(update_fields=fields)
-
-    def walk_ends(self, top_ts: str, began_at: datetime | None) -> None:
-        """It came down to its end: the mark moves up to where it began."""
-        self.synced_ts = max(self.synced_ts, top_ts)
-        self.walk_goes_on(top_ts="", at_ts="", end_ts="", began_at=began_at)
-        self.save(update_fields=["synced_ts"])
-
-    def is_complete(self) -> None:
-        """No thread is owed to the walk that came to its end last."""
-        if self.walk_began_at is not None and not self.is_being_walked:
-            self.walked_at, self.walk_began_at = self.walk_began_at, None
-            self.save(update_fields=["walked_at", "walk_began_at"])
-
-    def sweep_goes_on(self, at_ts: str) -> None:
-        self.sweep_at_ts = at_ts
-        self.save(update_fields=["sweep_at_ts"])
-
-    def sweep_ends(self, now: datetime) -> None:
-        self.swept_at, self.sweep_at_ts = now, ""
-        self.save(update_fields=["swept_at", "sweep_at_ts"])
-
-    def ring_turns_to(self, at: datetime) -> None:
-        self.ring_at = at
-        self.save(update_fields=["ring_at"])
-
-    def look_all_over(self, ring_at: datetime) -> None:
-        """Sweep it, and read all its threads, at the next opportunity."""
-        self.swept_at, self.sweep_at_ts, self.ring_at = None, "", ring_at
-        self.save(update_fields=["swept_at", "sweep_at_ts", "ring_at"])
-
-    def has_had_its_turn(self, now: datetime) -> None:
-        self.turn_at = now
-        self.save(update_fields=["turn_at"])
-
-    def record_sync_result(self, code: str, text: str, not_before: datetime | None) -> None:
-        """Why the sync did not get through ("" when it did), and when it may go on."""
-        result = (code[:60], text, not_before)
-        if result != (self.sync_code, self.sync_text, self.sync_not_before):
-            self.sync_code, self.sync_text, self.sync_not_before = result
-            self.save(update_fields=["sync_code", "sync_text", "sync_not_before"])
 
     @property
     def members_have_changed(self) -> bool:

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
-from memories.rules.ingest.events import MOST_ATTEMPTS, EventEnvelope
+from memories.rules.ingest.events import MAX_ATTEMPTS, EventEnvelope
 
 PRUNED_AT_ONCE = 10_000
 
@@ -103,7 +103,7 @@ class SlackEvent(models.Model):
         """Take it up; an attempt counts even if its worker dies. False: somebody else has it, it is
         over, or it was taken up too often."""
         own_row = SlackEvent.objects.due(now).filter(pk=self.pk, attempts=self.attempts)
-        if self.attempts >= MOST_ATTEMPTS:
+        if self.attempts >= MAX_ATTEMPTS:
             own_row.update(state=self.State.FAILED, reason="lost its worker", not_before=None)
             return False
         claimed = own_row.update(attempts=self.attempts + 1, not_before=until, reason="")
@@ -120,7 +120,7 @@ class SlackEvent(models.Model):
 
     def fails(self, reason: str, again_at: datetime) -> bool:
         """Try it again then; after five attempts a person has to say so."""
-        if self.attempts < MOST_ATTEMPTS:
+        if self.attempts < MAX_ATTEMPTS:
             return self._becomes(reason=reason[:100], not_before=again_at)
         return self._becomes(state=self.State.FAILED, reason=reason[:100], not_before=None)
 

@@ -1,4 +1,4 @@
-"""Names of people and channels, as one reader may see them: what `rules.markup` asks for."""
+"""Names of people and channels, as one reader may see them: for `rules.ingest.markup`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

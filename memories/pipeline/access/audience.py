@@ -200,4 +200,4 @@ def _restrict(versions: Iterable[MemoryVersion], audience: str) -> None:
     memories = list(Memory.objects.filter(versions__in=rows).distinct())
     rows.exclude(audience=Audience.NOBODY).update(audience=audience)
     for memory in memories:
-        memory.show_newest()
+        memory.update_current()

@@ -21,7 +21,7 @@ from memories.pipeline.safety import guarding
 from memories.rules.generate.faults import MOST_ATTEMPTS
 from memories.rules.generate.reply import Fault, read_reply
 from memories.rules.generate.summary import ParsedReply, SummariserError
-from memories.rules.memory.lines import merged
+from memories.rules.memory.lines import merge_lines
 from memoryhub.failpoints import fail_point
 
 REFUSED = "content_filter"
@@ -105,7 +105,7 @@ def _close_rebuild(job: Job, job_request: JobRequest, parsed: ParsedReply, now: 
         return _quarantine_all(job, guarding.NothingLeft(judged.held), now)
     current = job.memory.current
     lines = build_lines(job.cites, judged.reading)
-    rebuilt = merged(current.line_values() if current else [], lines)
+    rebuilt = merge_lines(current.line_values() if current else [], lines)
     if current is None or "\n".join(line.text for line in rebuilt.lines) != current.content:
         return _propose(job, job_request, parsed, now)
     with transaction.atomic():

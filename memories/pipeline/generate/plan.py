@@ -62,7 +62,7 @@ def channels_to_plan(workspace: Workspace, now_us: int) -> list[Channel]:
     if workspace.memory_settings.thread_memories:
         is_due |= Q(pk__in={channel for channel, _ in threads_to_plan(workspace, now_us)})
     stale = Segment.objects.filter(channel=OuterRef("pk"), stale=True)
-    return list(workspace.channels.past_first_walk().filter(is_due | Exists(stale)).order_by("pk"))
+    return list(workspace.channels.past_first_sync().filter(is_due | Exists(stale)).order_by("pk"))
 
 
 def threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set[tuple[int, str]]:
@@ -280,7 +280,7 @@ def _withdraw_versions(memory: Memory, versions: Iterable[MemoryVersion]) -> Non
     memory.lock()
     for version in versions:
         version.withdraw()
-    memory.show_newest()
+    memory.update_current()
 
 
 def _schedule_edited_thread(channel: Channel, memory: Memory, now_us: int) -> None:

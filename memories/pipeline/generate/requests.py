@@ -15,7 +15,7 @@ from memories.rules.generate.summary import (
     Reference,
     Request,
 )
-from memories.rules.ingest.markup import mentioned, plain
+from memories.rules.ingest.markup import mention_labels, render_plain
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -106,7 +106,7 @@ class RequestBuilder:
         if base is not None:
             # After an edit all messages are read again; then the base gives its pinned lines only.
             is_growing = read.exclude(thread_segment__in=segments).exists()
-            base_lines = base.line_values() if is_growing else base.held_lines()
+            base_lines = base.line_values() if is_growing else base.protected_lines()
         references = self._workspace_reference(memory)
         channel_memories = Memory.objects.with_current().filter(
             channel=channel, scope=MemoryScope.CHANNEL, current__isnull=False
@@ -144,9 +144,9 @@ class RequestBuilder:
                 ref=next(refs),
                 at=from_micros(message.micros).astimezone(self.settings.zone),
                 author=speaker(for_model(message.author_name)),
-                text=for_model(plain(message.text, names)),
+                text=for_model(render_plain(message.text, names)),
                 thread=message.thread_ts if message.is_reply else "",
-                mentions=mentioned(message.text, names),
+                mentions=mention_labels(message.text, names),
                 is_bot=message.is_bot,
             )
             for message in messages
@@ -185,7 +185,7 @@ class RequestBuilder:
         if job.is_rebuild:
             references += self._pinned_reference(memory)
         elif base is not None:
-            base_lines = base.line_values() if is_long_term else base.held_lines()
+            base_lines = base.line_values() if is_long_term else base.protected_lines()
         existing, sources = _memory_lines(base_lines, refs)
         existing = _without(existing, self._withheld(memory, base_lines))
         additions = []
@@ -266,7 +266,7 @@ class RequestBuilder:
 
     def _pinned_reference(self, memory: Memory) -> list[Reference]:
         """Show a rebuild the lines that a person wrote or pinned: they are put back into its text."""
-        pinned = memory.current.held_lines() if memory.current else []
+        pinned = memory.current.protected_lines() if memory.current else []
         text = "\n".join(for_model(line.text) for line in pinned)
         return [Reference("lines that stay", text, same_memory=True)] if pinned else []
 

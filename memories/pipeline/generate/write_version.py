@@ -23,7 +23,7 @@ from memories.rules.generate.faults import is_sudden_shrink
 from memories.rules.generate.summary import MOST_SOURCES, ParsedReply
 from memories.rules.ingest.timestamps import micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.rules.memory.lines import Line, Merged, Origin, merged, words_of
+from memories.rules.memory.lines import Line, MergeResult, Origin, merge_lines, words_of
 
 
 class SuddenShrink(Exception):
@@ -88,7 +88,9 @@ def settle_segments(job: Job, outcome: str) -> None:
         segment.settle_read(outcome, Segment.Outcome.WAITING if segment.thread_ts else None)
 
 
-def _new_version(job: Job, job_request: JobRequest, lines: Merged, **values: Any) -> NewVersion:
+def _new_version(
+    job: Job, job_request: JobRequest, lines: MergeResult, **values: Any
+) -> NewVersion:
     reply = job.saved_reply
     left_out = {"left_out": len(reply.left_out)} if reply and reply.left_out else {}
     return NewVersion(
@@ -121,11 +123,11 @@ def _write_segment(
     own = memory.versions.filter(segment=segment).order_by("number").last() if segment else None
     replaced = own or _replaced_version(memory)
     is_followed = replaced is not None and replaced.is_persons and replaced is not own
-    pinned = replaced.held_lines() if replaced and not is_followed else []
+    pinned = replaced.protected_lines() if replaced and not is_followed else []
     new_version = _new_version(
         job,
         job_request,
-        merged(pinned, lines),
+        merge_lines(pinned, lines),
         source_message_count=job_request.message_count,
         source_latest_message_ts=job_request.latest_ts,
         provisional=job.provisional,
@@ -160,7 +162,7 @@ def _write_merge(
     memory, base = job.memory, job.base
     if memory.current_id != job.base_id or not followups.has_allowed_inputs(job):
         raise StaleBase(memory.current)
-    result = merged(_base_lines(job, job_request), lines)
+    result = merge_lines(_base_lines(job, job_request), lines)
     if job.is_rebuild:  # the model did not get these lines, so it has lost none
         result = result._replace(put_back=[], kept=[*result.kept, *result.put_back])
     message_count, latest_ts = _source_facts(job, job_request)

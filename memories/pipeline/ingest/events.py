@@ -20,10 +20,10 @@ from memories.pipeline.access import audience
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.events import (
-    KEPT_FOR,
+    EVENT_RETENTION,
+    Action,
     Challenge,
     Create,
-    Deed,
     Describe,
     EventEnvelope,
     Join,
@@ -36,7 +36,7 @@ from memories.rules.ingest.events import (
     Store,
     UpdatePerson,
     action_for,
-    envelope,
+    parse_payload,
     read_body,
 )
 from memories.rules.ingest.outcomes import Result, Tally
@@ -85,7 +85,7 @@ def receive_event(body: bytes) -> ReceivedEvent | None:
 def take(raw: object) -> ReceivedEvent | None:
     """Store what Slack tells, once. No call of Slack or of a model, and nothing is decided here but
     what need not be kept: of a team that is not ours, and of direct messages."""
-    parsed = envelope(raw)
+    parsed = parse_payload(raw)
     if parsed is None or isinstance(parsed, Challenge):
         return None if parsed is None else ReceivedEvent(challenge=parsed.text)
     ours = _workspaces(parsed.teams)
@@ -164,7 +164,7 @@ def work_on(event: SlackEvent, now: datetime) -> bool:
 
 def prune(now: datetime) -> int:
     """Remove events that are old, done or not; how many those were."""
-    return SlackEvent.objects.prune(now - KEPT_FOR)
+    return SlackEvent.objects.prune(now - EVENT_RETENTION)
 
 
 def _work(event: SlackEvent, now: datetime) -> str:
@@ -182,13 +182,13 @@ def _work(event: SlackEvent, now: datetime) -> str:
 
 
 def _do(
-    workspace: Workspace, action: Deed, event: SlackEvent, *, at: datetime, now: datetime
+    workspace: Workspace, action: Action, event: SlackEvent, *, at: datetime, now: datetime
 ) -> str:
     match action:
         case UpdatePerson(raw):
             return _left_out(store_people(workspace, [raw]))
-        case Stop(state, why):
-            return _stop(workspace, state, why, at=at, now=now)
+        case Stop(state, reason):
+            return _stop(workspace, state, reason, at=at, now=now)
         case Create(slack_id, raw, kind):
             if workspace.channels.filter(slack_id=slack_id).exists():
                 return "channel is known"
@@ -213,8 +213,8 @@ def _do(
             channel.memberships.filter(person__slack_id=person).delete()
         case Describe(values=values):
             channel.describe(values)
-        case Narrow(why=why):
-            _narrow(channel, why, now)
+        case Narrow(reason=reason):
+            _narrow(channel, reason, now)
     return ""
 
 
@@ -236,7 +236,7 @@ def _store(channel: Channel, action: Store, event: SlackEvent, now: datetime) ->
 
 def _left_out(tally: Tally) -> str:
     """Why the one object was not stored."""
-    for _thing, outcome, _count in tally.lines():
+    for _thing, outcome, _count in tally.sorted_outcomes():
         if outcome.result in (Result.SKIPPED, Result.QUARANTINED):
             return outcome.reason
     return ""

@@ -14,10 +14,10 @@ from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.locks import storing
 from memories.rules.ingest.message_text import as_dict
-from memories.rules.ingest.messages import moment
-from memories.rules.ingest.outcomes import Outcome, Result, Tally, Thing, quarantined, skipped
-from memories.rules.ingest.permalinks import domains_in
-from memories.rules.ingest.slack_objects import slack_id
+from memories.rules.ingest.messages import parse_ts
+from memories.rules.ingest.outcomes import ObjectType, Outcome, Result, Tally, quarantined, skipped
+from memories.rules.ingest.permalinks import find_domains
+from memories.rules.ingest.slack_objects import parse_slack_id
 from memories.rules.ingest.timestamps import HOUR, to_micros, ts_from_micros
 from memories.slack.export import Export, ExportFolder
 
@@ -61,7 +61,7 @@ class ImportReport:
     @property
     def is_partial(self) -> bool:
         """Something was not understood and left out, or its outcome is not known."""
-        return bool(self.tally.count(result=Result.QUARANTINED)) or not self.tally.complete
+        return bool(self.tally.count(result=Result.QUARANTINED)) or not self.tally.is_complete
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -163,13 +163,13 @@ class _Teller:
 
 def _counting(domains: Counter[str], raws: Iterator[object]) -> Iterator[object]:
     for raw in raws:
-        domains.update(domains_in(raw))
+        domains.update(find_domains(raw))
         yield raw
 
 
 def _settle_team(workspace: Workspace, export: Export) -> None:
     """Learn the workspace's team from its first export; refuse another team's."""
-    teams = Counter(slack_id(as_dict(raw).get("team_id")) for raw in export.people())
+    teams = Counter(parse_slack_id(as_dict(raw).get("team_id")) for raw in export.people())
     del teams[""]
     if not workspace.team_id and teams:
         workspace.join_team(teams.most_common(1)[0][0])
@@ -198,8 +198,8 @@ def _leave_out(
     folder: ExportFolder, raws: Iterator[object], report: ImportReport, outcome: Outcome
 ) -> None:
     count = sum(1 for _ in raws)
-    report.tally.see(Thing.MESSAGE, count)
-    report.tally.end(Thing.MESSAGE, outcome, count)
+    report.tally.count_seen(ObjectType.MESSAGE, count)
+    report.tally.count_outcome(ObjectType.MESSAGE, outcome, count)
     if outcome is UNLISTED:
         report.unlisted.append((folder.name, count))
 
@@ -210,10 +210,10 @@ def _said_since(
     """What is older is counted; what tells no time is let through, to be counted as that."""
     now_us = to_micros(now)
     for raw in raws:
-        us = moment(as_dict(raw).get("ts"), now_us)
+        us = parse_ts(as_dict(raw).get("ts"), now_us)
         if isinstance(us, int) and us < since_us:
-            report.tally.see(Thing.MESSAGE)
-            report.tally.end(Thing.MESSAGE, NOT_CHOSEN)
+            report.tally.count_seen(ObjectType.MESSAGE)
+            report.tally.count_outcome(ObjectType.MESSAGE, NOT_CHOSEN)
         else:
             yield raw
 
@@ -223,11 +223,11 @@ def _count_files(export: Export, report: ImportReport) -> None:
     # What the team's people are settled from is read twice.
     report.files = sorted(set(export.broken))
     for _, reason in report.files:
-        report.tally.see(Thing.FILE)
-        report.tally.end(Thing.FILE, quarantined(reason))
+        report.tally.count_seen(ObjectType.FILE)
+        report.tally.count_outcome(ObjectType.FILE, quarantined(reason))
     for reason, count in export.junk.items():
-        report.tally.see(Thing.FILE, count)
-        report.tally.end(Thing.FILE, skipped(reason), count)
+        report.tally.count_seen(ObjectType.FILE, count)
+        report.tally.count_outcome(ObjectType.FILE, skipped(reason), count)
 
 
 def _widen(channel: Channel, backfill: Backfill, now: datetime) -> None:

@@ -19,12 +19,18 @@ from memories.rules.ingest.outcomes import (
     DUPLICATE,
     STORED,
     UPDATED,
+    ObjectType,
     Outcome,
     Tally,
-    Thing,
     skipped,
 )
-from memories.rules.ingest.slack_objects import SLACKBOT, ChannelIn, PersonIn, channel, person
+from memories.rules.ingest.slack_objects import (
+    SLACKBOT,
+    ChannelIn,
+    PersonIn,
+    parse_channel,
+    parse_person,
+)
 from memories.rules.redaction.shingles import MARK
 
 PEOPLE_IN_A_BATCH = 500
@@ -50,17 +56,17 @@ def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = F
     with_emails = workspace.connected_at is None or workspace.memory_settings.read_emails
     tally = Tally()
     for batch in _batches(raws, PEOPLE_IN_A_BATCH):
-        tally.see(Thing.PERSON, len(batch))
+        tally.count_seen(ObjectType.PERSON, len(batch))
         profiles: list[PersonIn] = []
         for raw in batch:
-            read = person(raw, workspace.team_id)
+            read = parse_person(raw, workspace.team_id)
             if isinstance(read, Outcome):
-                tally.end(Thing.PERSON, read)
+                tally.count_outcome(ObjectType.PERSON, read)
             else:
                 profiles.append(read if with_emails else replace(read, email=""))
         with transaction.atomic():
             for outcome in _keep_people(workspace, profiles, live=live):
-                tally.end(Thing.PERSON, outcome)
+                tally.count_outcome(ObjectType.PERSON, outcome)
     link_people(workspace)
     return tally
 
@@ -182,13 +188,13 @@ def store_channels(
     """
     tally = Tally()
     for batch in _batches(raws, CHANNELS_IN_A_BATCH):
-        tally.see(Thing.CHANNEL, len(batch))
+        tally.count_seen(ObjectType.CHANNEL, len(batch))
         with transaction.atomic():
             for raw, kind in batch:
-                read = channel(raw, kind, direct=direct)
+                read = parse_channel(raw, kind, direct=direct)
                 if not isinstance(read, Outcome):
                     read = _keep_channel(workspace, read, known_at, live=live, admits=admits)
-                tally.end(Thing.CHANNEL, read)
+                tally.count_outcome(ObjectType.CHANNEL, read)
     return tally
 
 

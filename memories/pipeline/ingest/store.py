@@ -18,20 +18,20 @@ from memories.pipeline.ingest.roster import people_by_id
 from memories.pipeline.redaction import forgetting
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.ingest import references
-from memories.rules.ingest.characters import fit
+from memories.rules.ingest.characters import make_storable
 from memories.rules.ingest.message_text import message_text
-from memories.rules.ingest.messages import MessageIn, message
+from memories.rules.ingest.messages import MessageIn, parse_message
 from memories.rules.ingest.outcomes import (
     DUPLICATE,
     STORED,
     STORED_NOTICE,
     UPDATED,
+    ObjectType,
     Outcome,
     Tally,
-    Thing,
     skipped,
 )
-from memories.rules.ingest.profiles import without_labels, without_names
+from memories.rules.ingest.profiles import strip_mention_labels, strip_names
 from memories.rules.ingest.timestamps import HOUR, micros, micros_or_0, to_micros
 
 BATCH = 1000
@@ -70,10 +70,10 @@ def store_messages(
     waiting: list[MessageIn] = []
     size = 0
     for raw in raws:
-        tally.see(Thing.MESSAGE)
-        read = message(raw, now_us)
+        tally.count_seen(ObjectType.MESSAGE)
+        read = parse_message(raw, now_us)
         if isinstance(read, Outcome):
-            tally.end(Thing.MESSAGE, read)
+            tally.count_outcome(ObjectType.MESSAGE, read)
             continue
         waiting.append(read)
         size += len(read.raw)
@@ -97,7 +97,7 @@ def _store_batch(
     with transaction.atomic():
         outcomes = _write(channel, batch, people, now_us, live=live)
     for outcome in outcomes:
-        tally.end(Thing.MESSAGE, outcome)
+        tally.count_outcome(ObjectType.MESSAGE, outcome)
 
 
 def _write(
@@ -165,23 +165,24 @@ def _without_the_gone(channel: Channel, batch: Sequence[MessageIn]) -> Sequence[
     """Without what they carry along of messages that are gone here: an export from before, or a page
     that Slack has kept, would bring their words back."""
     bodies = [
-        references.read_told(incoming.raw)
+        references.load_object(incoming.raw)
         if '"attachments"' in incoming.raw or '"root"' in incoming.raw
         else {}
         for incoming in batch
     ]
-    links = {link for body in bodies for link in references.carried(body, channel.slack_id)}
+    links = {link for body in bodies for link in references.embedded_links(body, channel.slack_id)}
     if not links:
         return batch
     stored = Message.objects.filter(channel__workspace=channel.workspace_id)
     removed_links = {
-        references.link(*place) for place in stored.gone_of(map(references.place_of, links))
+        references.permalink_path(*place)
+        for place in stored.gone_of(map(references.parse_permalink_path, links))
     }
-    left = [references.without_carried(body, channel.slack_id, removed_links) for body in bodies]
+    left = [references.remove_embedded(body, channel.slack_id, removed_links) for body in bodies]
     return [
         incoming
         if now == was
-        else replace(incoming, raw=json.dumps(now), text=fit(message_text(now)))
+        else replace(incoming, raw=json.dumps(now), text=make_storable(message_text(now)))
         for incoming, was, now in zip(batch, bodies, left, strict=True)
     ]
 
@@ -222,8 +223,8 @@ class _Unwanted:
         for slack_id in self.people:
             if slack_id in incoming.raw:
                 text, raw = (
-                    without_labels(incoming.text, slack_id),
-                    without_names(incoming.raw, slack_id),
+                    strip_mention_labels(incoming.text, slack_id),
+                    strip_names(incoming.raw, slack_id),
                 )
                 incoming = replace(incoming, text=text, raw=raw)
         return replace(incoming, username="") if incoming.author in self.people else incoming

@@ -23,7 +23,7 @@ from memories.pipeline.ingest.importing import ImportReport, WrongTeam, import_e
 from memories.pipeline.ingest.inspecting import broken_files, inspect
 from memories.pipeline.locks import Busy
 from memories.rules.costs.estimate import Range, time_left
-from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.outcomes import Result
 from memories.slack.export import Export, ExportFolder, NotAnExport
 from memories.slack.refusals import SENTENCES, sentence_of
@@ -66,7 +66,9 @@ def keep(slug: str, name: str, chunks: Iterable[bytes], *, by: User) -> Upload:
     except NotAnExport as error:
         shutil.rmtree(path.parent)
         # As the person called it, and not where it lies.
-        raise NotTaken(sentence_of(error.code, error.values | {"name": marked(name)})) from error
+        raise NotTaken(
+            sentence_of(error.code, error.values | {"name": mark_invisible(name)})
+        ) from error
     except BaseException:
         shutil.rmtree(path.parent)
         raise
@@ -181,7 +183,7 @@ def refusal_of(upload: Upload) -> str:
     if upload.fault not in SENTENCES:
         return ""
     values: dict[str, str] = upload.report.get("fault", {})
-    return marked(sentence_of(upload.fault, values))
+    return mark_invisible(sentence_of(upload.fault, values))
 
 
 class Teller:

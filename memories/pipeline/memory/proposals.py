@@ -13,33 +13,33 @@ from memories.pipeline.safety import guarding
 from memories.rules.generate.reply import read_reply
 from memories.rules.generate.tokens import estimate
 from memories.rules.memory.drift import Drift, find_drift
-from memories.rules.memory.lines import Line, merged
+from memories.rules.memory.lines import Line, merge_lines
 
 
-def of(memory: Memory) -> Job | None:
+def find_proposal(memory: Memory) -> Job | None:
     """The proposal that waits for this memory, the newest if there are several. One that read what
     the memory's readers may not read any more is none."""
     job = memory.jobs.proposed().with_memory().order_by("-pk").first()
     return job if job is not None and followups.has_allowed_inputs(job) else None
 
 
-def base_of(job: Job) -> MemoryVersion | None:
+def get_base(job: Job) -> MemoryVersion | None:
     """The text that the proposal would replace. A rebuild rests on no other text, so it stands beside
     the current one, also after merges."""
     return job.memory.current if job.is_rebuild else job.base
 
 
-def sizes(job: Job) -> tuple[int, int] | None:
+def token_counts(job: Job) -> tuple[int, int] | None:
     """Tokens of the text as it is and as it is proposed; None when nothing is proposed."""
     is_proposed = job.state == Job.State.PROPOSED
     reply = job.saved_reply if is_proposed else None
     if reply is None:
         return None
-    base = base_of(job)
+    base = get_base(job)
     return estimate(base.content) if base else 0, estimate(reply.text)
 
 
-def lines(job: Job) -> list[Line]:
+def proposed_lines(job: Job) -> list[Line]:
     """The lines that the memory would have: what people hold is put back here too."""
     question = RequestBuilder(job.memory.workspace).build(job)
     reply = job.saved_reply
@@ -47,15 +47,15 @@ def lines(job: Job) -> list[Line]:
         return []
     reading = read_reply(reply, question.request)
     made = build_lines(job.cites, guarding.judge(job, question, reading).reading)
-    base = base_of(job)
-    return merged(base.line_values() if base else [], made).lines
+    base = get_base(job)
+    return merge_lines(base.line_values() if base else [], made).lines
 
 
-def drift(job: Job) -> list[Drift]:
+def proposal_drift(job: Job) -> list[Drift]:
     """What a rebuilt text says and the current one lacks, and the other way round."""
-    memory, base = job.memory, base_of(job)
+    memory, base = job.memory, get_base(job)
     old = base.line_values() if base else []
-    new = lines(job)
+    new = proposed_lines(job)
     return find_drift(
         [line.text for line in old],
         [line.text for line in new],
@@ -71,7 +71,7 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
     reply = job.saved_reply
     if job.state != Job.State.PROPOSED or reply is None:
         return None
-    job.rebase(base_of(job))
+    job.rebase(get_base(job))
     question = RequestBuilder(job.memory.workspace).build(job)
     try:
         if not followups.is_current(job):

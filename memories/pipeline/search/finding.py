@@ -27,7 +27,7 @@ from memories.models import (
 from memories.models.ingest.messages import MessageQuerySet
 from memories.models.search.documents import MESSAGE, NOTE, VERSION, SearchableQuerySet
 from memories.rules.generate import salience
-from memories.rules.ingest.invisible import clean
+from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.memory.identity import MemoryScope
 from memories.rules.search import tokenizer
 from memories.rules.search.query import Has, Kind, Query, Sort
@@ -172,7 +172,7 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
     if kind is Kind.MESSAGES:
         messages = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
         return messages.select_related("channel", "author")
-    versions = MemoryVersion.objects.visible_to(reader).saying_something()
+    versions = MemoryVersion.objects.visible_to(reader).with_text()
     versions = versions.filter(memory__workspace=workspace).select_related(
         "memory__channel", "memory__workspace", "author", "job"
     )
@@ -224,7 +224,7 @@ def _archived(matching: Any, query: Query) -> Group:
     rows = [
         line
         for line in lines.select_related("version__memory__channel", "version__memory__workspace")
-        if tokenizer.holds(tokenizer.stored(clean(line.text)), query.terms)
+        if tokenizer.holds(tokenizer.stored(strip_invisible(line.text)), query.terms)
         and query.writer in ("", line.origin)
         and (Has.LINK not in query.has or "://" in line.text)
         and (Has.CODE not in query.has or "`" in line.text)

@@ -22,7 +22,7 @@ AT_ONCE = 500  # roots taken out of the database together
 class Threads:
     def __init__(self, reading: ChannelFetcher) -> None:
         self.reading = reading
-        self.channel = reading.channel
+        self.channel, self.sync = reading.channel, reading.sync
         self.now = reading.now
 
     def read_owed(self) -> None:
@@ -43,9 +43,9 @@ class Threads:
         """Read those whose turn it is: whichever were not read for the longest time, and none that was
         read just now. Raises `SlackError` or `OutOfTime`."""
         roots = self.channel.messages.roots()
-        turn = resync_schedule.turn_of_ring(roots.count(), self.channel.ring_at, self.now)
-        if self.channel.ring_at is None:
-            self.channel.ring_turns_to(self.now)
+        turn = resync_schedule.turn_of_ring(roots.count(), self.sync.threads_resynced_to, self.now)
+        if self.sync.threads_resynced_to is None:
+            self.sync.set_threads_resynced_to(self.now)
         if not turn.threads:
             return
         rested = Q(replies_read_at=None) | Q(replies_read_at__lt=self.now - resync_schedule.REST)
@@ -58,9 +58,11 @@ class Threads:
                 self._read(root, in_ring=True)
             else:
                 root.thread_was_read(self.now)
-            self.channel.ring_turns_to((self.channel.ring_at or self.now) + turn.each)
+            self.sync.set_threads_resynced_to(
+                (self.sync.threads_resynced_to or self.now) + turn.each
+            )
         if len(due) < turn.threads:
-            self.channel.ring_turns_to(self.now)  # the others have only been read
+            self.sync.set_threads_resynced_to(self.now)  # the others have only been read
 
     def _read(self, root: Message, *, in_ring: bool = False) -> None:
         try:

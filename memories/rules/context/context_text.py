@@ -19,7 +19,7 @@ from memories.rules.generate.tokens import counts, of_counts
 from memories.rules.ingest.invisible import SHAPELESS
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.lines import now_and_history, split_text, words_of
+from memories.rules.memory.lines import split_history, split_text, words_of
 from memories.rules.notes.fields import NoteText
 from memories.rules.notes.notes_file import injection
 from memories.rules.settings import MemorySettings
@@ -250,7 +250,7 @@ def _memory(material: Material, text: str, day: str, *, above: str = "##") -> st
     """A memory's text as it is read, below a heading of so many signs: what holds now, then what
     happened, oldest first. The two have headings of their own where both are there."""
     lines = [(line, material.facts_of(line)) for line in text.split("\n")]
-    now, history = now_and_history(lines, lambda line: (line[1].kind, line[1].at_us))
+    now, history = split_history(lines, lambda line: (line[1].kind, line[1].at_us))
     if not (now and history):
         return "\n".join(dated(material, *line, day) for line in lines).rstrip("\n")
     titles = _NOW_AND_HISTORY["ja" if is_mostly_japanese(text) else "en"]

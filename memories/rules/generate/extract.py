@@ -15,9 +15,9 @@ from memories.rules.generate.prompts import one_line, speaker
 from memories.rules.generate.salience import Words
 from memories.rules.generate.summary import MemoryLine, MessageLine, Request
 from memories.rules.generate.tokens import estimate
-from memories.rules.ingest.names import LONGEST_NAME
+from memories.rules.ingest.names import MAX_NAME_LENGTH
 from memories.rules.ingest.timestamps import micros, to_micros
-from memories.rules.memory.superseding import Statement, superseded
+from memories.rules.memory.superseding import Statement, find_successors
 
 _LONGEST = 120  # tokens of a message; of a longer one the first sentences are kept
 _ANSWER_WITHIN = 6  # messages after a question
@@ -25,7 +25,7 @@ _FALLBACK = 3  # lines of a conversation in which nothing is salient
 _MERGED_HALF = 40  # newer lines beside which a line of a memory is worth half as much
 _SAME = 0.85  # of the worth of the words of a line: it says nothing that another does not
 _DATED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d ")  # as lines once began
-_SPEAKER = re.compile(rf"^[^:：]{{1,{LONGEST_NAME}}}[:：] ")
+_SPEAKER = re.compile(rf"^[^:：]{{1,{MAX_NAME_LENGTH}}}[:：] ")
 # After a Japanese stop at once, after a Latin one only before a space (v1.2, example.org).
 _SENTENCE = re.compile(r"\n+|(?<=[。！？])(?![。！？」』）)])|(?<=[.!?])\s+")
 
@@ -113,7 +113,7 @@ def _choose(pool: Sequence[Candidate], budget: int, *, merging: bool) -> list[Ca
 def _superseded(pool: Sequence[Candidate]) -> dict[int, int]:
     """By the place of a line, that of the last one in the chain which replaces it. A person's line
     is never replaced."""
-    found = superseded([Statement(c.body, c.at_us, c.words, c.thread_us) for c in pool])
+    found = find_successors([Statement(c.body, c.at_us, c.words, c.thread_us) for c in pool])
     found = {index: other for index, other in found.items() if not pool[index].by_person}
     for index in sorted(found, reverse=True):
         found[index] = found.get(found[index], found[index])

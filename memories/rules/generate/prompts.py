@@ -17,7 +17,7 @@ from memories.rules.generate.salience import is_salient
 from memories.rules.generate.summary import Form, MemoryLine, Reference, Request
 from memories.rules.generate.tokens import WIDE, estimate
 from memories.rules.ingest.characters import LINE_BREAK
-from memories.rules.ingest.invisible import clean
+from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.names import safe_name
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.safety.secrets import redacted
@@ -228,7 +228,7 @@ def one_line(text: str) -> str:
 
 def visible(text: str) -> str:
     """Text without what a person cannot see; every kind of line break as ``\\n``."""
-    return clean(LINE_BREAK.sub("\n", text))
+    return strip_invisible(LINE_BREAK.sub("\n", text))
 
 
 def for_model(text: str) -> str:

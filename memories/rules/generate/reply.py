@@ -33,13 +33,13 @@ from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.kinds import kind_of
 from memories.rules.memory.operations import (
     Change,
-    Drop,
+    DropReason,
     Operation,
-    carry_out,
-    in_order,
-    read_operations,
+    apply_operations,
+    order_lines,
+    parse_operations,
 )
-from memories.rules.memory.sources import ENOUGH, SourceFinder, telling_words, words_of
+from memories.rules.memory.sources import ENOUGH, SourceFinder, significant_words, words_of
 from memories.rules.memory.superseding import find_superseded
 
 
@@ -106,9 +106,9 @@ def read_reply(reply: Reply, request: Request) -> ParsedReply:
     if reply.model == OFFLINE:
         return _read_highlights(lines, reply, request)
     if request.only_adds:
-        return carry_out(request, list(_additions(lines, request)), _says)
+        return apply_operations(request, list(_additions(lines, request)), _says)
     if request.begins_text:
-        return carry_out(request, [Change(line, (), line.refs) for line in lines], _says)
+        return apply_operations(request, [Change(line, (), line.refs) for line in lines], _says)
     return ParsedReply(lines)
 
 
@@ -120,15 +120,15 @@ def _read_changes(text: str, reply: Reply, request: Request) -> ParsedReply:
     reader = _Reader(request, is_offline=reply.model == OFFLINE)
     if reply.model == OFFLINE:
         return _read_highlights(reader.lines(statements(text)), reply, request)
-    changes = list(reader.changes(read_operations(text)))
+    changes = list(reader.changes(parse_operations(text)))
     new = [change.line for change in changes if change.line is not None]
     fault = _fault(text, [], new, request) if new or not changes else None
     if not fault and _is_in_wrong_language(new, request):
         fault = Fault.WRONG_LANGUAGE
     if fault:
         return ParsedReply(fault=fault)
-    reading = carry_out(request, changes, _says)
-    is_known = all(reason == Drop.KNOWN for _, reason in reading.dropped)
+    reading = apply_operations(request, changes, _says)
+    is_known = all(reason == DropReason.KNOWN for _, reason in reading.dropped)
     if not reading.lines or (len(reading.dropped) == len(changes) and not is_known):
         return ParsedReply(fault=Fault.NO_OPERATION)
     return reading
@@ -173,7 +173,7 @@ def _nothing(reply: Reply, request: Request) -> ParsedReply:
     """The answer that there is nothing to keep: true where code agrees, or where each message was
     refused; a merge by operations keeps its text then, any other merge must say something."""
     if request.uses_operations:
-        return carry_out(request, [], _says)
+        return apply_operations(request, [], _says)
     is_short = request.memory_type is MemoryType.SHORT_TERM
     is_right = prompts.is_nothing_right(request) or (
         is_short and (reply.model == OFFLINE or bool(reply.left_out))
@@ -277,7 +277,7 @@ class _Reader:
         """One line for each thing that is said, with its kind and sources."""
         if self.is_offline:
             highlights = [*map(self._highlight, _merged(map(self._line, found)))]
-            return tuple(in_order(highlights, lambda line: 0))  # they stand in the order of time
+            return tuple(order_lines(highlights, lambda line: 0))  # they stand in the order of time
         said = (self._line(statement) for statement in found)
         merged = _merged(line for line in said if not self._is_ours(line.text))
         return tuple(self._traced(line) for line in merged)
@@ -334,7 +334,7 @@ class _Reader:
     def _is_ours(self, text: str) -> bool:
         """Whether a line is made of the prompt's words and says less of the messages than of it, or
         is a remark about the answer itself."""
-        words = telling_words(text) or frozenset(words_of(text))
+        words = significant_words(text) or frozenset(words_of(text))
         if not words:
             return False
         share = len(words & self._our_words) / len(words)
@@ -344,7 +344,7 @@ class _Reader:
         )
 
     def _traced(self, line: ReadLine) -> ReadLine:
-        return replace(self._finder.traced(line), kind=line.kind or kind_of(line.text))
+        return replace(self._finder.trace(line), kind=line.kind or kind_of(line.text))
 
 
 def _additions(lines: Iterable[ReadLine], request: Request) -> Iterator[Change]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from memories.rules.costs import orders
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.compare import Kind, Row, changes, compare
+from memories.rules.memory.compare import ChangeKind, DiffRow, changed_rows, compare_lines
 from memories.rules.memory.lines import split_text, words_of
 
 SEEN = "seen"
@@ -46,20 +46,20 @@ def read_since(choice: str, now: datetime, zone: tzinfo) -> Since:
     return Since(choice, us)
 
 
-def news(old: str, new: str) -> list[Row]:
+def news(old: str, new: str) -> list[DiffRow]:
     """What differs, in reading order. A line that stands in both texts is no news, wherever it moved
     to. ``old`` and ``new`` of a row count the lines of the whole texts."""
     before, after = split_text(old), split_text(new)
     both = Counter(map(words_of, before)) & Counter(map(words_of, after))
     olds, others = _others(before, both), _others(after, both)
-    rows = compare("\n".join(before[i] for i in olds), "\n".join(after[j] for j in others))
+    rows = compare_lines("\n".join(before[i] for i in olds), "\n".join(after[j] for j in others))
     return [
         replace(
             row,
             old=None if row.old is None else olds[row.old],
             new=None if row.new is None else others[row.new],
         )
-        for row in changes(rows)
+        for row in changed_rows(rows)
     ]
 
 
@@ -75,9 +75,9 @@ def _others(lines: Sequence[str], both: Counter[str]) -> list[int]:
     return places
 
 
-def loses_much(old: str, rows: Sequence[Row]) -> bool:
+def loses_much(old: str, rows: Sequence[DiffRow]) -> bool:
     """Whether of more than 30 % of the old lines nothing alike is left."""
-    gone = sum(row.kind is Kind.REMOVED for row in rows)
+    gone = sum(row.kind is ChangeKind.REMOVED for row in rows)
     return 100 * gone > MOST_LOST * len(split_text(old))
 
 

@@ -69,13 +69,13 @@ class Claim:
         return len(kinds) == 1 or ("number" in kinds and all(k.startswith("number") for k in kinds))
 
 
-def tells_change(text: str) -> bool:
+def announces_change(text: str) -> bool:
     """Whether a text moves, changes or cancels something."""
     flat = text.casefold()
     return bool(_CHANGE.search(flat) or _CANCELLED.search(flat))
 
 
-def claims_of(text: str) -> Iterator[Claim]:
+def find_claims(text: str) -> Iterator[Claim]:
     """The claims of a text, in the order of its clauses."""
     for sentence in _SENTENCE.split(unicodedata.normalize("NFKC", text)):
         flat = sentence.casefold()
@@ -125,7 +125,7 @@ def _unit(behind: str) -> str:
     return "" if unit in _NO_UNIT else _ENDING.sub("", unit)
 
 
-def subject_of(text: str) -> frozenset[str]:
+def subject_words(text: str) -> frozenset[str]:
     """The words of a whole text that may name what it is about."""
     return _subject(unicodedata.normalize("NFKC", text).casefold())
 

@@ -48,7 +48,7 @@ class Line:
         return self.pinned or self.origin is Origin.PERSON
 
 
-class Merged(NamedTuple):
+class MergeResult(NamedTuple):
     """What a merge came to. ``put_back`` and ``kept`` are the texts of held lines: those that the
     model had lost and code brought back, and those it left in by itself."""
 
@@ -62,7 +62,7 @@ def words_of(text: str) -> str:
     return " ".join(_BULLET.sub("", text, count=1).split())
 
 
-def now_and_history(
+def split_history(
     lines: Sequence[AnyLine], facts: Callable[[AnyLine], tuple[str, int]]
 ) -> tuple[list[AnyLine], list[AnyLine]]:
     """What holds now, in its order, and what happened, oldest first. ``facts`` gives a line's kind
@@ -74,7 +74,7 @@ def now_and_history(
     return now, [lines[n] for n in history]
 
 
-def emptied(text: str) -> str:
+def redacted_line(text: str) -> str:
     """A line whose words are forgotten: a mark behind its bullet."""
     bullet = _BULLET.match(text)
     return f"{bullet[0] if bullet else ''}{MARK}"
@@ -85,7 +85,7 @@ def split_text(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if words_of(line)]
 
 
-def revised(base: Sequence[Line], text: str) -> list[Line]:
+def revise_lines(base: Sequence[Line], text: str) -> list[Line]:
     """The lines of a person's text: those they left alone or moved stay as they were, the rest is
     theirs.
 
@@ -118,7 +118,7 @@ def _are_alike(old: str, new: str) -> bool:
     return SequenceMatcher(None, words_of(old), words_of(new), autojunk=False).ratio() >= 0.5
 
 
-def merged(base: Sequence[Line], made: Sequence[Line]) -> Merged:
+def merge_lines(base: Sequence[Line], made: Sequence[Line]) -> MergeResult:
     """A merge's lines over those of its base.
 
     Words that stood in the base keep their origin; a held line keeps its whole text. One that the
@@ -143,7 +143,7 @@ def merged(base: Sequence[Line], made: Sequence[Line]) -> Merged:
         lines.insert(_place(lines, list(known)[:i]), line)
         present.add(words)
         put_back.append(line.text)
-    return Merged(lines, put_back, kept)
+    return MergeResult(lines, put_back, kept)
 
 
 def rests_only_on(line: Line, messages: frozenset[int]) -> bool:
@@ -151,7 +151,7 @@ def rests_only_on(line: Line, messages: frozenset[int]) -> bool:
     return bool(line.sources) and not line.is_held and messages.issuperset(line.sources)
 
 
-def restored(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:
+def restore_lines(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:
     """The lines of an older version brought back: what stands now anyway stays as it is."""
     known = _known(current)
     return [
@@ -164,17 +164,17 @@ def restored(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:
     ]
 
 
-def brought_back(current: Sequence[Line], old: Sequence[Line], text: str) -> list[Line] | None:
+def restore_text(current: Sequence[Line], old: Sequence[Line], text: str) -> list[Line] | None:
     """The lines of a text of which some stand now and the rest stood in an older version; None when
     one of them stood in neither."""
     known = {**_known(old), **_known(current)}
     texts = split_text(text)
     if not all(words_of(one) in known for one in texts):
         return None
-    return restored(current, [replace(known[words_of(one)], text=one) for one in texts])
+    return restore_lines(current, [replace(known[words_of(one)], text=one) for one in texts])
 
 
-def place_among(lines: Sequence[Line], line: Line) -> int:
+def insert_position(lines: Sequence[Line], line: Line) -> int:
     """Where a line belongs that comes back: behind what holds, or as an event by its time."""
     events = [i for i, one in enumerate(lines) if one.kind == Kind.EVENT]
     if line.kind == Kind.EVENT:
@@ -182,7 +182,7 @@ def place_among(lines: Sequence[Line], line: Line) -> int:
     return min(events, default=len(lines))
 
 
-def with_line(text: str, lines: Sequence[Line], place: int) -> str:
+def insert_line(text: str, lines: Sequence[Line], place: int) -> str:
     """A text of these lines but the one at ``place``, with that one in front of its follower."""
     rows = text.split("\n")
     follower = lines[place + 1].text if place + 1 < len(lines) else None

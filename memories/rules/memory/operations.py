@@ -16,7 +16,7 @@ from memories.rules.generate import salience
 from memories.rules.generate.summary import Kind, ParsedReply, ReadLine, Request
 from memories.rules.generate.tokens import estimate
 from memories.rules.ingest.timestamps import HOUR
-from memories.rules.memory.lines import now_and_history
+from memories.rules.memory.lines import split_history
 
 ARCHIVE_HALF_LIFE = 30 * 24 * HOUR  # microseconds after which a line is worth half as much
 
@@ -28,7 +28,7 @@ _REMOVE = re.compile(
 _ADD = re.compile(r"\s*[-*•]?\s*[+＋]\s*(?P<text>\S.*)")
 
 
-class Drop(StrEnum):
+class DropReason(StrEnum):
     """Why an operation is not carried out."""
 
     UNKNOWN_LINE = "unknown_line"  # no line has this number any more
@@ -47,7 +47,7 @@ class Operation:
     removes: bool = False
 
 
-def read_operations(text: str) -> list[Operation]:
+def parse_operations(text: str) -> list[Operation]:
     """The operations of a reply, a row each. A row without a sign adds what it says."""
     return [_read(row) for row in text.split("\n") if row.strip()]
 
@@ -75,7 +75,7 @@ class Change:
     refs: tuple[int, ...] = ()
 
 
-def carry_out(
+def apply_operations(
     request: Request, changes: Sequence[Change], says: Callable[[str, str], bool]
 ) -> ParsedReply:
     """The whole text after these changes, and what became of each line and of each operation.
@@ -91,7 +91,7 @@ def carry_out(
         drop = text.drop(change)
         if drop is None and change.line is not None and not change.targets:
             known = any(says(line.text, change.line.text) for line in text.standing.values())
-            drop = Drop.KNOWN if known else None
+            drop = DropReason.KNOWN if known else None
         if drop is not None:
             text.dropped.append((change.line.text if change.line else text.shown(change), drop))
         elif change.line is not None:
@@ -123,19 +123,19 @@ class _Text:
         """Where the lines stand that a change names; of a number that is unknown that number."""
         return list(dict.fromkeys(self.places_of_new.get(ref, ref) for ref in change.targets))
 
-    def drop(self, change: Change) -> Drop | None:
+    def drop(self, change: Change) -> DropReason | None:
         """Why a change of lines is not carried out."""
         if any(ref in self.gone for ref in change.targets):
-            return Drop.UNKNOWN_LINE  # an operation before this one replaced it
+            return DropReason.UNKNOWN_LINE  # an operation before this one replaced it
         places = self.places(change)
         if any(place not in self.standing for place in places):
-            return Drop.UNKNOWN_LINE
+            return DropReason.UNKNOWN_LINE
         if any(place in self.existing and self.existing[place].by_person for place in places):
-            return Drop.KEPT_LINE
+            return DropReason.KEPT_LINE
         new = (self.at_us.get(ref, 0) for ref in change.refs if ref not in self.existing)
         newest = max(new, default=0)
         if any(self.time_of(self.standing[place]) > newest for place in places):
-            return Drop.OLDER_NEWS
+            return DropReason.OLDER_NEWS
         return None
 
     def time_of(self, line: ReadLine) -> int:
@@ -172,7 +172,7 @@ class _Text:
     def reading(self) -> ParsedReply:
         kept, archived = self._within()
         return ParsedReply(
-            lines=in_order(kept, self.time_of),
+            lines=order_lines(kept, self.time_of),
             superseded={
                 ref: self.standing[place].text
                 for ref, place in self.gone.items()
@@ -221,10 +221,10 @@ class _Text:
         return sorted(range(len(lines)), key=value)
 
 
-def in_order(lines: Sequence[ReadLine], time_of: Callable[[ReadLine], int]) -> list[ReadLine]:
+def order_lines(lines: Sequence[ReadLine], time_of: Callable[[ReadLine], int]) -> list[ReadLine]:
     """What holds now, then what happened, oldest first. Lines of a person without a kind stay with
     what holds."""
-    now, history = now_and_history(lines, lambda line: (line.kind or "", time_of(line)))
+    now, history = split_history(lines, lambda line: (line.kind or "", time_of(line)))
     return [*now, *history]
 
 

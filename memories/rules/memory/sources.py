@@ -66,7 +66,7 @@ def words_of(text: str) -> list[str]:
     return [word for word in words if len(word) > 1 or not WIDE.match(word)] or words
 
 
-def telling_words(text: str) -> frozenset[str]:
+def significant_words(text: str) -> frozenset[str]:
     """The words of a text that say something."""
     return frozenset(word for word in words_of(text) if not _says_little(word))
 
@@ -103,7 +103,7 @@ class SourceFinder:
         says_little = _says_little(word) or (not count and word.isdecimal())
         return weight * _LITTLE if says_little else weight
 
-    def traced(self, line: ReadLine) -> ReadLine:
+    def trace(self, line: ReadLine) -> ReadLine:
         """The line with the sources that hold it, its quotes and its unverified figures marked."""
         weights = {word: self.weight(word) for word in words_of(line.text)}
         total = sum(weights.values())

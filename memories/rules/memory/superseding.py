@@ -16,7 +16,7 @@ from functools import cached_property
 from memories.rules.generate import salience
 from memories.rules.generate.summary import Kind, MemoryLine
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.claims import Claim, claims_of, subject_of, tells_change
+from memories.rules.memory.claims import Claim, announces_change, find_claims, subject_words
 from memories.rules.memory.kinds import kind_of
 
 _SAME = 0.6  # of the worth of the words of the older of two lines
@@ -58,7 +58,7 @@ class Statement:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        return tuple(claims_of(self.text))
+        return tuple(find_claims(self.text))
 
     @cached_property
     def main(self) -> Claim | None:
@@ -68,7 +68,7 @@ class Statement:
 
     @cached_property
     def is_change(self) -> bool:
-        return tells_change(self.text)
+        return announces_change(self.text)
 
     @cached_property
     def progress(self) -> tuple[int, int] | None:
@@ -80,7 +80,7 @@ class Statement:
         return (done, of) if done <= of >= _FEWEST else None
 
 
-def superseded(lines: Sequence[Statement]) -> dict[int, int]:
+def find_successors(lines: Sequence[Statement]) -> dict[int, int]:
     """For each line that a newer one replaces the place of that one, the newest of them. The lines
     are in order of time."""
     by_word: dict[str, list[int]] = {}
@@ -128,7 +128,7 @@ def find_superseded(text: str, at_us: int, old: Sequence[MemoryLine]) -> list[in
     lines = [
         Statement(line.text, line.at_us, said) for line, said in zip(older, words, strict=True)
     ]
-    replaced = superseded([*lines, new])
+    replaced = find_successors([*lines, new])
     rare = salience.rarity([*words, new.words])
     is_answer = kind_of(text) is not Kind.QUESTION
     return [
@@ -177,7 +177,7 @@ def _goes_on(older: Statement, newer: Statement) -> bool:
     before, now = older.progress, newer.progress
     if before is None or now is None or before[1] != now[1] or before[0] >= now[0]:
         return False
-    return not _names_another(subject_of(older.text), subject_of(newer.text))
+    return not _names_another(subject_words(older.text), subject_words(newer.text))
 
 
 def _ends(older: Statement, newer: Statement) -> bool:
@@ -212,7 +212,7 @@ def _answers_wish(older: Statement, newer: Statement) -> bool:
         return is_offer and bool(values)
     if not salience.decides(newer.text):
         return False
-    subject = subject_of(_WISH.sub(" ", older.text))
+    subject = subject_words(_WISH.sub(" ", older.text))
     return any(
         len(subject & claim.subject) >= max(1, _HALF * len(subject))
         and not _names_another(subject, claim.subject)

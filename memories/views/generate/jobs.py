@@ -162,14 +162,16 @@ def _overview(request: UserRequest, place: WorkspaceContext, rows: JobQuerySet) 
     some_open = runs.going_on(rows)[:OPEN_SHOWN] if open_total else ()
     over = runs.over(rows, before)[: RECENT_SHOWN + 1]
     failed, open_ones, recent = runs.runs_each((some_failed, some_open, over), now, closed)
-    read = place.readable_channels.followed() if place.workspace.connected_at else None
+    read = None
+    if place.workspace.connected_at:
+        read = place.readable_channels.followed().select_related("sync")
     failing = _channels(place, read.failing(EVERYDAY)[:FAILED_SHOWN] if read else (), now)
     channels = _channels(place, read[:CHANNELS_SHOWN] if read else (), now)
     health = _health(place, now)
     shown = [*failed, *open_ones, *recent]
     channel_states = [
-        (c.pk, c.walked_at, c.sync_not_before, coverage.code)
-        for c, coverage in [*failing, *channels]
+        (channel.pk, coverage.synced_at, coverage.retry_at, coverage.code)
+        for channel, coverage in [*failing, *channels]
     ]
     backfill = _backfill(place, now)
     above = banners(place)

@@ -25,7 +25,7 @@ from memories.tasks import import_later
 from memories.views.access.access import UserRequest, must_operate
 from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
 from memories.views.periods import since_field, since_us
-from memoryhub.uploads import LARGEST, make_ticket
+from memoryhub.uploads import MAX_BYTES, make_ticket
 
 EARLIER = 20  # uploads that the page lists
 
@@ -55,7 +55,7 @@ class UploadForm(forms.Form):
             super().__init__(request.POST, request.FILES)
         else:
             super().__init__(initial={"slug": _likely_slug()})
-        if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST:
+        if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BYTES:
             missing = self.fields["export"].error_messages
             missing["required"] = _("This file is too large for an upload.")
 

@@ -214,8 +214,8 @@ def _behind(place: WorkspaceContext, now: datetime) -> list[tuple[Channel, Cover
     the whole sync is late, the page says that instead."""
     if not place.workspace.connected_at or is_late(place.workspace, now):
         return []
-    late = Q(walked_at__lt=now - SYNC_LASTS)
-    channels = place.placed(place.readable_channels.failing(BY_ITSELF, late))
+    late = Q(sync__synced_at__lt=now - SYNC_LASTS)
+    channels = place.placed(place.readable_channels.failing(BY_ITSELF, late).select_related("sync"))
     read = ((channel, coverage_of(channel, now)) for channel in channels)
     return [(channel, how) for channel, how in read if how.code not in BY_ITSELF]
 

@@ -42,7 +42,7 @@ def bar_of_reading(coverage: Coverage, channel: Channel, width: int) -> Bar:
 
 
 def read_from_slack(place: WorkspaceContext, channel: Channel, now: datetime) -> Coverage | None:
-    """How far the channel is read; None in a workspace that is not connected. No query."""
+    """How far the channel is read; None in a workspace that is not connected."""
     return coverage_of(channel, now) if place.workspace.connected_at else None
 
 

@@ -191,9 +191,9 @@ def test_a_proposal_made_of_it_is_withdrawn(team):
     MemoryVersion.objects.update(origin=Origin.PERSON)  # rests on nobody's channel
     source = make_channel_memory(channel=channel, texts=["- basalt"]).current
     job = make_job(memory=memory, base=memory.current, state="proposed", inputs=[source])
-    assert proposals.of(memory) == job
+    assert proposals.find_proposal(memory) == job
     slack_says(channel, is_private=True)
-    assert proposals.of(memory) is None
+    assert proposals.find_proposal(memory) is None
     job.refresh_from_db()
     assert job.state == "superseded"
     assert memory.current_id  # which rested on nothing of it
@@ -530,11 +530,11 @@ def test_a_change_in_the_middle_of_a_pass_is_counted(team, change, expected):
     MemoryVersion.objects.update(origin=Origin.PERSON)  # rests on nobody's channel
     say(channel, f"see <#{other.slack_id}>")
     job = make_job(memory=short(channel), as_of_us=to_micros(LATER), provisional=True)
-    asker = RequestBuilder(team)
+    builder = RequestBuilder(team)
 
     def shown():
         again = Job.objects.with_memory().get(pk=job.pk)
-        words = repr(asker.question(again).request)
+        words = repr(builder.build(again).request)
         return "WORKSPACEWORD" in words, "fjord-room" in words
 
     assert shown() == (True, True)

@@ -72,7 +72,7 @@ def test_a_late_reply_does_not_make_the_thread_look_older():
 def test_a_thread_whose_follow_up_was_lost_is_found_again(monkeypatch):
     channel, root, _ = threaded(5)
     with monkeypatch.context() as lost:
-        lost.setattr(followups, "thread", lambda memory, as_of_us: None)
+        lost.setattr(followups, "schedule_thread", lambda memory, as_of_us: None)
         run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert of_thread(root).current is not None

@@ -232,12 +232,12 @@ def test_a_memory_is_locked_while_an_edit_is_compared_with_it(
 ) -> None:
     memory = make_channel_memory(channel=ChannelFactory(), memory_type=MemoryType.SHORT_TERM)
     seen = []
-    revised = lines.revised
+    revise_lines = lines.revise_lines
 
     def look(*arguments: Any) -> Any:
         seen.append(is_locked(memory))
-        return revised(*arguments)
+        return revise_lines(*arguments)
 
-    monkeypatch.setattr(lines, "revised", look)
+    monkeypatch.setattr(lines, "revise_lines", look)
     memory.revise("- something else", by=None, based_on=1)
     assert seen == [True]

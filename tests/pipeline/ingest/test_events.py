@@ -28,7 +28,7 @@ from memories.pipeline.ingest.events import (
     workspaces_with_events,
 )
 from memories.pipeline.ingest.roster import demote_unlisted_people, store_channels
-from memories.rules.ingest.events import MOST_ATTEMPTS
+from memories.rules.ingest.events import MAX_ATTEMPTS
 from tests.factories import (
     ChannelFactory,
     MessageFactory,
@@ -487,7 +487,7 @@ class TestQueue:
     def test_one_that_kills_its_worker_is_given_up(self, channel: Channel) -> None:
         tell(said(5, "x"))
         now = NOW
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             now += timedelta(hours=1)
             assert SlackEvent.objects.get().claim(now, now + timedelta(minutes=3))
         now += timedelta(hours=1)
@@ -500,7 +500,7 @@ class TestQueue:
         tell(said(5, "x"))
         now, waits = timezone.now(), []
         with connection.execute_wrapper(no_messages):
-            for _ in range(MOST_ATTEMPTS):
+            for _ in range(MAX_ATTEMPTS):
                 assert work_on(SlackEvent.objects.get(), now)
                 row = SlackEvent.objects.get()
                 assert row.reason == "Refused"

@@ -132,7 +132,7 @@ def test_a_forgotten_line_is_masked_in_the_version_that_lost_it(
 ) -> None:
     merge(channel, f"~ L1 status: {MOVED} [4]")
     forget.message(channel, Message.objects.get(text=LAUNCH).ts, by=None)
-    [left] = memory.versions.get(number=2).left_lines
+    [left] = memory.versions.get(number=2).removed_lines
     assert LAUNCH not in left.text
 
 

@@ -231,7 +231,7 @@ class TestOtherPlaces:
         version.refresh_from_db()
         assert version.content == f"Mine:\n\n- {MARK}\n- fine"
         assert [line.text for line in version.line_values()] == ["Mine:", "- fine"]
-        assert [line.text for line in version.held_lines()] == ["Mine:", "- fine"]
+        assert [line.text for line in version.protected_lines()] == ["Mine:", "- fine"]
 
     def test_a_line_that_cites_it_goes_as_a_whole(self, channel):
         gone, stays = say(channel, SECRET), say(channel, BESIDE, 1)

@@ -239,9 +239,9 @@ def test_a_proposal_passes_through_too(channel: Channel) -> None:
         return None
 
     remember(channel, Obeys(shrinks), 27)
-    proposal = proposals.of(long(channel))
+    proposal = proposals.find_proposal(long(channel))
     assert proposal is not None
-    assert [line.text for line in proposals.lines(proposal)] == ["- Little is left"]
+    assert [line.text for line in proposals.proposed_lines(proposal)] == ["- Little is left"]
     assert [rule for rule, _, _ in waiting()] == ["mention"]
     version = proposals.accept(proposal, by=None)
     assert version is not None and version.content == "- Little is left"

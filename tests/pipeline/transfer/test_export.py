@@ -496,11 +496,8 @@ LEFT_OUT = {
     "Message.stored_at",  # when this installation stored it
     "Workspace.offered_at",  # a task of this installation
     # What the app sees and has read of it: the app and its token stay with this installation.
-    *("Channel.bot_is_in", "Channel.walk_top_ts", "Channel.walk_at_ts", "Channel.walk_end_ts"),
-    *("Channel.walked_at", "Channel.swept_at", "Channel.sync_code", "Channel.sync_text"),
-    *("Channel.narrowed_at", "Channel.members_changed_at"),
-    *("Channel.sync_not_before", "Message.replies_read_at"),
-    *("Channel.walk_began_at", "Channel.sweep_at_ts", "Channel.ring_at", "Channel.turn_at"),
+    *("Channel.bot_is_in", "Channel.narrowed_at", "Channel.members_changed_at"),
+    "Message.replies_read_at",
     *("Message.thread_moved", "Message.thread_at_ts"),
     "Person.opens_until",  # a link of a bundle is not proven there
     *("Workspace.sync_again_at", "Workspace.listed_at"),

@@ -18,12 +18,12 @@ from memories.rules.memory.catch_up import (
     read_since,
     write_cursor,
 )
-from memories.rules.memory.compare import Kind
+from memories.rules.memory.compare import ChangeKind
 from memories.rules.memory.lines import split_text, words_of
 
 NOW = datetime(2026, 11, 20, 18, 5, tzinfo=UTC)
 TOKYO = ZoneInfo("Asia/Tokyo")
-ADDED, REMOVED, CHANGED = Kind.ADDED, Kind.REMOVED, Kind.CHANGED
+ADDED, REMOVED, CHANGED = ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,9 @@ def test_what_is_no_beginning(choice: str) -> None:
         ),
     ],
 )
-def test_news(old: str, new: str, told: list[tuple[Kind, int | None, int | None]] | None) -> None:
+def test_news(
+    old: str, new: str, told: list[tuple[ChangeKind, int | None, int | None]] | None
+) -> None:
     rows = news(old, new)
     if told is None:
         assert {row.kind for row in rows} == {ADDED, REMOVED}

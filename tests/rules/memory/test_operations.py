@@ -22,10 +22,10 @@ from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.operations import (
     Change,
-    Drop,
+    DropReason,
     Operation,
-    carry_out,
-    read_operations,
+    apply_operations,
+    parse_operations,
 )
 
 OLD = [
@@ -80,7 +80,7 @@ def texts(reading: ParsedReply) -> list[str]:
     ],
 )
 def test_a_row(row: str, operation: Operation) -> None:
-    assert read_operations(f"\n{row}\n") == [operation]
+    assert parse_operations(f"\n{row}\n") == [operation]
 
 
 def test_a_merge_changes_what_it_names_and_nothing_else() -> None:
@@ -105,16 +105,16 @@ def test_a_merge_changes_what_it_names_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ("~ L9 status: The launch is on 26 November 2026. [5]", Drop.UNKNOWN_LINE),
-        ("~ L4 decision: The launch is on 26 November 2026. [5]", Drop.KEPT_LINE),
-        ("- L4 [5]", Drop.KEPT_LINE),
-        ("~ L3 event: Old news from March. [7]", Drop.OLDER_NEWS),
-        ("- L2", Drop.OLDER_NEWS),
-        ("- L2 [7]", Drop.OLDER_NEWS),
-        ("+ status: The launch is on 18 November 2026. [5]", Drop.KNOWN),
+        ("~ L9 status: The launch is on 26 November 2026. [5]", DropReason.UNKNOWN_LINE),
+        ("~ L4 decision: The launch is on 26 November 2026. [5]", DropReason.KEPT_LINE),
+        ("- L4 [5]", DropReason.KEPT_LINE),
+        ("~ L3 event: Old news from March. [7]", DropReason.OLDER_NEWS),
+        ("- L2", DropReason.OLDER_NEWS),
+        ("- L2 [7]", DropReason.OLDER_NEWS),
+        ("+ status: The launch is on 18 November 2026. [5]", DropReason.KNOWN),
     ],
 )
-def test_what_is_dropped(row: str, reason: Drop) -> None:
+def test_what_is_dropped(row: str, reason: DropReason) -> None:
     """The text stays; a good operation beside it is carried out."""
     reading = read(f"{row}\n+ task: Cleo writes the release notes by Friday 20 November 2026. [6]")
     assert [why for _, why in reading.dropped] == [reason]
@@ -127,7 +127,7 @@ def test_a_line_is_replaced_once() -> None:
         "~ L1 status: Ben moved the launch to 26 November 2026. [5]\n"
         "- L1 [6]\n~ L1,L2 status: Cleo writes the release notes by Friday 20 November 2026. [6]"
     )
-    assert [why for _, why in reading.dropped] == [Drop.UNKNOWN_LINE] * 2
+    assert [why for _, why in reading.dropped] == [DropReason.UNKNOWN_LINE] * 2
     assert OLD[1].text in texts(reading)
 
 
@@ -189,7 +189,7 @@ changes = st.lists(
 def test_each_line_stands_or_has_a_fate(made: list[Change], limit: int) -> None:
     """Whatever is asked for: untouched lines stay as they are, and a person's always."""
     request = replace(REQUEST, max_tokens=limit)
-    reading = carry_out(request, made, lambda a, b: a == b)
+    reading = apply_operations(request, made, lambda a, b: a == b)
     archived = {line.text for line in reading.archived}
     for line in OLD:
         fates = [line.ref in reading.superseded, line.ref in reading.settled, line.text in archived]
@@ -278,7 +278,7 @@ def test_it_does_not_matter_how_much_a_merge_takes_in(made: list[tuple[str, int,
         existing: list[MemoryLine], rows: list[Change], added: list[MemoryLine]
     ) -> ParsedReply:
         request = replace(REQUEST, existing=existing, additions=[Addition("", added)])
-        reading = carry_out(request, rows, lambda a, b: a == b)
+        reading = apply_operations(request, rows, lambda a, b: a == b)
         assert not reading.dropped
         return reading
 

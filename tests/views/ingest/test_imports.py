@@ -231,7 +231,7 @@ def test_what_is_no_export_is_refused(
 
 
 def test_too_large(boss: Client, work_area: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("memoryhub.uploads.LARGEST", "memories.views.ingest.imports.LARGEST"):
+    for place in ("memoryhub.uploads.MAX_BYTES", "memories.views.ingest.imports.MAX_BYTES"):
         monkeypatch.setattr(place, 100)
     answer = send(boss, packed(FILES))
     assert answer.status_code == 422 and "too large for an upload" in answer.content.decode()

@@ -15,6 +15,7 @@ from memories.models import (
     Cap,
     Channel,
     ChannelMember,
+    ChannelSync,
     Member,
     Message,
     Note,
@@ -234,15 +235,21 @@ class Taken:
                     self.people[person.slack_id] = person.pk
 
     def _channels(self) -> None:
-        def make(row: dict[str, Any]) -> tuple[Channel, list[Any]]:
+        def make(row: dict[str, Any]) -> tuple[Channel, list[Any], str]:
             people = [self.person(slack_id) for slack_id in row.pop("members")]
-            return Channel(workspace=self.done.workspace, **row), people
+            synced_ts = row.pop("synced_ts")
+            return Channel(workspace=self.done.workspace, **row), people, synced_ts
 
         with self.file(rules.CHANNELS):
             for some in self.rows("channels", rules.CHANNELS, records.CHANNEL, make):
-                for channel in Channel.objects.bulk_create(channel for channel, _ in some):
+                for channel in Channel.objects.bulk_create(channel for channel, *_ in some):
                     self.channels[channel.slack_id] = channel
-                for channel, people in some:
+                ChannelSync.objects.bulk_create(
+                    ChannelSync(channel=channel, synced_ts=synced_ts)
+                    for channel, _, synced_ts in some
+                    if synced_ts
+                )
+                for channel, people, _ in some:
                     ChannelMember.objects.bulk_create(
                         ChannelMember(channel=channel, person_id=person) for person in people
                     )

@@ -136,11 +136,10 @@ PERSON = records(
 )
 CHANNEL = records(
     Channel,
-    # What the app sees of it and has read: the app and its token stay with the installation.
-    *("bot_is_in", "members_changed_at", "narrowed_at", "ring_at", "turn_at"),
-    *("sync_code", "sync_text", "sync_not_before", "swept_at", "sweep_at_ts"),
-    *("walk_top_ts", "walk_at_ts", "walk_end_ts", "walk_began_at", "walked_at"),
+    # What the app sees of it: the app and its token stay with the installation.
+    *("bot_is_in", "members_changed_at", "narrowed_at"),
     slack_id=ID,
+    synced_ts=ts_or_none,  # of ChannelSync, whose other fields stay with the installation too
     members=many(ID),
 )
 SEGMENT = records(Segment, channel=ID)

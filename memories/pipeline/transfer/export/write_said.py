@@ -15,9 +15,10 @@ from memories.models import (
     Segment,
     Workspace,
 )
+from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.transfer.export import records
 from memories.pipeline.transfer.export.archive import BundleWriter, Tell, chunks
-from memories.rules.ingest.markup import without_labels
+from memories.rules.ingest.markup import strip_channel_labels
 from memories.rules.transfer import export as rules
 from memories.rules.transfer import export_text
 
@@ -57,7 +58,9 @@ class Given:
     ) -> None:
         self.workspace, self.reader, self.bundle, self.tell = workspace, reader, bundle, tell
         self.done = Exported()
-        self.channels = list(workspace.channels.visible_to(reader).order_by("pk"))
+        self.channels = list(
+            workspace.channels.visible_to(reader).select_related("sync").order_by("pk")
+        )
         self.ids = {channel.pk: channel.slack_id for channel in self.channels}
         self.done.hidden_channels = workspace.channels.count() - len(self.channels)
         self.backfills: dict[int, int] = {}  # line by row id
@@ -119,7 +122,8 @@ class Given:
         for channel in self.channels:
             members = ChannelMember.objects.filter(channel=channel).order_by("pk")
             row = {name: getattr(channel, name) for name in records.CHANNEL.plain}
-            row |= {name: without_labels(row[name]) for name in ("topic", "purpose")}
+            row |= {name: strip_channel_labels(row[name]) for name in ("topic", "purpose")}
+            row["synced_ts"] = sync_of(channel).synced_ts
             yield row | {"members": list(members.values_list("person__slack_id", flat=True))}
 
     def _segments(self) -> Iterator[dict[str, Any]]:
@@ -149,7 +153,7 @@ class Given:
             if row["ts"] in hidden:  # said before the channel was public: only its place
                 row |= SAID_IN_PRIVATE
                 self.done.references += 1
-            yield row | {name: without_labels(row[name]) for name in ("text", "raw")}
+            yield row | {name: strip_channel_labels(row[name]) for name in ("text", "raw")}
 
     def _backfills(self) -> Iterator[dict[str, Any]]:
         """Of each its readable channels. An unfinished one is written as paused: who takes the
