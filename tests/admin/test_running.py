@@ -22,7 +22,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.generate.probing import configured_model
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,

@@ -21,7 +21,7 @@ from memories.models import (
 )
 from memories.pipeline.costs.estimate import quote_backfill
 from memories.pipeline.search import indexing
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Line, Origin, merge_lines

@@ -16,7 +16,7 @@ from memories.models import (
     Memory,
     ModelCall,
 )
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,

@@ -26,8 +26,8 @@ from memories.models import (
     Workspace,
 )
 from memories.models import Endpoint as ModelEndpoint
-from memories.rules.generate.probe import Findings
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.probe import ProbeResult
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.documentation import COMMANDS, code, parsers, rows, sections
 from tests.factories import (
@@ -410,7 +410,7 @@ def test_a_refusal_leaves_stdout_empty(words: list[str], capfd: pytest.CaptureFi
 
 
 def test_probe_model() -> None:
-    findings = Findings(
+    findings = ProbeResult(
         cites=True,
         writes_operations=False,
         keeps_language=True,

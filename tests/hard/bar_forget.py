@@ -33,7 +33,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from memories.llm import configured
+from memories.llm import get_summariser
 from memories.models import (
     Channel,
     Draft,
@@ -55,7 +55,7 @@ from memories.models.memory.versions import LONGEST_NAME
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.requests import JobRequest, RequestBuilder
 from memories.pipeline.ingest.store import store_messages
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.hard.model_client import ROOT, FakeModel, fake_model
 from tests.slackexports import channel, export_files, person, write_zip
@@ -315,7 +315,7 @@ class Town:
         self.model = model
         self.work = work
         self.forbidden = _grams_of(talk.forgotten) - _grams_of(talk.staying)
-        self.summariser = configured(
+        self.summariser = get_summariser(
             api_key="none", base_url=model.url, model="fake", timeout=settings.MEMORYHUB_LLM_TIMEOUT
         )
         self.errors: list[str] = []

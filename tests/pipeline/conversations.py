@@ -5,7 +5,7 @@ from datetime import timedelta
 from memories.llm import OfflineSummariser
 from memories.models import Memory, Segment
 from memories.pipeline.generate.requests import RequestBuilder
-from memories.rules.generate.summary import Reply, RequestStrategy
+from memories.rules.generate.summariser import Reply, RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
 from tests.factories import (
     MONDAY,

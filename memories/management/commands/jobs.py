@@ -105,7 +105,7 @@ class Command(BaseCommand):
     def _show(self, reader: Reader, options: dict[str, Any]) -> None:
         now, job = timezone.now(), self._job(options)
         endpoint = job_control.endpoint_in_use().first()
-        closed = endpoint is not None and endpoint.breaker.refusal(now) is not None
+        closed = endpoint is not None and endpoint.breaker.find_refusal(now) is not None
         row = shown_jobs.whole_job(job, now, endpoint_closed=closed)
         if options["json"]:
             self.stdout.write(document(row))

@@ -73,7 +73,7 @@ def take(body: object) -> None:
     """Store an event as the endpoint does; raises when it cannot."""
     close_old_connections()
     try:
-        received = events.take(body)
+        received = events.store_payload(body)
         if received is None:
             logger.warning("an event of a kind that is not known")
             return

@@ -10,9 +10,9 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
 from memories.models.generate.jobs import Job
-from memories.rules.generate.breaker import Breaker
-from memories.rules.generate.probe import LONGEST, Findings
-from memories.rules.generate.summary import Form
+from memories.rules.generate.circuit_breaker import CircuitBreaker
+from memories.rules.generate.probe import LONGEST_PROMPT_TOKENS, ProbeResult
+from memories.rules.generate.summariser import PromptForm
 
 LEAST_THINKING = 1_000  # tokens
 MOST_THINKING = 16_000
@@ -44,7 +44,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 class Endpoint(models.Model):
     """A model at an address with a key. The fingerprint is a digest of the three.
 
-    The columns that `Breaker.NAMES` lists are the state of `rules.generate.breaker.Breaker`.
+    The columns that `CircuitBreaker.field_names()` lists are the state of the circuit breaker.
     """
 
     fingerprint = models.CharField(max_length=64, unique=True)
@@ -71,7 +71,7 @@ class Endpoint(models.Model):
     form = models.CharField(
         _("prompt form"),
         max_length=10,
-        choices=[(f.value, f.value) for f in Form],
+        choices=[(f.value, f.value) for f in PromptForm],
         blank=True,
         default="",
     )
@@ -93,8 +93,10 @@ class Endpoint(models.Model):
         return self.name
 
     @property
-    def breaker(self) -> Breaker:
-        return Breaker(**{name: getattr(self, name) for name in Breaker.NAMES})
+    def breaker(self) -> CircuitBreaker:
+        return CircuitBreaker(
+            **{name: getattr(self, name) for name in CircuitBreaker.field_names()}
+        )
 
     @property
     def input_limit(self) -> int | None:
@@ -102,23 +104,23 @@ class Endpoint(models.Model):
 
         A probe found it: the model did not read a longer text to its beginning.
         """
-        is_short = self.context_tokens and self.context_tokens < LONGEST
+        is_short = self.context_tokens and self.context_tokens < LONGEST_PROMPT_TOKENS
         return self.context_tokens if is_short else None
 
     @transaction.atomic
     def resume(self, by: User | None) -> bool:
         """Reset the breaker and make the refused jobs due. False when it refused no calls."""
         endpoint = Endpoint.objects.select_for_update().get(pk=self.pk)
-        if endpoint.breaker == Breaker():
+        if endpoint.breaker == CircuitBreaker():
             return False
         AuditEvent.objects.record(
             "endpoint_resume", by=by, subject=endpoint.name, fault=endpoint.fault
         )
-        endpoint.set_breaker(Breaker())
+        endpoint.set_breaker(CircuitBreaker())
         Job.objects.refused_by_endpoint().make_due()
         return True
 
-    def record_findings(self, findings: Findings, now: datetime) -> None:
+    def record_findings(self, findings: ProbeResult, now: datetime) -> None:
         """Save the findings of a probe."""
         values = findings.as_json() | {"probed_at": now, "copied_jobs": 0}
         Endpoint.objects.filter(pk=self.pk).update(**values)
@@ -136,9 +138,9 @@ class Endpoint(models.Model):
             thinking_tokens=raised, reasons=True
         )
 
-    def set_breaker(self, breaker: Breaker, **other_values: Any) -> None:
+    def set_breaker(self, breaker: CircuitBreaker, **other_values: Any) -> None:
         """Save the breaker's next state. Call it with the row locked."""
-        values = {name: getattr(breaker, name) for name in Breaker.NAMES} | other_values
+        values = {name: getattr(breaker, name) for name in breaker.field_names()} | other_values
         for name, value in values.items():
             setattr(self, name, value)
         self.save(update_fields=[*values, "changed_at"])

@@ -16,8 +16,8 @@ from memories.models.ingest.messages import Message
 from memories.models.memory.lines import Audience
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
-from memories.rules.generate.breaker import Refusal
-from memories.rules.generate.faults import MOST_ATTEMPTS, POLICIES, Then
+from memories.rules.generate.circuit_breaker import Refusal
+from memories.rules.generate.faults import MAX_ATTEMPTS, POLICIES, Action
 from memories.rules.memory.identity import MemoryScope
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _rests_on_private() -> Q:
     made = MemoryVersion.objects.filter(job=OuterRef("pk"))
     base = MemoryVersion.objects.filter(pk=OuterRef("base"))
     not_flowing = inputs.filter(memory__channel__isnull=False).exclude(
-        memory__channel__in=Channel.objects.flowing().values("pk")
+        memory__channel__in=Channel.objects.feeding_workspace_memory().values("pk")
     )
     return (
         Q(Exists(in_segment))
@@ -127,7 +127,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         running = Backfill.objects.filter(state=Backfill.State.RUNNING)
         return self.filter(
             Q(state=JobState.WAITING) & _is_due(now)
-            | _lease_expired(now) & Q(attempts__lt=MOST_ATTEMPTS),
+            | _lease_expired(now) & Q(attempts__lt=MAX_ATTEMPTS),
             Q(backfill=None) | Q(backfill__in=running.values("pk")),
         ).order_by(
             F("backfill").asc(nulls_first=True),
@@ -144,7 +144,7 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def exhausted(self, now: datetime) -> "JobQuerySet":
         """Return jobs whose last allowed claim expired: each worker ended without an answer."""
-        return self.filter(_lease_expired(now), attempts__gte=MOST_ATTEMPTS)
+        return self.filter(_lease_expired(now), attempts__gte=MAX_ATTEMPTS)
 
     def abandoned(self, now: datetime) -> "JobQuerySet":
         """Return claims and replies that no worker works on any more."""
@@ -155,8 +155,8 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def refused_by_endpoint(self) -> "JobQuerySet":
         """Return jobs that wait because the endpoint takes no call at all."""
-        waits = [code for code, policy in POLICIES.items() if policy.then is Then.WAIT] + [*Refusal]
-        return self.filter(state=JobState.WAITING, fault__in=waits)
+        faults = [code for code, policy in POLICIES.items() if policy.action is Action.WAIT]
+        return self.filter(state=JobState.WAITING, fault__in=[*faults, *Refusal])
 
     def in_progress(self, now: datetime) -> "JobQuerySet":
         """Return jobs that a merge waits for. Paused jobs are not, nor replies queued behind them."""

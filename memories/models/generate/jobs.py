@@ -21,7 +21,13 @@ from memories.models.generate.job_states import OPEN, UNFINISHED, JobState
 from memories.models.generate.segments import Segment
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
-from memories.rules.generate.summary import Form, Reply, RequestStrategy, SummariserError, Usage
+from memories.rules.generate.summariser import (
+    PromptForm,
+    Reply,
+    RequestStrategy,
+    SummariserError,
+    Usage,
+)
 from memories.rules.memory.identity import MemoryType
 
 KEEPS_REPLY = ("unexpected", "not_closed")  # faults of the hub: the reply itself is good
@@ -63,7 +69,7 @@ class Job(models.Model):
     )
     # The prompt form of the next call; "" is the endpoint's own.
     form = models.CharField(
-        max_length=10, choices=[(f.value, f.value) for f in Form], blank=True, default=""
+        max_length=10, choices=[(f.value, f.value) for f in PromptForm], blank=True, default=""
     )
     # When the endpoint last gave no answer. Jobs without such a failure go first.
     failed_at = models.DateTimeField(null=True, blank=True)
@@ -168,7 +174,7 @@ class Job(models.Model):
         error: SummariserError,
         at: datetime,
         strategy: RequestStrategy,
-        form: Form | None = None,
+        form: PromptForm | None = None,
     ) -> None:
         """Put the job back after a failed call or a bad reply. The attempt counts."""
         values = {} if form is None else {"form": form}

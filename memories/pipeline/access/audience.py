@@ -87,7 +87,7 @@ def left_the_workspace(channel: Channel) -> None:
 
 def read_again(workspace: Workspace) -> None:
     """The workspace's long-term memory owes all that may flow into it once more."""
-    _merge_again(workspace.channels.flowing())
+    _merge_again(workspace.channels.feeding_workspace_memory())
 
 
 def _is_owed(channel: Channel) -> None:

@@ -15,10 +15,10 @@ from django.db import transaction
 
 from memories.models import Backfill, Cap, Endpoint, Job, ModelCall, Price, Workspace
 from memories.rules.costs.money import Asked, Limit, refusal
-from memories.rules.generate.breaker import Breaker
-from memories.rules.generate.summary import (
+from memories.rules.generate.circuit_breaker import CircuitBreaker
+from memories.rules.generate.summariser import (
     Bound,
-    Form,
+    PromptForm,
     Reply,
     Request,
     Summariser,
@@ -66,14 +66,14 @@ class CallBudget:
         self.endpoint.refresh_from_db()
         return _refused_by(self.endpoint.breaker, now)
 
-    def form_for(self, job: Job, request: Request) -> Form:
+    def form_for(self, job: Job, request: Request) -> PromptForm:
         """In which form of the prompt it is asked: its own after a bad answer, else the endpoint's. A
         model that cannot write operations only adds."""
         if job.form or self.endpoint is None:
-            return Form(job.form or Form.FULL)
+            return PromptForm(job.form or PromptForm.FULL)
         if request.uses_operations and self.endpoint.writes_operations is False:
-            return Form.SIMPLE
-        return Form(self.endpoint.form or Form.FULL)
+            return PromptForm.SIMPLE
+        return PromptForm(self.endpoint.form or PromptForm.FULL)
 
     @property
     def thinking_tokens(self) -> int:
@@ -146,7 +146,7 @@ class CallBudget:
                 return Refused(why, text, limit.until)
         if job is not None and not job.renew(now, self.lease):
             return Refused("lost", "Another worker has it.")
-        began = breaker.began(now, self.lease)
+        began = breaker.after_start(now, self.lease)
         if began != breaker:
             endpoint.set_breaker(began)
         return ModelCall.objects.create(
@@ -192,13 +192,13 @@ class CallBudget:
             self._settle(call, error.spent, now, error.code)
         if call.job is not None:
             call.job.add_usage(error.spent)
-        breaker = endpoint.breaker.failed(
+        breaker = endpoint.breaker.after_failure(
             error.code,
             str(error),
             now,
             retry_after=error.retry_after,
             pause=self.pause,
-            luck=random.random(),  # noqa: S311  # spreads retries, guards nothing
+            jitter=random.random(),  # noqa: S311  # spreads retries, guards nothing
         )
         if breaker != endpoint.breaker:
             endpoint.set_breaker(breaker)
@@ -224,13 +224,13 @@ class CallBudget:
         """The endpoint answered: it is well, and told how it counts tokens."""
         current = Endpoint.objects.get(pk=self._pk)
         if (
-            current.breaker == current.breaker.answered()
+            current.breaker == current.breaker.after_answer()
             and min(ratio, WORST) <= current.worst_ratio
         ):
             return  # as always: nothing to write, nobody to wait for
         endpoint = self._locked()
         worst = min(max(ratio, endpoint.worst_ratio), WORST)
-        endpoint.set_breaker(endpoint.breaker.answered(), worst_ratio=worst, answered_at=now)
+        endpoint.set_breaker(endpoint.breaker.after_answer(), worst_ratio=worst, answered_at=now)
 
     def _locked(self) -> Endpoint:
         return Endpoint.objects.select_for_update().get(pk=self._pk)
@@ -242,8 +242,8 @@ class CallBudget:
         return self.endpoint.pk
 
 
-def _refused_by(breaker: Breaker, now: datetime) -> Refused | None:
-    refused = breaker.refusal(now)
+def _refused_by(breaker: CircuitBreaker, now: datetime) -> Refused | None:
+    refused = breaker.find_refusal(now)
     if refused is None:
         return None
     why, until = refused

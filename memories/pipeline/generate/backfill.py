@@ -15,7 +15,7 @@ from memories.models import Backfill, Channel, Job, Price
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.costs.estimate import Range, time_left
 from memories.rules.costs.money import MICROS
-from memories.rules.generate.breaker import Refusal
+from memories.rules.generate.circuit_breaker import Refusal
 from memories.rules.ingest.timestamps import from_micros
 
 MOST_IDLE_SECONDS = 60  # without a call or a version: other workers may have the jobs

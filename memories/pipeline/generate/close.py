@@ -18,9 +18,9 @@ from memories.pipeline.generate.write_version import (
     write_version,
 )
 from memories.pipeline.safety import guarding
-from memories.rules.generate.faults import MOST_ATTEMPTS
-from memories.rules.generate.reply import Fault, read_reply
-from memories.rules.generate.summary import ParsedReply, SummariserError
+from memories.rules.generate.faults import MAX_ATTEMPTS, Fault
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import ParsedReply, SummariserError
 from memories.rules.memory.lines import merge_lines
 from memoryhub.failpoints import fail_point
 
@@ -76,12 +76,12 @@ def _parse_reply(job: Job, job_request: JobRequest) -> ParsedReply:
     """
     reply = job.saved_reply
     assert reply is not None
-    parsed = read_reply(reply, job_request.request)
+    parsed = parse_reply(reply, job_request.request)
     if parsed.fault != Fault.NOTHING or not _used_both_forms(job):
         return parsed
     highlights = llm.summarise(job_request.request, llm.OfflineSummariser())
     job.replace_reply(highlights)
-    return read_reply(highlights, job_request.request)
+    return parse_reply(highlights, job_request.request)
 
 
 def _find_fault(job: Job, parsed: ParsedReply, *, only_copies: bool) -> str:
@@ -95,7 +95,7 @@ def _find_fault(job: Job, parsed: ParsedReply, *, only_copies: bool) -> str:
 
 
 def _used_both_forms(job: Job) -> bool:
-    return bool(job.form) or job.attempts >= MOST_ATTEMPTS
+    return bool(job.form) or job.attempts >= MAX_ATTEMPTS
 
 
 def _close_rebuild(job: Job, job_request: JobRequest, parsed: ParsedReply, now: datetime) -> Closed:

@@ -8,9 +8,9 @@ from django.db import transaction
 
 from memories.models import Job
 from memories.pipeline.generate import followups
-from memories.rules.generate.breaker import back_off
-from memories.rules.generate.faults import MOST_ATTEMPTS, Then, what_next
-from memories.rules.generate.summary import Form, RequestStrategy, SummariserError
+from memories.rules.generate.circuit_breaker import backoff_delay
+from memories.rules.generate.faults import MAX_ATTEMPTS, Action, choose_next_step
+from memories.rules.generate.summariser import PromptForm, RequestStrategy, SummariserError
 
 
 def handle_failure(
@@ -26,24 +26,28 @@ def handle_failure(
     since this job's last failure, the fault is in its request.
     """
     pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
-    wait = back_off(pause, job.attempts, random.random())  # noqa: S311  # spreads retries
+    wait = backoff_delay(pause, job.attempts, random.random())  # noqa: S311  # spreads retries
     retry_after = timedelta(seconds=error.retry_after) if error.retry_after else wait
     is_partly_paid = error.spent.calls > 0
     fails_alone = is_partly_paid or bool(
         job.failed_at and others_answered_at and others_answered_at > job.failed_at
     )
-    step = what_next(error.code, job.attempts, RequestStrategy(job.way), fails_alone=fails_alone)
+    step = choose_next_step(
+        error.code, job.attempts, RequestStrategy(job.way), others_succeed=fails_alone
+    )
     with transaction.atomic():
-        if step.then is Then.GIVE_UP:
+        if step.action is Action.GIVE_UP:
             job.dead_letter(error, now)
-        elif step.then is Then.WAIT and not is_partly_paid:
+        elif step.action is Action.WAIT and not is_partly_paid:
             job.release(error.code, str(error), now + retry_after, failed_at=now)
-        elif step.then is Then.WAIT:
-            job.retry_later(error, now + retry_after, step.way)
+        elif step.action is Action.WAIT:
+            job.retry_later(error, now + retry_after, step.strategy)
         else:
-            at = now if step.then is Then.AGAIN else now + wait
+            at = now if step.action is Action.RETRY_NOW else now + wait
             reply = job.saved_reply if step.changes_form else None
-            job.retry_later(error, at, step.way, Form(reply.form).other if reply else None)
+            job.retry_later(
+                error, at, step.strategy, PromptForm(reply.form).other if reply else None
+            )
         followups.schedule_followups(job)
 
 
@@ -52,10 +56,10 @@ def handle_closing_error(job: Job, error: Exception, now: datetime) -> None:
     fault = SummariserError("unexpected", type(error).__name__)
     pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
     with transaction.atomic():
-        if job.lost >= MOST_ATTEMPTS:
+        if job.lost >= MAX_ATTEMPTS:
             job.dead_letter(fault, now)
         else:
-            job.delay_closing(fault, now + back_off(pause, job.lost, 0.5))
+            job.delay_closing(fault, now + backoff_delay(pause, job.lost, 0.5))
         followups.schedule_followups(job)
 
 

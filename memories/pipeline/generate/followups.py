@@ -14,8 +14,8 @@ from memories.models import Backfill, Channel, Job, Memory, MemoryVersion, Segme
 from memories.models.generate.jobs import REBUILD
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.generate.input_keys import base_key, input_key, merge_key, thread_key
-from memories.rules.generate.bounds import MERGE_LIMIT
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.splitting import MERGE_LIMIT
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
@@ -87,7 +87,7 @@ def schedule_workspace_merges(workspace: Workspace, as_of_us: int) -> None:
     Long-term memories go into the long-term memory. Short-term memories of public channels go into
     the short-term memory, unless the setting is off.
     """
-    flowing = workspace.channels.flowing()
+    flowing = workspace.channels.feeding_workspace_memory()
     jobs = Job.objects.filter(memory__channel__in=flowing, memory__scope=MemoryScope.CHANNEL)
     if jobs.in_progress(timezone.now()).exists():
         return
@@ -131,7 +131,7 @@ def _take_fitting(versions: Iterable[MemoryVersion]) -> list[MemoryVersion]:
     fitting: list[MemoryVersion] = []
     tokens = 0
     for version in versions:
-        tokens += estimate(version.content)
+        tokens += estimate_tokens(version.content)
         if fitting and tokens > MERGE_LIMIT:
             break
         fitting.append(version)
@@ -197,7 +197,7 @@ def rebuild_inputs(memory: Memory) -> MemoryVersionQuerySet:
     that flow into the workspace's memory.
     """
     if memory.channel is None:
-        flowing = memory.workspace.channels.flowing()
+        flowing = memory.workspace.channels.feeding_workspace_memory()
         versions = MemoryVersion.objects.current_in(flowing, MemoryType.LONG_TERM)
     else:
         short = Memory.objects.of_channel(memory.channel, MemoryType.SHORT_TERM)
@@ -234,7 +234,7 @@ def has_allowed_inputs(job: Job) -> bool:
     public or opted in now.
     """
     memory = job.memory
-    channels = Channel.objects.flowing().filter(workspace=memory.workspace_id)
+    channels = Channel.objects.feeding_workspace_memory().filter(workspace=memory.workspace_id)
     if memory.channel_id is not None:
         channels = Channel.objects.filter(pk=memory.channel_id)
     is_allowed = models.Q(

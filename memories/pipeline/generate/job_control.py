@@ -8,8 +8,8 @@ from django.db.models import Count, QuerySet, Subquery
 
 from memories.models import Endpoint, Heartbeat, Job, Reader, User, Workspace
 from memories.pipeline.costs.usage import CapUse, cap_uses
-from memories.rules.generate.breaker import Refusal
-from memories.rules.generate.waits import JobStatus, Trouble, Wait, trouble, waits_for
+from memories.rules.generate.circuit_breaker import Refusal
+from memories.rules.generate.job_status import Blocker, WaitReason, find_blocker, find_wait_reason
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ def get_health(reader: Reader, jobs: QuerySet[Job], now: datetime) -> Health:
     return Health(
         Heartbeat.objects.last_beat(),
         endpoint,
-        endpoint.breaker.refusal(now) if endpoint else None,
+        endpoint.breaker.find_refusal(now) if endpoint else None,
         [use for use in cap_uses(reader, None, now) if use.is_reached],
         {row["state"]: row["n"] for row in counts.annotate(n=Count("pk"))},
     )
 
 
-def find_trouble(workspace: Workspace, now: datetime) -> Trouble | None:
+def find_trouble(workspace: Workspace, now: datetime) -> Blocker | None:
     """Return why no memories are made for this workspace, with one query.
 
     Without an endpoint there are no calls, so no cap is reached either.
@@ -50,25 +50,28 @@ def find_trouble(workspace: Workspace, now: datetime) -> Trouble | None:
     capped = capped.filter(not_before__gt=now).order_by("not_before")
     endpoints = endpoint_in_use().annotate(capped_until=Subquery(capped.values("not_before")[:1]))
     for endpoint in endpoints:
-        return trouble(endpoint.breaker, endpoint.capped_until, now)
+        return find_blocker(endpoint.breaker, endpoint.capped_until, now)
     return None
 
 
-def find_wait(job: Job, now: datetime, *, endpoint_closed: bool) -> Wait | None:
+def find_wait(job: Job, now: datetime, *, endpoint_closed: bool) -> WaitReason | None:
     """Return what a job waits for. Select its backfill with it."""
-    status = JobStatus(
-        state=job.state,
+    return find_wait_reason(
+        job.state,
+        now,
+        is_endpoint_closed=endpoint_closed,
         fault=job.fault,
         not_before=job.not_before,
         lease_until=job.lease_until,
         backfill_state=job.backfill.state if job.backfill else "",
     )
-    return waits_for(status, now, endpoint_closed=endpoint_closed)
 
 
 def resume_endpoints(by: User | None, now: datetime) -> int:
     """Reset all endpoints that refuse calls; return how many."""
-    refusing = [endpoint for endpoint in Endpoint.objects.all() if endpoint.breaker.refusal(now)]
+    refusing = [
+        endpoint for endpoint in Endpoint.objects.all() if endpoint.breaker.find_refusal(now)
+    ]
     return sum(endpoint.resume(by) for endpoint in refusing)
 
 

@@ -13,7 +13,7 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.plan import channels_to_plan, plan_channel
 from memories.pipeline.generate.report import Report
 from memories.pipeline.generate.work import Worker
-from memories.rules.generate.summary import Summariser
+from memories.rules.generate.summariser import Summariser
 from memories.rules.ingest.timestamps import from_micros, to_micros
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 def configured_summariser() -> Summariser:
     """Return the model of the settings, or the offline highlights without one."""
-    return llm.configured(
+    return llm.get_summariser(
         api_key=settings.OPENAI_API_KEY,
         base_url=settings.OPENAI_BASE_URL,
         model=settings.MEMORYHUB_MODEL,
@@ -56,8 +56,8 @@ def run_pass(
         if plan is None:
             continue
         report.closed.update(segment.reason for segment in plan.segments)
-        if plan.due.new_count and not plan.due.due:
-            look_again = plan.due.look_again_us
+        if plan.due.new_count and not plan.due.is_due:
+            look_again = plan.due.recheck_us
             report.waiting.append(
                 {
                     "channel": channel.slack_id,

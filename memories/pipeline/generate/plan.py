@@ -21,8 +21,12 @@ from memories.models import (
 )
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.input_keys import provisional_key, segment_key
-from memories.rules.generate.segments import Due, Trigger, should_update_short_term_memory
-from memories.rules.generate.windows import windows
+from memories.rules.generate.segments import (
+    Trigger,
+    UpdateDecision,
+    cut_waiting_messages,
+    should_update_short_term_memory,
+)
 from memories.rules.ingest.timestamps import SECOND, to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.settings import MemorySettings
@@ -52,7 +56,7 @@ class ChannelPlan(NamedTuple):
     """New segments of a channel, and whether its open messages are due."""
 
     segments: Sequence[Segment]
-    due: Due
+    due: UpdateDecision
 
 
 def channels_to_plan(workspace: Workspace, now_us: int) -> list[Channel]:
@@ -128,7 +132,7 @@ def plan_channel(
     if settings.thread_memories:
         _plan_threads(channel, now_us, settings, close_now)
     if channel.cut_from_us != channel.start_us:
-        channel.cut_reaches_start()
+        channel.mark_cut_from_start()
     return ChannelPlan(segments, due)
 
 
@@ -148,7 +152,7 @@ def _find_due(
     memory: Memory,
     now_us: int,
     settings: MemorySettings,
-) -> Due:
+) -> UpdateDecision:
     """``frontier`` is the time of the last message in a segment."""
     times = [m.micros for m in waiting]
     return should_update_short_term_memory(
@@ -164,14 +168,16 @@ def _cut_windows(
     waiting: Sequence[WaitingMessage],
     channel: Channel,
     frontier: int | None,
-    due: Due,
+    due: UpdateDecision,
     now_us: int,
     settings: MemorySettings,
     *,
     close_now: bool,
 ) -> list[Window]:
     times = [m.micros for m in waiting]
-    cuts = windows(times, channel.cut_from_us, frontier, due, now_us, settings, asked=close_now)
+    cuts = cut_waiting_messages(
+        times, channel.cut_from_us, frontier, due, now_us, settings, is_requested=close_now
+    )
     return [Window(waiting[c.begin : c.end], c.reason, c.closed_us) for c in cuts]
 
 
@@ -234,7 +240,7 @@ def _schedule_segment(
 
 
 def _schedule_provisional(
-    memory: Memory, waiting: Sequence[WaitingMessage], due: Due, now_us: int
+    memory: Memory, waiting: Sequence[WaitingMessage], due: UpdateDecision, now_us: int
 ) -> None:
     """Schedule a channel's first memory at once, but only once (rule 2)."""
     if any(m.has_text for m in waiting):

@@ -11,10 +11,11 @@ from memories.models.generate.endpoints import EndpointQuerySet
 from memories.pipeline.costs.spending import CallBudget, Refused
 from memories.pipeline.generate.passes import configured_summariser
 from memories.rules.generate import probe
-from memories.rules.generate.probe import Findings
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.probe import ProbeResult
 from memories.rules.generate.prompts import Prompt
-from memories.rules.generate.reply import Fault, read_reply
-from memories.rules.generate.summary import Bound, Reply, Request, SummariserError, Usage
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import Bound, Reply, Request, SummariserError, Usage
 
 _MOST_TRIES = 5  # each with more tokens for reasoning
 
@@ -39,19 +40,20 @@ class Prober:
             raise ValueError("no endpoint was called")
         return self.budget.endpoint
 
-    def findings(self) -> Findings:
+    def findings(self) -> ProbeResult:
         """Raises ProbeRefused and SummariserError."""
-        english, japanese = probe.conversation(japanese=False), probe.conversation(japanese=True)
-        cites = probe.cites(self._summary(english), english)
-        keeps_language = probe.keeps_language(self._summary(japanese), japanese)
-        operations = self._answer(probe.operations_prompt(), probe.OPERATIONS_LIMIT)
-        return Findings(
+        english = probe.build_conversation(japanese=False)
+        japanese = probe.build_conversation(japanese=True)
+        cites = probe.can_cite(self._summary(english), english)
+        keeps_language = probe.can_keep_language(self._summary(japanese), japanese)
+        operations = self._answer(probe.build_operations_prompt(), probe.OPERATIONS_LIMIT)
+        return ProbeResult(
             cites=cites,
-            writes_operations=probe.writes_operations(operations.text),
+            writes_operations=probe.can_write_operations(operations.text),
             keeps_language=keeps_language,
             context_tokens=self._context_tokens(),
-            reasons=probe.reasons(self.replies),
-            tokens_per_second=probe.tokens_per_second(self.replies),
+            reasons=probe.has_thoughts(self.replies),
+            tokens_per_second=probe.measure_speed(self.replies),
         )
 
     def _summary(self, request: Request) -> Reply:
@@ -63,7 +65,7 @@ class Prober:
 
     def _answer(self, prompt: Prompt, limit: int) -> Reply:
         def prepare(thinking_tokens: int) -> tuple[Bound, Callable[[], Reply]]:
-            bound = Bound(probe.prompt_tokens(prompt), limit + thinking_tokens, 1)
+            bound = Bound(probe.estimate_prompt(prompt), limit + thinking_tokens, 1)
             return bound, lambda: self.summariser.answer(prompt, limit, thinking_tokens)
 
         return self._call_with_room(prepare)
@@ -72,7 +74,7 @@ class Prober:
         """Repeat a call with more tokens for reasoning while they leave none for an answer."""
         for _ in range(_MOST_TRIES):
             reply = self._call(*prepare(self.budget.thinking_tokens))
-            if read_reply(reply, probe.conversation(japanese=False)).fault != Fault.NO_ROOM:
+            if parse_reply(reply, probe.build_conversation(japanese=False)).fault != Fault.NO_ROOM:
                 break
             self.budget.give_room(reply)
         return reply
@@ -93,20 +95,20 @@ class Prober:
 
     def _context_tokens(self) -> int | None:
         """Return the estimated tokens of the longest prompt that the model read in full, or None."""
-        for lines in probe.LONG_TEXTS:
-            prompt = probe.long_prompt(lines)
+        for lines in probe.LONG_PROMPT_LINES:
+            prompt = probe.build_long_prompt(lines)
             try:
                 reply = self._answer(prompt, probe.WORD_LIMIT)
             except SummariserError as error:
                 if error.code != "context_too_long":
                     raise
             else:
-                if probe.reads_to_its_beginning(reply.text):
-                    return probe.prompt_tokens(prompt)
+                if probe.can_read_first_line(reply.text):
+                    return probe.estimate_prompt(prompt)
         return None
 
 
-def probe_model(summariser: ModelSummariser) -> Findings:
+def probe_model(summariser: ModelSummariser) -> ProbeResult:
     """Save and return the findings. Raises ProbeRefused and SummariserError."""
     prober = Prober(summariser)
     findings = prober.findings()

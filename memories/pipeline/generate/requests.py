@@ -6,8 +6,8 @@ from itertools import count
 
 from memories.models import Channel, Job, Memory, MemoryVersion, Message, Segment, Workspace
 from memories.models.ingest.names import Names
-from memories.rules.generate.prompts import for_model, speaker
-from memories.rules.generate.summary import (
+from memories.rules.generate.prompts import clean_for_model, speaker_name
+from memories.rules.generate.summariser import (
     Addition,
     Kind,
     MemoryLine,
@@ -143,8 +143,8 @@ class RequestBuilder:
             MessageLine(
                 ref=next(refs),
                 at=from_micros(message.micros).astimezone(self.settings.zone),
-                author=speaker(for_model(message.author_name)),
-                text=for_model(render_plain(message.text, names)),
+                author=speaker_name(clean_for_model(message.author_name)),
+                text=clean_for_model(render_plain(message.text, names)),
                 thread=message.thread_ts if message.is_reply else "",
                 mentions=mention_labels(message.text, names),
                 is_bot=message.is_bot,
@@ -226,15 +226,17 @@ class RequestBuilder:
         if output.channel_id is not None:
             return set()
         read = Message.objects.filter(pk__in={pk for line in lines for pk in line.sources})
-        from_outside = read.exclude(channel__in_workspace_memory=True).said_from_outside()
+        from_outside = read.exclude(channel__in_workspace_memory=True).from_outsiders()
         outside = frozenset(from_outside.values_list("pk", flat=True))
         withheld = {n for n, line in enumerate(lines) if rests_only_on(line, outside)}
-        without_sources = {n for n, line in enumerate(lines) if not (line.sources or line.is_held)}
+        without_sources = {
+            n for n, line in enumerate(lines) if not (line.sources or line.is_protected)
+        }
         if (
             without_sources
             and channel is not None
             and not channel.in_workspace_memory
-            and channel.messages.said_from_outside().exists()
+            and channel.messages.from_outsiders().exists()
         ):
             return withheld | without_sources
         return withheld
@@ -267,7 +269,7 @@ class RequestBuilder:
     def _pinned_reference(self, memory: Memory) -> list[Reference]:
         """Show a rebuild the lines that a person wrote or pinned: they are put back into its text."""
         pinned = memory.current.protected_lines() if memory.current else []
-        text = "\n".join(for_model(line.text) for line in pinned)
+        text = "\n".join(clean_for_model(line.text) for line in pinned)
         return [Reference("lines that stay", text, same_memory=True)] if pinned else []
 
     def _reference(self, title: str, source: Memory, output: Memory) -> Reference:
@@ -282,7 +284,9 @@ class RequestBuilder:
             or not (is_own or is_wider)
         ):
             raise MixedAudience(f"{source.pk} for {output.pk}")
-        return Reference(title, for_model(version.content), same_memory=source.pk == output.pk)
+        return Reference(
+            title, clean_for_model(version.content), same_memory=source.pk == output.pk
+        )
 
 
 def _channel_of(memory: Memory) -> Channel:
@@ -303,8 +307,8 @@ def _memory_lines(
     shown: list[MemoryLine] = []
     sources: list[Sequence[int]] = []
     for line in lines:
-        text = for_model(words_of(line.text))
+        text = clean_for_model(words_of(line.text))
         kind = Kind(line.kind) if line.kind else None
-        shown.append(MemoryLine(next(refs), text, line.is_held, kind, line.at_us))
+        shown.append(MemoryLine(next(refs), text, line.is_protected, kind, line.at_us))
         sources.append(line.sources)
     return shown, sources

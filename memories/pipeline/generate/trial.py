@@ -10,7 +10,7 @@ from memories.models import ModelCall, Price, Reader, User
 from memories.pipeline.costs.spending import SAFETY
 from memories.pipeline.costs.usage import cap_uses
 from memories.pipeline.generate.passes import configured_summariser
-from memories.rules.generate.summary import MessageLine, Request, SummariserError
+from memories.rules.generate.summariser import MessageLine, Request, SummariserError
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
 REQUEST = Request(

@@ -25,8 +25,8 @@ from memories.pipeline.generate.failures import dead_letter, handle_closing_erro
 from memories.pipeline.generate.report import Report
 from memories.pipeline.generate.requests import JobRequest, RequestBuilder
 from memories.pipeline.generate.write_version import Closed
-from memories.rules.generate.reply import Fault
-from memories.rules.generate.summary import (
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.summariser import (
     Bound,
     Reply,
     RequestStrategy,

@@ -20,7 +20,7 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.requests import JobRequest
 from memories.pipeline.safety import guarding
 from memories.rules.generate.faults import is_sudden_shrink
-from memories.rules.generate.summary import MOST_SOURCES, ParsedReply
+from memories.rules.generate.summariser import MAX_SOURCES, ParsedReply
 from memories.rules.ingest.timestamps import micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Line, MergeResult, Origin, merge_lines, words_of
@@ -76,7 +76,7 @@ def build_lines(sources: Sequence[Sequence[int]], parsed: ParsedReply) -> list[L
         # A request that is built again may have more references than the reply's own.
         refs = (ref for ref in line.refs if ref <= len(sources))
         keys = dict.fromkeys(key for ref in refs for key in sources[ref - 1])
-        made = Line(f"- {line.text}", Origin.MODEL, sources=tuple(keys)[:MOST_SOURCES])
+        made = Line(f"- {line.text}", Origin.MODEL, sources=tuple(keys)[:MAX_SOURCES])
         lines.append(replace(made, kind=line.kind or "", unverified=bool(line.unverified)))
     return lines
 
@@ -204,7 +204,7 @@ def _base_lines(job: Job, job_request: JobRequest) -> list[Line]:
     if job.is_rebuild:  # a line that comes out the same keeps its origin
         return lines
     shown = {line.text for line in job_request.base_lines}
-    return [line for line in lines if line.is_held or line.text in shown]
+    return [line for line in lines if line.is_protected or line.text in shown]
 
 
 def _source_facts(job: Job, job_request: JobRequest) -> tuple[int, str | None]:

@@ -53,7 +53,7 @@ CLOCKS_DIFFER = timedelta(minutes=1)
 # -- as it comes in
 
 
-def is_from_slack(body: bytes, headers: Mapping[str, str], now: datetime) -> bool:
+def is_signed_by_slack(body: bytes, headers: Mapping[str, str], now: datetime) -> bool:
     """Whether the signature over the raw body is Slack's, and a fresh one."""
     return is_signed(
         settings.SLACK_SIGNING_SECRET,
@@ -79,10 +79,10 @@ def receive_event(body: bytes) -> ReceivedEvent | None:
         raw = json.loads(body.decode())
     except (ValueError, RecursionError):
         return None
-    return take(raw)
+    return store_payload(raw)
 
 
-def take(raw: object) -> ReceivedEvent | None:
+def store_payload(raw: object) -> ReceivedEvent | None:
     """Store what Slack tells, once. No call of Slack or of a model, and nothing is decided here but
     what need not be kept: of a team that is not ours, and of direct messages."""
     parsed = parse_payload(raw)
@@ -98,14 +98,14 @@ def take(raw: object) -> ReceivedEvent | None:
         limited = EventEnvelope(
             f"rate.{team_id}.{parsed.minute}", parsed.teams, "app_rate_limited", {}, ""
         )
-        SlackEvent.objects.keep(limited, team_id, body="", skipped="left out by Slack")
+        SlackEvent.objects.store(limited, team_id, body="", skipped="left out by Slack")
         return ReceivedEvent()
     action = action_for(parsed.event, [])
     if isinstance(action, Skip):
-        SlackEvent.objects.keep(parsed, team_id, body="", skipped=action.reason)
+        SlackEvent.objects.store(parsed, team_id, body="", skipped=action.reason)
         return ReceivedEvent()
-    SlackEvent.objects.keep(parsed, team_id, body=parsed.body)
-    first = SlackEvent.objects.of_team(team_id).is_first_in_hand(parsed.event_id)
+    SlackEvent.objects.store(parsed, team_id, body=parsed.body)
+    first = SlackEvent.objects.of_team(team_id).is_first_queued(parsed.event_id)
     return ReceivedEvent(call=(ours[0].pk,) if first else ())
 
 
@@ -126,7 +126,7 @@ def workspaces_with_events(now: datetime) -> list[int]:
     return [ours[0].pk for team_id in sorted(teams) if (ours := _workspaces([team_id]))]
 
 
-def work_on_all(workspace: Workspace, *, seconds: float) -> bool:
+def process_events(workspace: Workspace, *, seconds: float) -> bool:
     """Work on what waits, the oldest first, until nothing does; True when time was up before."""
     deadline = time.monotonic() + seconds
     events = SlackEvent.objects.of_team(workspace.team_id)
@@ -136,7 +136,7 @@ def work_on_all(workspace: Workspace, *, seconds: float) -> bool:
             began = time.monotonic()
             if began > deadline:
                 return True
-            worked += work_on(event, timezone.now())
+            worked += process_event(event, timezone.now())
             if connection.vendor == "sqlite":
                 # One writes at a time, and whoever waits only looks now and then: leave the web
                 # every second moment to store what Slack tells next.
@@ -147,18 +147,18 @@ def work_on_all(workspace: Workspace, *, seconds: float) -> bool:
     return False
 
 
-def work_on(event: SlackEvent, now: datetime) -> bool:
+def process_event(event: SlackEvent, now: datetime) -> bool:
     """Do what one event tells, once. False: somebody else does, or it is over. An error is kept
     with the event, which is tried again later."""
     if not event.claim(now, now + timedelta(seconds=settings.MEMORYHUB_LEASE)):
         return False
     try:
         with transaction.atomic():
-            event.ends(skipped=_work(event, now))
+            event.finish(skipped=_work(event, now))
     except Exception as error:
         logger.exception("event %s, attempt %d", event.pk, event.attempts)
         pause = settings.MEMORYHUB_BACK_OFF * 2 ** (event.attempts - 1)
-        event.fails(type(error).__name__, now + timedelta(seconds=pause))
+        event.fail(type(error).__name__, now + timedelta(seconds=pause))
     return True
 
 
@@ -204,12 +204,12 @@ def _do(
         case Join(is_bot=True):
             channel.describe({"bot_is_in": True})
         case Join():
-            channel.read_members_again(now)
+            channel.mark_members_changed(now)
         case Leave(person=""):
             _without_bot(channel)
         case Leave(person=person):
             # In this order: a sync under way that holds the old list sees it, or is undone.
-            channel.read_members_again(now)
+            channel.mark_members_changed(now)
             channel.memberships.filter(person__slack_id=person).delete()
         case Describe(values=values):
             channel.describe(values)
@@ -230,7 +230,7 @@ def _store(channel: Channel, action: Store, event: SlackEvent, now: datetime) ->
     if not (channel.may_be_read or deleted_ts):
         return "private channels are switched off"
     if deleted_ts:
-        SlackEvent.objects.of_team(event.team_id).given_up().release(deleted_ts)
+        SlackEvent.objects.of_team(event.team_id).failed().redact(deleted_ts)
     return _left_out(store_messages(channel, [action.raw], now))
 
 

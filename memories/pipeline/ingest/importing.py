@@ -26,7 +26,7 @@ from memories.slack.export import Export, ExportFolder
 Backfill = Literal["all"] | int | None
 Progress = Callable[[str, int], None]
 
-TELL_EVERY = 200  # objects
+REPORT_EVERY = 200  # objects
 ROOTS_AT_ONCE = 500  # keys in one query
 UNLISTED = quarantined("of a channel in no list")
 NOT_CHOSEN = skipped("not chosen")
@@ -156,7 +156,7 @@ class _Teller:
         self._progress(where, self._seen)
         for item in items:
             self._seen += 1
-            if self._seen % TELL_EVERY == 0:
+            if self._seen % REPORT_EVERY == 0:
                 self._progress(where, self._seen)
             yield item
 

@@ -15,7 +15,7 @@ HIDDEN = "…"  # in place of a folder that may be private
 
 
 @dataclass
-class Inside:
+class ConversationCount:
     """Conversations of one kind and the messages in them."""
 
     conversations: int = 0
@@ -31,9 +31,9 @@ class ExportSummary:
     with_email: int = 0
     listed: int = 0
     public: list[dict[str, Any]] = field(default_factory=list)  # id, folder, messages
-    private: Inside = field(default_factory=Inside)
-    direct: Inside = field(default_factory=Inside)
-    unlisted: Inside = field(default_factory=Inside)
+    private: ConversationCount = field(default_factory=ConversationCount)
+    direct: ConversationCount = field(default_factory=ConversationCount)
+    unlisted: ConversationCount = field(default_factory=ConversationCount)
     linked: int = 0
     first: str = ""
     last: str = ""

@@ -127,7 +127,7 @@ def _keep_people(
 def demote_unlisted_people(workspace: Workspace, named: Collection[str]) -> int:
     """Slack's list names everybody, also who was deactivated. Whom a whole one leaves out is in no
     list until one names them: it may have been cut. How many these were."""
-    full = workspace.people.full().filter(is_bot=False, is_deleted=False)
+    full = workspace.people.full_members().filter(is_bot=False, is_deleted=False)
     unnamed = [pk for pk, slack_id in full.values_list("pk", "slack_id") if slack_id not in named]
     for keys in _batches(unnamed, PEOPLE_IN_A_BATCH):
         workspace.people.filter(pk__in=keys).update(is_placeholder=True)
@@ -283,7 +283,7 @@ def set_members(
             ChannelMember(channel=channel, person_id=pk) for pk in sorted(member_ids - stored_ids)
         )
         if not only_narrows:
-            channel.members_were_known(known_at)
+            channel.set_members_known(known_at)
     return member_ids != stored_ids
 
 

@@ -176,7 +176,7 @@ def _without_the_gone(channel: Channel, batch: Sequence[MessageIn]) -> Sequence[
     stored = Message.objects.filter(channel__workspace=channel.workspace_id)
     removed_links = {
         references.permalink_path(*place)
-        for place in stored.gone_of(map(references.parse_permalink_path, links))
+        for place in stored.deleted_among(map(references.parse_permalink_path, links))
     }
     left = [references.remove_embedded(body, channel.slack_id, removed_links) for body in bodies]
     return [
@@ -291,7 +291,7 @@ class _Change:
         """Put what a further sight of a message tells into its row."""
         was = row.state
         placed = _place(row, incoming, live=live)
-        if was == Message.State.DELETED or (row.is_gone and not incoming.is_deleted):
+        if was == Message.State.DELETED or (row.is_tombstone and not incoming.is_deleted):
             changed = False
         elif incoming.is_deleted:
             self._forget(row, RemovedMessage.of(row))
@@ -377,7 +377,7 @@ def _place(row: Message, incoming: MessageIn, *, live: bool) -> bool:
     """Where a message stands in its thread; True when that is news."""
     before = (row.thread_ts, row.broadcast, row.reply_count, row.latest_reply)
     row.thread_ts = row.thread_ts or incoming.thread_ts
-    if not incoming.is_deleted and not row.is_gone:
+    if not incoming.is_deleted and not row.is_tombstone:
         row.broadcast = row.broadcast or incoming.broadcast
     reported = (micros_or_0(incoming.latest_reply), incoming.reply_count)
     stored = (micros_or_0(row.latest_reply), row.reply_count)

@@ -18,7 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from memories.models import AnotherUpload, Upload, User, Workspace
+from memories.models import Upload, UploadInProgress, User, Workspace
 from memories.pipeline.ingest.importing import ImportReport, WrongTeam, import_export
 from memories.pipeline.ingest.inspecting import broken_files, inspect
 from memories.pipeline.locks import Busy
@@ -26,11 +26,11 @@ from memories.rules.costs.estimate import Range, time_left
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.outcomes import Result
 from memories.slack.export import Export, ExportFolder, NotAnExport
-from memories.slack.refusals import SENTENCES, sentence_of
+from memories.slack.refusals import SENTENCES, refusal_sentence
 
 logger = logging.getLogger(__name__)
 
-TELL_EVERY = 0.5  # seconds
+REPORT_EVERY = 0.5  # seconds
 UNKNOWN_FOR = timedelta(days=1)  # a folder that no row names: its upload broke off
 
 # Why one failed, for whoever can help; anything else is the code of a refusal.
@@ -39,7 +39,7 @@ FILE_GONE = "file_gone"
 GAVE_UP = "gave_up"
 
 
-class NotTaken(Exception):
+class UploadRefused(Exception):
     """A file that cannot be an export, or could do harm; the text says why and what to do."""
 
 
@@ -47,11 +47,11 @@ class _Stopped(Exception):
     """A person paused or cancelled it while it was worked on."""
 
 
-def keep(slug: str, name: str, chunks: Iterable[bytes], *, by: User) -> Upload:
+def store_upload(slug: str, name: str, chunks: Iterable[bytes], *, by: User) -> Upload:
     """Store the file as it is, look at its directory, and note what is to be done. Nothing is
-    unpacked. Raises `NotTaken` and `AnotherUpload`, and keeps nothing then."""
+    unpacked. Raises `NotTaken` and `UploadInProgress`, and keeps nothing then."""
     if Upload.objects.unfinished().filter(slug=slug).exists():
-        raise AnotherUpload
+        raise UploadInProgress
     folder = secrets.token_hex(8)
     path = Upload(folder=folder).path
     path.parent.mkdir(parents=True, mode=0o700)
@@ -66,31 +66,31 @@ def keep(slug: str, name: str, chunks: Iterable[bytes], *, by: User) -> Upload:
     except NotAnExport as error:
         shutil.rmtree(path.parent)
         # As the person called it, and not where it lies.
-        raise NotTaken(
-            sentence_of(error.code, error.values | {"name": mark_invisible(name)})
+        raise UploadRefused(
+            refusal_sentence(error.code, error.values | {"name": mark_invisible(name)})
         ) from error
     except BaseException:
         shutil.rmtree(path.parent)
         raise
 
 
-def work_on(upload: Upload, now: datetime) -> Workspace | None:
+def process_upload(upload: Upload, now: datetime) -> Workspace | None:
     """Whatever a worker has to do next. The workspace, when its export was stored."""
     if not upload.claim(now):
-        if upload.is_given_up(now):
+        if upload.has_exhausted_attempts(now):
             upload.fail(GAVE_UP, now)
         return None
     try:
         with Export(upload.path) as export:
             if upload.state == Upload.State.LOOKING:
-                findings = inspect(export, Teller(upload))
-                upload.was_looked_into(findings.as_json(), timezone.now())
+                findings = inspect(export, ProgressReporter(upload))
+                upload.finish_inspection(findings.as_json(), timezone.now())
                 return None
             return _store(upload, export, now)
     except _Stopped:
         logger.info("upload %s was stopped", upload.pk)
     except Busy:
-        upload.put_back()
+        upload.uncount_attempt()
     except WrongTeam:
         upload.fail(WRONG_TEAM, timezone.now())
     except NotAnExport as error:
@@ -108,7 +108,7 @@ def _store(upload: Upload, export: Export, now: datetime) -> Workspace | None:
     workspace, _made = Workspace.objects.get_or_create(
         slug=upload.slug, defaults={"name": upload.slug}
     )
-    choice, tell = upload.choice, Teller(upload)
+    choice, tell = upload.choice, ProgressReporter(upload)
 
     def is_chosen(folder: ExportFolder) -> bool:
         tell.knows(folder)
@@ -132,7 +132,7 @@ def _store(upload: Upload, export: Export, now: datetime) -> Workspace | None:
         "files": broken_files(export, public),
         "files_count": len(set(export.broken)),
     }
-    return workspace if upload.was_stored(outcome, timezone.now()) else None
+    return workspace if upload.finish_import(outcome, timezone.now()) else None
 
 
 def _report_json(report: ImportReport) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _report_json(report: ImportReport) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Share:
+class ChannelProgress:
     """How much of a channel is read. ``name`` is "" for all of a ``kind`` together: the names of
     private ones are not every operator's to see."""
 
@@ -156,17 +156,19 @@ class Share:
     of: int
 
 
-def shares_of(upload: Upload) -> list[Share]:
+def channel_progress(upload: Upload) -> list[ChannelProgress]:
     """Of what was chosen, in the order in which it is read."""
     choice, findings, parts = upload.choice, upload.found, upload.parts
     shares = [
-        Share(channel["folder"], "public", parts.get(channel["id"], 0), channel["messages"])
+        ChannelProgress(
+            channel["folder"], "public", parts.get(channel["id"], 0), channel["messages"]
+        )
         for channel in findings.get("public", [])
         if channel["id"] not in choice.get("without", [])
     ]
     for kind in ("private", "direct"):
         if choice.get(kind) and findings.get(kind, {}).get("messages"):
-            shares.append(Share("", kind, parts.get(kind, 0), findings[kind]["messages"]))
+            shares.append(ChannelProgress("", kind, parts.get(kind, 0), findings[kind]["messages"]))
     return shares
 
 
@@ -178,15 +180,15 @@ def seconds_left(upload: Upload) -> Range | None:
     return time_left(upload.seen, left, (upload.alive_at - upload.begun_at).total_seconds())
 
 
-def refusal_of(upload: Upload) -> str:
+def refusal_text(upload: Upload) -> str:
     """Why its file cannot be read, for who asks now; "" where something else is wrong."""
     if upload.fault not in SENTENCES:
         return ""
     values: dict[str, str] = upload.report.get("fault", {})
-    return mark_invisible(sentence_of(upload.fault, values))
+    return mark_invisible(refusal_sentence(upload.fault, values))
 
 
-class Teller:
+class ProgressReporter:
     """Says how far it is now and then, and hears whether it is still wanted."""
 
     def __init__(self, upload: Upload) -> None:
@@ -205,14 +207,14 @@ class Teller:
         if self._part:
             self._parts[self._part] += seen - self._seen
         self._part, self._seen = self._part_of.get(where, ""), seen
-        if time.monotonic() - self._told_at < TELL_EVERY:
+        if time.monotonic() - self._told_at < REPORT_EVERY:
             return
         self._told_at = time.monotonic()
-        if not self._upload.is_wanted(seen, timezone.now(), dict(self._parts)):
+        if not self._upload.record_progress(seen, timezone.now(), dict(self._parts)):
             raise _Stopped
 
 
-def cancel(upload: Upload, *, by: User | None, now: datetime) -> bool:
+def cancel_upload(upload: Upload, *, by: User | None, now: datetime) -> bool:
     """No more of it is stored, and its file goes."""
     done = upload.cancel(by=by, now=now)
     if done:
@@ -224,10 +226,10 @@ def discard(upload: Upload) -> None:
     shutil.rmtree(upload.path.parent, ignore_errors=True)
 
 
-def tidy(now: datetime) -> None:
+def remove_stale_files(now: datetime) -> None:
     """Files that nobody decides about, and those of uploads that broke off."""
-    for upload in Upload.objects.forgotten(now):
-        cancel(upload, by=None, now=now)
+    for upload in Upload.objects.stale(now):
+        cancel_upload(upload, by=None, now=now)
     folders = set(Upload.objects.unfinished().values_list("folder", flat=True))
     oldest = (now - UNKNOWN_FOR).timestamp()
     for folder in Path(settings.MEMORYHUB_VAR, "uploads").glob("*"):

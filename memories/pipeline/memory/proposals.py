@@ -10,8 +10,8 @@ from memories.pipeline.generate.close import lock_readers, supersede
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.generate.write_version import build_lines, write_version
 from memories.pipeline.safety import guarding
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.drift import Drift, find_drift
 from memories.rules.memory.lines import Line, merge_lines
 
@@ -36,7 +36,7 @@ def token_counts(job: Job) -> tuple[int, int] | None:
     if reply is None:
         return None
     base = get_base(job)
-    return estimate(base.content) if base else 0, estimate(reply.text)
+    return estimate_tokens(base.content) if base else 0, estimate_tokens(reply.text)
 
 
 def proposed_lines(job: Job) -> list[Line]:
@@ -45,7 +45,7 @@ def proposed_lines(job: Job) -> list[Line]:
     reply = job.saved_reply
     if reply is None:
         return []
-    reading = read_reply(reply, question.request)
+    reading = parse_reply(reply, question.request)
     made = build_lines(job.cites, guarding.judge(job, question, reading).reading)
     base = get_base(job)
     return merge_lines(base.line_values() if base else [], made).lines
@@ -80,7 +80,7 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
             lock_readers(job)
             if not job.close(Job.State.DONE, now):
                 return None
-            reading = read_reply(reply, question.request)
+            reading = parse_reply(reply, question.request)
             if reading.fault:
                 raise guarding.NothingLeft(())
             closed = write_version(job, question, reading, accepted=True)

@@ -7,8 +7,8 @@ from django.db import IntegrityError, transaction
 
 from memories.models import AuditEvent, Job, Memory, NewVersion, Segment
 from memories.models.generate.jobs import MOST_CLOSINGS
-from memories.rules.generate.faults import MOST_ATTEMPTS
-from memories.rules.generate.summary import Reply, RequestStrategy, SummariserError
+from memories.rules.generate.faults import MAX_ATTEMPTS
+from memories.rules.generate.summariser import Reply, RequestStrategy, SummariserError
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY as NOW
 from tests.factories import ChannelFactory, make_version
@@ -80,7 +80,7 @@ class TestClaim:
     def test_what_kills_every_worker_is_claimed_five_times(self, job):
         """A kill counts as an attempt: it is not offered for ever, and then can be given up."""
         now = NOW
-        for lost in range(MOST_ATTEMPTS):
+        for lost in range(MAX_ATTEMPTS):
             assert not Job.objects.exhausted(now).exists()
             assert job.claim(now, LEASE) is True
             assert job.lost == lost
@@ -190,7 +190,7 @@ class TestFail:
         assert (job.prompt_tokens, job.calls) == (100, 2), "but it was paid"
 
     def test_put_back_gives_the_attempt_back(self, job):
-        for _ in range(MOST_ATTEMPTS + 2):
+        for _ in range(MAX_ATTEMPTS + 2):
             assert job.claim(NOW, LEASE) is True
             job.release("rate_limited", "slow down", None)
             assert (job.state, job.attempts) == ("waiting", 0)

@@ -65,7 +65,7 @@ def make_channel(team, word, kind="public", **given):
     insider = PersonFactory(workspace=team, user=UserFactory())
     channel = ChannelFactory(workspace=team, name=f"{word}-room", kind=kind, **given)
     channel.memberships.create(person=insider)
-    channel.members_were_known(timezone.now())
+    channel.set_members_known(timezone.now())
     channel.remember_from(to_micros(MONDAY))
     talk(channel, word)
     return channel
@@ -506,10 +506,10 @@ def test_in_an_export_nobody_is_a_stranger_for_being_left_out(team):
     nobodys = MessageFactory(channel=room, author=None)
     MessageFactory(channel=room, author=None, is_bot=True)
     assert not Person.objects.from_outside().exists()
-    assert not Message.objects.said_from_outside().exists()
+    assert not Message.objects.from_outsiders().exists()
     team.connect("T1", name="x", domain="x", now=MONDAY)
     assert Person.objects.from_outside().get() == unnamed
-    assert Message.objects.said_from_outside().get() == nobodys
+    assert Message.objects.from_outsiders().get() == nobodys
 
 
 @pytest.mark.parametrize(
@@ -550,9 +550,9 @@ def test_where_somebody_came_or_went_since_a_guest_anywhere_counts(team):
     PersonFactory(workspace=team, is_guest=True)
     PersonFactory(workspace=team, is_bot=True, is_placeholder=True)
     assert not channel.has_guests()
-    channel.read_members_again(timezone.now())
+    channel.mark_members_changed(timezone.now())
     assert channel.has_guests()
-    channel.members_were_known(timezone.now())
+    channel.set_members_known(timezone.now())
     assert not channel.has_guests()
 
 

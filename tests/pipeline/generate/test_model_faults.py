@@ -19,7 +19,7 @@ from memories.llm import ModelSummariser
 from memories.models import AuditEvent, Cap, Channel, Endpoint, Job, Memory, ModelCall, Workspace
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.report import Report
-from memories.rules.generate.breaker import MOST_FAILURES
+from memories.rules.generate.circuit_breaker import MAX_FAILURES
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.templatetags.reading import reason_words
@@ -267,18 +267,18 @@ def test_five_failures_in_a_row_open_the_breaker_and_a_probe_closes_it(
     model: Model, settings: Iterator[None]
 ) -> None:
     settings.MEMORYHUB_LLM_CONCURRENCY = 1
-    channel = crowd(MOST_FAILURES + 2)
+    channel = crowd(MAX_FAILURES + 2)
     model.always = lambda user: error(503)
     report = one_pass(channel, model)
-    assert len(model.asked) == MOST_FAILURES
+    assert len(model.asked) == MAX_FAILURES
     assert [one["why"] for one in report.refusals] == ["breaker_open"]
-    assert report.left == MOST_FAILURES + 2
+    assert report.left == MAX_FAILURES + 2
     assert one_pass(channel, model).calls == 0
-    assert len(model.asked) == MOST_FAILURES
+    assert len(model.asked) == MAX_FAILURES
 
     whatever_waits_is_due()
     one_pass(channel, model)
-    assert len(model.asked) == MOST_FAILURES + 1, "half open: one probe, which failed"
+    assert len(model.asked) == MAX_FAILURES + 1, "half open: one probe, which failed"
 
     whatever_waits_is_due()
     model.always = lambda user: answer()

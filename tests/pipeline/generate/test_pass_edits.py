@@ -10,7 +10,7 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
 from memories.pipeline.generate.requests import RequestBuilder
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.summariser import SummariserError
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY
 from tests.pipeline.conversations import Scribe, delete, during, edit, hours, is_merge_of, talk

@@ -34,7 +34,7 @@ from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.redaction import forgetting
 from memories.pipeline.redaction.removed import RemovedMessage
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.redaction.shingles import MARK
