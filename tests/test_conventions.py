@@ -57,16 +57,10 @@ NOT_YET_RENAMED = (
             *("redaction", "safety", "search", "sync", "transfer"),
         )
     ),
-    "memories/pipeline/generate/ask.py",
     "memories/pipeline/transfer/export",
-    "memories/pipeline/generate/close.py",
     "memories/pipeline/context/build.py",
-    "memories/pipeline/generate/followups.py",
     "memories/pipeline/redaction/forgetting.py",
     "memories/pipeline/safety/guarding.py",
-    "memories/pipeline/generate/probing.py",
-    "memories/pipeline/generate/report.py",
-    "memories/pipeline/generate/work.py",
 )
 
 

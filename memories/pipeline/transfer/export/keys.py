@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from memories.models import Memory, Message, Segment
 from memories.pipeline.generate.input_keys import (
-    Numbered,
+    BaseKey,
     input_key,
     merge_key,
     provisional_key,
@@ -24,7 +24,7 @@ def key_today(
     *,
     segment: Segment | None,
     provisional: bool,
-    base: Numbered | None,
+    base: BaseKey | None,
     read: Sequence[tuple[int, int]],
 ) -> str:
     """The input key that `plan` and `owe` would give to this wish over the rows as they are.

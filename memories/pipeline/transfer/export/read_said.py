@@ -29,7 +29,7 @@ from memories.pipeline.transfer.archive import MANIFEST, ArchiveError
 from memories.pipeline.transfer.export import records
 from memories.pipeline.transfer.export.archive import BundleReader, Tell, chunks
 from memories.rules.ingest.timestamps import micros
-from memories.rules.settings import InvalidSetting, read_settings
+from memories.rules.settings import InvalidSetting, parse_settings
 from memories.rules.transfer import export as rules
 from memories.rules.transfer import export_text
 from memories.rules.transfer.schema import Schema, SchemaError
@@ -183,7 +183,7 @@ class Taken:
         with self.file(rules.WORKSPACE):
             self.own = records.WORKSPACE(export_text.from_json(self.text(rules.WORKSPACE)))
             try:
-                read_settings(self.own["settings"])
+                parse_settings(self.own["settings"])
             except InvalidSetting as error:
                 raise SchemaError(f"settings: {error}") from error
             slug = slug or self.own["slug"]

@@ -171,7 +171,7 @@ class Given:
                 "channels": [(self.ids[part.channel_id], part.start_us_before) for part in mine],
                 "author": backfill.author.get_username() if backfill.author else None,
                 "state": "paused" if backfill.state in backfill.UNFINISHED else backfill.state,
-                "quote": backfill.quote_by_names() if is_whole else {},
+                "quote": backfill.quote_with_current_names() if is_whole else {},
             }
 
     def _notes(self) -> Iterator[dict[str, Any]]:
