@@ -58,7 +58,6 @@ NOT_YET_RENAMED = (
         )
     ),
     "memories/pipeline/generate/ask.py",
-    "memories/pipeline/transfer/export",
     "memories/pipeline/generate/close.py",
     "memories/pipeline/context/build.py",
     "memories/pipeline/generate/followups.py",
