@@ -33,7 +33,7 @@ from memories.models import (
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.transfer.export.export_workspace import export_workspace
 from memories.pipeline.transfer.export.import_workspace import import_workspace
-from memories.rules.generate.summary import RequestStrategy
+from memories.rules.generate.summariser import RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
@@ -81,7 +81,7 @@ def owner_of(workspace: Workspace, name: str = "owner") -> User:
     person = PersonFactory(workspace=workspace, user=user, email="owner@example.org")
     for channel in workspace.channels.all():
         channel.people.add(person)
-        channel.members_were_known(NOW)
+        channel.set_members_known(NOW)
     return user
 
 

@@ -165,7 +165,7 @@ def test_private_channels_are_for_their_readers(run, channel, model):
     member.save()
     person = PersonFactory(workspace=channel.workspace, user=user)
     secret.memberships.create(person=person)
-    secret.members_were_known(timezone.now())
+    secret.set_members_known(timezone.now())
     assert "salaries" in run("--estimate", "--as", "mika")
     run("--yes", "--as", "mika")
     assert AuditEvent.objects.get(action="backfill_start").actor == "mika"

@@ -17,7 +17,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from memories.demo.making import SLUG, make_demo
 from memories.models import AuditEvent, Person, Upload, User, Workspace
-from memories.pipeline.generate.trying import try_model
+from memories.pipeline.generate.trial import try_model
 from memories.pipeline.sync.connecting import PART_WORDS
 from memories.rules.sync import scopes
 from memories.templatetags.reading import fault_words

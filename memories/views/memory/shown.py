@@ -13,10 +13,10 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from memories.models import Job, Line, Memory, MemoryVersion, Message, User
-from memories.models.ingest.messages import name_of_author
+from memories.models.ingest.messages import author_name
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.memory import proposals
-from memories.rules.generate.summary import OFFLINE
+from memories.rules.generate.summariser import OFFLINE
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.memory import compare
 from memories.rules.memory.identity import MemoryType
@@ -422,7 +422,7 @@ def _sources(lines: list[Line]) -> dict[int, list[_Source]]:
     )
     sources: dict[int, list[_Source]] = {}
     for line, message, ts, us, channel, author, username, state in rows:
-        name = name_of_author(author or "", username)
+        name = author_name(author or "", username)
         source = _Source(message, ts, us, channel, name, state)
         sources.setdefault(line, []).append(source)
     return sources

@@ -29,7 +29,7 @@ from memories.pipeline.transfer.archive import MANIFEST, ArchiveError
 from memories.pipeline.transfer.export import schemas
 from memories.pipeline.transfer.export.files import PROGRESS_ROWS, ExportReader, Progress, chunks
 from memories.rules.ingest.timestamps import micros
-from memories.rules.settings import InvalidSetting, read_settings
+from memories.rules.settings import InvalidSetting, parse_settings
 from memories.rules.transfer import export_format
 from memories.rules.transfer.schema import Schema, SchemaError, parse_json
 
@@ -202,7 +202,7 @@ class Importer:
             text = self.reader.text(export_format.WORKSPACE)
             row = schemas.WORKSPACE(parse_json(text))
             try:
-                read_settings(row["settings"])
+                parse_settings(row["settings"])
             except InvalidSetting as error:
                 raise SchemaError(f"settings: {error}") from error
             row["slug"] = slug = slug or row["slug"]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from memories.models import Memory, Message, Segment
 from memories.pipeline.generate.input_keys import (
-    Numbered,
+    BaseKey,
     input_key,
     merge_key,
     provisional_key,
@@ -24,7 +24,7 @@ def current_input_key(
     *,
     segment: Segment | None,
     provisional: bool,
-    base: Numbered | None,
+    base: BaseKey | None,
     inputs: Sequence[tuple[int, int]],
 ) -> str:
     """Return the input key of a job that a pass creates now, "" for none.

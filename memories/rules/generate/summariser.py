@@ -1,7 +1,7 @@
 """What a summariser is asked and what it answers (S3), as plain values.
 
 A summariser reads a `Request`, answers with a `Reply` whose text is a bullet list with
-references, and `reply.read_reply` turns that text into lines with sources or says why not.
+references, and `reply.parse_reply` turns that text into lines with sources or says why not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ Language = Literal["ja", "en", "conversation"]
 
 NOTHING = "NOTHING"  # the one word for "nothing here is worth keeping" (rule 8)
 OFFLINE = "offline"  # the name of the summariser that needs no model
-MOST_SOURCES = 5  # a line cites at most so many messages
-LINES_OF_WORKSPACE = 8  # at most, of what is going on in a workspace (rule 6)
+MAX_SOURCES = 5  # a line cites at most so many messages
+MAX_WORKSPACE_LINES = 8  # at most, of what is going on in a workspace (rule 6)
 
 
-class Form(StrEnum):
+class PromptForm(StrEnum):
     """How a model is asked. The probe of its endpoint picks one; a bad answer is asked in the other.
 
     ``FULL`` asks for kinds and references and has merges write the whole memory anew. ``SIMPLE`` asks
@@ -33,8 +33,8 @@ class Form(StrEnum):
     SIMPLE = "simple"
 
     @property
-    def other(self) -> "Form":
-        return Form.SIMPLE if self is Form.FULL else Form.FULL
+    def other(self) -> "PromptForm":
+        return PromptForm.SIMPLE if self is PromptForm.FULL else PromptForm.FULL
 
 
 class Kind(StrEnum):
@@ -115,7 +115,7 @@ class Request:
     additions: Sequence[Addition] = ()
     references: Sequence[Reference] = ()
     operations: bool = False  # a merge is asked for changes; else it writes the whole text (S1)
-    form: Form = Form.FULL
+    form: PromptForm = PromptForm.FULL
     thinking_tokens: int = 0  # room for what a reasoning model thinks before it answers
     input_limit: int | None = None  # of a model that reads less than others (rule 11)
 
@@ -138,19 +138,19 @@ class Request:
         """Lines that the answer may have at most; None: as many as its tokens allow."""
         is_short = self.memory_type is MemoryType.SHORT_TERM
         is_workspace = self.scope is MemoryScope.WORKSPACE
-        return LINES_OF_WORKSPACE if is_short and is_workspace else None
+        return MAX_WORKSPACE_LINES if is_short and is_workspace else None
 
     @property
     def uses_operations(self) -> bool:
         """Whether the answer holds changes to the existing lines, which else stay as they are."""
         is_merge = self.memory_type is MemoryType.LONG_TERM and bool(self.existing)
-        return is_merge and self.form is Form.FULL and self.operations
+        return is_merge and self.form is PromptForm.FULL and self.operations
 
     @property
     def only_adds(self) -> bool:
         """Whether the answer holds new lines only, and the existing ones stay as they are."""
         return (
-            self.form is Form.SIMPLE
+            self.form is PromptForm.SIMPLE
             and self.memory_type is MemoryType.LONG_TERM
             and bool(self.existing)
         )
@@ -185,7 +185,7 @@ class Reply:
     calls: int = 0
     seconds: float = 0.0
     left_out: tuple[int, ...] = ()  # refs that nobody read, for each of them is refused
-    form: str = Form.FULL  # in which it was asked
+    form: str = PromptForm.FULL  # in which it was asked
     thinking_tokens: int = 0  # the room it was given
     # The offline summariser's: pairs of a ref and the ref of the line that replaces it.
     superseded: tuple[tuple[int, int], ...] = ()
@@ -239,7 +239,7 @@ class Usage:
 
 
 class SummariserError(Exception):
-    """A call that gave no reply. ``code`` names the fault (`rules.faults` says what follows from
+    """A call that gave no reply. ``code`` names the fault (`rules.generate.faults` says what follows from
     it), ``retry_after`` (seconds) is what the endpoint asked for.
 
     ``spent`` is what earlier calls for the same request used; ``unknown``: the last one may have
@@ -283,7 +283,7 @@ class Summariser(Protocol):
 
 
 @dataclass(frozen=True)
-class ReadLine:
+class ReplyLine:
     """A line of a reply and the refs it rests on, at most five; () when nothing says it.
 
     ``is_quote``: it only copies a message. ``unverified`` are its numbers, dates and links that no
@@ -306,12 +306,12 @@ class ParsedReply:
     room; ``dropped`` are texts of operations that were not carried out, each with the reason.
     """
 
-    lines: Sequence[ReadLine] = field(default=())
+    lines: Sequence[ReplyLine] = field(default=())
     nothing: bool = False
     fault: str = ""
     superseded: Mapping[int, str] = field(default_factory=dict)
     settled: tuple[int, ...] = ()
-    archived: tuple[ReadLine, ...] = ()
+    archived: tuple[ReplyLine, ...] = ()
     dropped: tuple[tuple[str, str], ...] = ()
     is_of_operations: bool = False
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memories.rules.generate.summary import NOTHING, Kind
+from memories.rules.generate.summariser import NOTHING, Kind
 from memories.rules.memory.kinds import kind_named
 
 Spans = tuple[tuple[int, int], ...]
@@ -91,7 +91,7 @@ class Statement:
     spans: Spans = ()
 
 
-def answer_of(text: str) -> str:
+def strip_thinking(text: str) -> str:
     """The text without what a reasoning model thought aloud."""
     text = _THINKING.sub("", text)
     return _END_OF_THINKING.sub("", text).strip()
@@ -103,7 +103,7 @@ def is_nothing(text: str) -> bool:
     return bare.upper() == NOTHING or _EMPTY.fullmatch(bare) is not None
 
 
-def statements(text: str) -> list[Statement]:
+def parse_statements(text: str) -> list[Statement]:
     """The statements of an answer, in order. Headings name the kind of what stands below them;
     preambles, closing remarks and "none" are no statements."""
     found = _from_json(text) or list(_from_rows(text))
@@ -146,7 +146,7 @@ def _title(row: str, following: list[str]) -> str | None:
 def _is_statement(row: str, n: int, rows: list[str], bulleted: list[int]) -> bool:
     """Whether a row without a bullet states something. Before, after and between bullets it is a
     comment, unless it cites; in a reply without any it is one line."""
-    if take_refs(row)[1]:
+    if split_refs(row)[1]:
         return True
     if bulleted:
         return bulleted[0] < n < bulleted[-1] and not row.rstrip().endswith((":", "："))
@@ -172,7 +172,7 @@ def _cleaned(statement: Statement) -> Statement:
         spans += in_front
         text, named = _label(text)
         kind = named or kind
-    text, at_end = take_refs(text)
+    text, at_end = split_refs(text)
     text = _BOLD.sub(lambda match: match[1] or match[2], text).strip()
     if quoted := _QUOTED.fullmatch(text):
         text = quoted["inside"].strip()
@@ -196,7 +196,7 @@ def _front_refs(text: str) -> tuple[str, Spans]:
     return text, ()
 
 
-def take_refs(text: str) -> tuple[str, Spans]:
+def split_refs(text: str) -> tuple[str, Spans]:
     """The text before its closing brackets, and the numbers in them in their order."""
     body = text.rstrip()
     stop = body[-1:] if body[-2:-1] in ("]", "］") and body[-1:] in (".", "。") else ""

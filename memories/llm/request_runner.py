@@ -5,19 +5,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from memories.rules.generate import prompts
-from memories.rules.generate.bounds import (
-    MOST_CALLS,
-    MOST_HALVINGS,
-    combination_tokens,
-    prompt_tokens,
+from memories.rules.generate.faults import REFUSALS, Fault
+from memories.rules.generate.reply import format_with_refs, parse_reply
+from memories.rules.generate.splitting import (
+    MAX_CALLS,
+    MAX_HALVINGS,
+    build_combination,
+    combination_bound,
+    estimate_prompt_tokens,
+    restore_refs,
+    split_request,
 )
-from memories.rules.generate.parts import combination, halves, restored
-from memories.rules.generate.reply import REFUSED, Fault, read_reply, with_refs
-from memories.rules.generate.summary import (
+from memories.rules.generate.summariser import (
     NOTHING,
     ParsedReply,
-    ReadLine,
     Reply,
+    ReplyLine,
     Request,
     RequestStrategy,
     SummariserError,
@@ -36,7 +39,7 @@ class _NoGoodError(Exception):
 
 
 @dataclass
-class Asking:
+class RequestRunner:
     """The calls for one request. ``ask`` makes one of them; ``limit``: estimated prompt tokens
     beyond which a request is halved without being asked."""
 
@@ -63,14 +66,14 @@ class Asking:
 
     def _reply(self, way: RequestStrategy) -> Reply:
         parts = (
-            halves(self.request)
+            split_request(self.request)
             if way is not RequestStrategy.WHOLE or self._is_long(self.request)
             else ()
         )
         if way is RequestStrategy.ISOLATE:
             found = [r for part in parts or (self.request,) for r in self._without_refused(part)]
         elif parts:
-            halvings = MOST_HALVINGS - 1 if way is RequestStrategy.SPLIT else 0
+            halvings = MAX_HALVINGS - 1 if way is RequestStrategy.SPLIT else 0
             found = [reading for part in parts for reading in self._readings(part, halvings)]
         else:
             return self._one(self.request)
@@ -83,13 +86,13 @@ class Asking:
         endpoint's word for that is taken."""
         if request.is_empty:
             return [_as_it_was(request)]
-        parts = halves(request) if self._is_long(request) else ()
+        parts = split_request(request) if self._is_long(request) else ()
         if not parts:
             try:
                 return [self._read(request)]
             except SummariserError as error:
                 # The endpoint takes less than we thought.
-                if error.code != TOO_LONG or not halvings or not (parts := halves(request)):
+                if error.code != TOO_LONG or not halvings or not (parts := split_request(request)):
                     raise
             halvings -= 1
         return [reading for part in parts for reading in self._readings(part, halvings)]
@@ -99,7 +102,7 @@ class Asking:
         out when it is refused twice."""
         if request.is_empty:
             return [_as_it_was(request)]
-        parts = halves(request)
+        parts = split_request(request)
         if not parts or not self._is_long(request):
             for _ in range(1 if parts else 2):
                 if reading := self._unless_refused(request, can_be_cut=bool(parts)):
@@ -111,18 +114,18 @@ class Asking:
         return [_as_it_was(request)]
 
     def _unless_refused(self, request: Request, *, can_be_cut: bool) -> ParsedReply | None:
-        if self._calls >= MOST_CALLS - 1:  # one is kept for the combination
+        if self._calls >= MAX_CALLS - 1:  # one is kept for the combination
             raise self._refusal or SummariserError(
                 TOO_LONG, "Too long to look for what is refused."
             )
         try:
             return self._read(request)
         except _NoGoodError as error:
-            if error.reply.finish_reason not in REFUSED:
+            if error.reply.finish_reason not in REFUSALS:
                 raise
             self._refusal = error
         except SummariserError as error:
-            if error.code not in REFUSED and not (error.code == TOO_LONG and can_be_cut):
+            if error.code not in REFUSALS and not (error.code == TOO_LONG and can_be_cut):
                 raise
             self._refusal = error
         return None
@@ -135,25 +138,33 @@ class Asking:
             return self._made("\n".join(reply.text for reply in self._replies))
         spoken = [reading for reading in readings if reading.lines]
         if len(spoken) < 2 or self.request.only_adds:  # these hold the existing lines too
-            return self._made(with_refs(line for reading in spoken for line in reading.lines))
-        whole = combination(self.request, readings)
-        if prompt_tokens(whole) > combination_tokens(self.request, len(readings)):
+            return self._made(
+                format_with_refs(line for reading in spoken for line in reading.lines)
+            )
+        whole = build_combination(self.request, readings)
+        if estimate_prompt_tokens(whole) > combination_bound(self.request, len(readings)):
             raise _NoGoodError(self._made(""), Fault.TOO_LONG)  # not what was reserved for
         reply = self._one(whole)  # never split again: combining does not get shorter by it
-        reading = read_reply(reply, whole)
+        reading = parse_reply(reply, whole)
         if reading.fault:
             raise _NoGoodError(reply, reading.fault)
-        return reply if reading.nothing else self._made(with_refs(restored(reading, readings)))
+        return (
+            reply
+            if reading.nothing
+            else self._made(format_with_refs(restore_refs(reading, readings)))
+        )
 
     def _made(self, text: str) -> Reply:
         model = self._replies[-1].model if self._replies else self.model
-        return Reply(text or NOTHING, "stop", model, prompts.version(self.request))  # with refs
+        return Reply(
+            text or NOTHING, "stop", model, prompts.prompt_version(self.request)
+        )  # with refs
 
     # -- calls
 
     def _read(self, request: Request) -> ParsedReply:
         reply = self._one(request)
-        reading = read_reply(reply, request)
+        reading = parse_reply(reply, request)
         if reading.fault:
             raise _NoGoodError(reply, reading.fault)
         return reading
@@ -164,7 +175,7 @@ class Asking:
         return self._replies[-1]
 
     def _is_long(self, request: Request) -> bool:
-        return prompt_tokens(request) > self.limit
+        return estimate_prompt_tokens(request) > self.limit
 
     def _usage(self) -> Usage:
         return sum(
@@ -175,7 +186,7 @@ class Asking:
         usage = self._usage()
         return replace(
             reply,
-            prompt_version=prompts.version(self.request),
+            prompt_version=prompts.prompt_version(self.request),
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             calls=usage.calls,
@@ -186,4 +197,4 @@ class Asking:
 
 def _as_it_was(request: Request) -> ParsedReply:
     """Lines that nothing is added to need no call (S3)."""
-    return ParsedReply([ReadLine(line.text, (line.ref,)) for line in request.existing])
+    return ParsedReply([ReplyLine(line.text, (line.ref,)) for line in request.existing])

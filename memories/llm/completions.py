@@ -4,16 +4,16 @@ from typing import Any
 
 from openai.types.chat import ChatCompletion
 
-from memories.llm.faults import malformed
+from memories.llm.faults import malformed_error
 from memories.rules.generate.prompts import Prompt
-from memories.rules.generate.summary import Reply, SummariserError, Usage
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.summariser import Reply, SummariserError, Usage
+from memories.rules.generate.tokens import estimate_tokens
 
 
-def read_answer(answer: Any, prompt: Prompt, model: str, seconds: float) -> Reply:
+def parse_completion(answer: Any, prompt: Prompt, model: str, seconds: float) -> Reply:
     """The reply; tokens that it does not tell are estimated. Raises SummariserError."""
     if not isinstance(answer, ChatCompletion):
-        raise malformed(type(answer).__name__)
+        raise malformed_error(type(answer).__name__)
     choices: Any = getattr(answer, "choices", None)
     used: Any = getattr(answer, "usage", None)
     prompt_tokens = _count(getattr(used, "prompt_tokens", None))
@@ -30,7 +30,7 @@ def read_answer(answer: Any, prompt: Prompt, model: str, seconds: float) -> Repl
     message = getattr(choice, "message", None)
     content: Any = getattr(message, "content", None)
     if message is None or not isinstance(content, str | None):
-        raise malformed(type(answer).__name__)
+        raise malformed_error(type(answer).__name__)
     text = content or ""
     refused = not text and getattr(message, "refusal", None)
     named: Any = getattr(answer, "model", None)
@@ -39,8 +39,9 @@ def read_answer(answer: Any, prompt: Prompt, model: str, seconds: float) -> Repl
         finish_reason="refusal" if refused else str(getattr(choice, "finish_reason", None)),
         model=named if isinstance(named, str) and named else model,
         prompt_version=prompt.version,
-        prompt_tokens=prompt_tokens or estimate(prompt.system) + estimate(prompt.user),
-        completion_tokens=completion_tokens or estimate(text),
+        prompt_tokens=prompt_tokens
+        or estimate_tokens(prompt.system) + estimate_tokens(prompt.user),
+        completion_tokens=completion_tokens or estimate_tokens(text),
         calls=1,
         seconds=seconds,
     )

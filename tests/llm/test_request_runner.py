@@ -5,9 +5,10 @@ import json
 import pytest
 
 from memories.llm import ModelSummariser, OfflineSummariser, summarise
-from memories.rules.generate.bounds import prompt_tokens
-from memories.rules.generate.reply import Fault, read_reply
-from memories.rules.generate.summary import (
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.splitting import estimate_prompt_tokens
+from memories.rules.generate.summariser import (
     Bound,
     Reply,
     Request,
@@ -15,7 +16,7 @@ from memories.rules.generate.summary import (
     SummariserError,
     Usage,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from tests.llm.endpoint import Endpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
 
@@ -45,7 +46,7 @@ class TestWhole:
         endpoint.decides(lambda prompt: (500, "") if BAD in prompt else one_line(prompt))
         wanted = short(messages(*TEXTS[:21]))
         with pytest.raises(SummariserError) as raised:
-            summarise(wanted, endpoint.summariser(input_limit=prompt_tokens(wanted) - 1))
+            summarise(wanted, endpoint.summariser(input_limit=estimate_prompt_tokens(wanted) - 1))
         assert len(endpoint.asked) == 2
         assert (raised.value.spent, raised.value.unknown) == (Usage(100, 10, 1), False)
 
@@ -60,7 +61,7 @@ class TestWhole:
         endpoint.answers(japanese)
         reply = summarise(wanted, endpoint.summariser(), RequestStrategy.SPLIT)
         assert len(endpoint.asked) == 1
-        assert read_reply(reply, wanted).fault == Fault.WRONG_LANGUAGE
+        assert parse_reply(reply, wanted).fault == Fault.WRONG_LANGUAGE
 
 
 class TestSplit:
@@ -84,7 +85,7 @@ class TestSplit:
         )
         reply = summarise(WANTED, endpoint.summariser(), RequestStrategy.SPLIT)
         assert (len(endpoint.asked), reply.calls) == (2 + 4 + 1, 5)
-        assert read_reply(reply, WANTED).fault == ""
+        assert parse_reply(reply, WANTED).fault == ""
         seen = "".join(endpoint.prompt(call)[1] for call in range(7))
         assert all(text in seen for text in TEXTS)
 
@@ -103,7 +104,7 @@ class TestSplit:
     def test_a_cut_off_part_is_a_cut_off_whole(self, endpoint: Endpoint) -> None:
         endpoint.answers("- early [3]", completion("- la", "length"))
         reply = summarise(WANTED, endpoint.summariser(), RequestStrategy.SPLIT)
-        assert read_reply(reply, WANTED).fault == Fault.LENGTH
+        assert parse_reply(reply, WANTED).fault == Fault.LENGTH
         assert (reply.calls, reply.prompt_tokens) == (2, 200)
 
 
@@ -125,7 +126,7 @@ class TestIsolate:
         summariser = endpoint.summariser()
         reply = summarise(WANTED, summariser, RequestStrategy.ISOLATE)
         assert reply.left_out == (21,)
-        assert read_reply(reply, WANTED).fault == ""
+        assert parse_reply(reply, WANTED).fault == ""
         assert reply.calls <= summariser.bound(WANTED, RequestStrategy.ISOLATE).calls
         assert len(endpoint.asked) == 2 * 5 + 1 + 1  # halves down to one, that again, all together
         good = [p for p in map(endpoint.prompt, range(12)) if BAD not in p[1]]
@@ -143,14 +144,14 @@ class TestIsolate:
         endpoint.decides(lambda prompt: REFUSALS["filtered input"])
         wanted = short(messages("one", "two"))
         reply = summarise(wanted, endpoint.summariser(), RequestStrategy.ISOLATE)
-        assert read_reply(reply, wanted).nothing
+        assert parse_reply(reply, wanted).nothing
         assert (reply.left_out, reply.calls, reply.model) == ((1, 2), 0, "tiny")
 
     def test_the_search_ends(self, endpoint: Endpoint) -> None:
         endpoint.decides(lambda prompt: REFUSALS["refusal"])
         summariser = endpoint.summariser()
         reply = summarise(WANTED, summariser, RequestStrategy.ISOLATE)
-        assert read_reply(reply, WANTED).fault == Fault.REFUSAL
+        assert parse_reply(reply, WANTED).fault == Fault.REFUSAL
         assert len(endpoint.asked) == reply.calls == 15
 
     def test_a_memory_line_is_left_out_of_a_merge(self, endpoint: Endpoint) -> None:
@@ -160,7 +161,7 @@ class TestIsolate:
         wanted = long(existing=memory("old"), additions=added("good", "bad", "fine", first=2))
         reply = summarise(wanted, endpoint.summariser(), RequestStrategy.ISOLATE)
         assert reply.left_out == (3,)
-        assert read_reply(reply, wanted).fault == ""
+        assert parse_reply(reply, wanted).fault == ""
 
     def test_other_faults_end_it(self, endpoint: Endpoint) -> None:
         endpoint.decides(lambda prompt: (503, "") if BAD in prompt else one_line(prompt))
@@ -189,7 +190,9 @@ def test_an_endpoint_that_fills_its_limit(
     summariser = endpoint.summariser(input_limit=2000)
     summarise(wanted, summariser, way)
     most = summariser.bound(wanted, way)
-    prompts = [sum(map(estimate, endpoint.prompt(call))) for call in range(len(endpoint.asked))]
+    prompts = [
+        sum(map(estimate_tokens, endpoint.prompt(call))) for call in range(len(endpoint.asked))
+    ]
     assert len(prompts) <= most.calls
     assert sum(prompts) <= most.prompt_tokens
     assert sum(body["max_tokens"] for body in endpoint.asked) <= most.completion_tokens

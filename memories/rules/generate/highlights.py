@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memories.rules.generate import salience
-from memories.rules.generate.prompts import one_line, speaker
+from memories.rules.generate.prompts import speaker_name, to_one_line
 from memories.rules.generate.salience import Words
-from memories.rules.generate.summary import MemoryLine, MessageLine, Request
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.summariser import MemoryLine, MessageLine, Request
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.names import MAX_NAME_LENGTH
 from memories.rules.ingest.timestamps import micros, to_micros
 from memories.rules.memory.superseding import Statement, find_successors
@@ -46,11 +46,11 @@ class Candidate:
 
     @property
     def cost(self) -> int:
-        return estimate(f"- {self.line} [{', '.join(map(str, self.refs))}]\n")
+        return estimate_tokens(f"- {self.line} [{', '.join(map(str, self.refs))}]\n")
 
 
 @dataclass(frozen=True)
-class Extract:
+class Highlights:
     """The lines worth keeping, in order of time, and for each line that a newer one replaces the
     numbers of both."""
 
@@ -58,12 +58,12 @@ class Extract:
     superseded: tuple[tuple[int, int], ...] = ()
 
 
-def extract(request: Request) -> Extract:
+def extract_highlights(request: Request) -> Highlights:
     """At least one line wherever a person wrote a word. Where nothing is salient, a few of the lines
     that say most are kept, but none of a bot."""
     pool = _pool(request)
     if not pool:
-        return Extract([])
+        return Highlights([])
     salient = [candidate for candidate in pool if candidate.is_salient or candidate.by_person]
     replaced = _superseded(salient)
     if salient:
@@ -74,7 +74,7 @@ def extract(request: Request) -> Extract:
         people = [candidate for candidate in pool if not candidate.is_bot]
         chosen = _choose(people, request.max_tokens, merging=False)[:_FALLBACK] if people else []
     pairs = ((salient[old].refs[0], salient[new].refs[0]) for old, new in replaced.items())
-    return Extract(sorted(chosen[: request.most_lines], key=pool.index), tuple(pairs))
+    return Highlights(sorted(chosen[: request.most_lines], key=pool.index), tuple(pairs))
 
 
 def _pool(request: Request) -> list[Candidate]:
@@ -86,11 +86,11 @@ def _pool(request: Request) -> list[Candidate]:
 
 def _choose(pool: Sequence[Candidate], budget: int, *, merging: bool) -> list[Candidate]:
     """The best that fit, the best first: what people wrote, what is marked, then by value."""
-    worths = salience.worth([candidate.words for candidate in pool])
+    worths = salience.word_worth([candidate.words for candidate in pool])
 
     def value(index: int) -> float:
         candidate = pool[index]
-        worth = salience.density(candidate.body, candidate.words, worths, candidate.cost)
+        worth = salience.worth_per_token(candidate.body, candidate.words, worths, candidate.cost)
         return worth / (1 + (len(pool) - 1 - index) / _MERGED_HALF) if merging else worth
 
     order = sorted(
@@ -98,7 +98,7 @@ def _choose(pool: Sequence[Candidate], budget: int, *, merging: bool) -> list[Ca
         key=lambda i: (pool[i].by_person, salience.is_marked(pool[i].body), value(i)),
         reverse=True,
     )
-    covered = salience.Covered(_SAME, salience.rarity([c.words for c in pool]))
+    covered = salience.ChosenTexts(_SAME, salience.word_rarity([c.words for c in pool]))
     chosen: list[Candidate] = []
     for index in order:
         candidate = pool[index]
@@ -123,7 +123,7 @@ def _superseded(pool: Sequence[Candidate]) -> dict[int, int]:
 def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
     """Each message, and behind a question its answer; a question that nobody answers is not
     salient unless it tells something besides."""
-    words = [salience.words_in(message.text) for message in messages]
+    words = [salience.content_words(message.text) for message in messages]
     answers: set[int] = set()
     for index, message in enumerate(messages):
         if index in answers:
@@ -137,17 +137,17 @@ def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
             answers.add(answer)
             reply = messages[answer]
             is_salient = salience.is_salient(f"{message.text} {reply.text}")
-            body = f"{body} → {speaker(reply.author)}: {_body(reply.text)}"
+            body = f"{body} → {speaker_name(reply.author)}: {_body(reply.text)}"
             refs = (message.ref, reply.ref)
         yield Candidate(
             refs,
-            f"{speaker(message.author)}: {body}",
+            f"{speaker_name(message.author)}: {body}",
             body,
             to_micros(message.at if answer is None else messages[answer].at),
             is_salient=is_salient,
             is_bot=message.is_bot,
             thread_us=micros(message.thread) if message.thread else to_micros(message.at),
-            words=salience.words_in(body),
+            words=salience.content_words(body),
         )
 
 
@@ -156,18 +156,20 @@ def _tells(text: str) -> bool:
     if salience.is_marked(text):
         return True
     sentences = [part for part in _SENTENCE.split(text) if part.strip()]
-    return salience.is_salient(" ".join(part for part in sentences if not salience.asks(part)))
+    return salience.is_salient(
+        " ".join(part for part in sentences if not salience.has_question(part))
+    )
 
 
 def _answer_to(index: int, messages: Sequence[MessageLine], words: Sequence[Words]) -> int | None:
     """The message in which somebody else soon takes up a question: in its thread, with the name of
     who asked, with its words, or as the very next one."""
     asked = messages[index]
-    if asked.is_bot or not salience.asks(asked.text) or _tells(asked.text):
+    if asked.is_bot or not salience.has_question(asked.text) or _tells(asked.text):
         return None
     for other in range(index + 1, min(len(messages), index + 1 + _ANSWER_WITHIN)):
         reply = messages[other]
-        if reply.author == asked.author or reply.is_bot or salience.asks(reply.text):
+        if reply.author == asked.author or reply.is_bot or salience.has_question(reply.text):
             continue
         root = asked.thread and reply.thread == asked.thread
         named = asked.author.lower() in reply.text.lower()
@@ -178,22 +180,22 @@ def _answer_to(index: int, messages: Sequence[MessageLine], words: Sequence[Word
 
 def _body(text: str) -> str:
     """A message as one line; of a very long one as many of its sentences as fit, and a mark."""
-    whole = one_line(" ".join(text.split()))
-    if estimate(whole) <= _LONGEST:
+    whole = to_one_line(" ".join(text.split()))
+    if estimate_tokens(whole) <= _LONGEST:
         return whole
     kept = ""
     for sentence in _SENTENCE.split(text):
-        if kept and estimate(kept + sentence) > _LONGEST:
+        if kept and estimate_tokens(kept + sentence) > _LONGEST:
             break
         kept = f"{kept} {sentence.strip()}".strip()
-    while estimate(kept) > _LONGEST:
+    while estimate_tokens(kept) > _LONGEST:
         kept = kept[: len(kept) * 3 // 4]
-    return f"{one_line(' '.join(kept.split()))} …"
+    return f"{to_one_line(' '.join(kept.split()))} …"
 
 
 def _from_memories(lines: Sequence[MemoryLine]) -> Iterator[Candidate]:
     for line in lines:
-        text = one_line(line.text)
+        text = to_one_line(line.text)
         body = _SPEAKER.sub("", _DATED.sub("", text)) or text
         yield Candidate(
             (line.ref,),
@@ -202,5 +204,5 @@ def _from_memories(lines: Sequence[MemoryLine]) -> Iterator[Candidate]:
             line.at_us,
             line.by_person,
             is_salient=salience.is_salient(body),
-            words=salience.words_in(body),
+            words=salience.content_words(body),
         )
