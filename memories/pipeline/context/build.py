@@ -27,7 +27,7 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, RowNumber
 
 from memories.models import Line, Memory, MemoryVersion, Message, Note, Person, Reader, Workspace
-from memories.models.ingest.messages import name_of_author
+from memories.models.ingest.messages import author_name
 from memories.models.ingest.names import Names
 from memories.models.memory.memories import MemoryQuerySet
 from memories.pipeline.context.channels import ReadableChannels
@@ -48,8 +48,8 @@ from memories.rules.context.material import (
     Material,
     MessageLine,
 )
-from memories.rules.generate.prompts import for_model, message_line
-from memories.rules.ingest.markup import mentions_in, plain
+from memories.rules.generate.prompts import clean_for_model, format_message
+from memories.rules.ingest.markup import mentions_in, render_plain
 from memories.rules.ingest.timestamps import from_micros, micros, to_micros
 from memories.rules.memory.identity import (
     MemoryScope,
@@ -204,7 +204,7 @@ class _Rows:
             of_workspace | of_channels & Q(memory_type=MemoryType.LONG_TERM) | self._of_threads()
         )
         short_term = memories.filter(of_channels, memory_type=MemoryType.SHORT_TERM)
-        readable = MemoryVersion.objects.visible_to(self.reader).saying_something()
+        readable = MemoryVersion.objects.visible_to(self.reader).with_text()
         return list(
             readable.filter(
                 Q(pk__in=current.values("current"))
@@ -227,7 +227,7 @@ class _Rows:
         )
         ranked = (
             MemoryVersion.objects.visible_to(self.reader)
-            .saying_something()
+            .with_text()
             .filter(~is_replaced, memory__in=memories.values("pk"))
             .annotate(
                 rank=Window(
@@ -323,9 +323,11 @@ class _Rows:
         return Names(mentioned.order_by().names(), self.channels.names)
 
     def message_line(self, row: Any) -> MessageLine:
-        author = name_of_author(row.author__name or "", row.username)
+        author = author_name(row.author__name or "", row.username)
         sent_at = from_micros(row.micros).astimezone(self.workspace.memory_settings.zone)
-        line = message_line(sent_at, for_model(author), for_model(plain(row.text, self.names)))
+        line = format_message(
+            sent_at, clean_for_model(author), clean_for_model(render_plain(row.text, self.names))
+        )
         # A root without a known reply has no thread_ts.
         thread_ts = row.ts if row.ts == self.thread_ts else row.thread_ts
         return MessageLine(row.micros, line, thread_ts, self.channels.by_key[row.channel_id][0])

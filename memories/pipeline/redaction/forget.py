@@ -31,7 +31,7 @@ from memories.pipeline.locks import storing
 from memories.pipeline.redaction import forgetting
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 from memories.rules.ingest.names import safe_name
-from memories.rules.ingest.profiles import without_labels, without_names
+from memories.rules.ingest.profiles import strip_mention_labels, strip_names
 from memories.rules.ingest.timestamps import micros, to_micros, ts_from_micros
 from memories.rules.memory.identity import MemoryScope
 
@@ -145,11 +145,11 @@ def _clean_others(person: Person) -> int:
     )
     cleaned = 0
     for row in mentions.only("text", "raw").iterator(200):
-        text = without_labels(row.text, person.slack_id)
-        raw = without_names(row.raw, person.slack_id)
+        text = strip_mention_labels(row.text, person.slack_id)
+        raw = strip_names(row.raw, person.slack_id)
         if (text, raw) != (row.text, row.raw):
             cleaned += Message.objects.filter(pk=row.pk).update(text=text, raw=raw)
-    SlackEvent.objects.of_team(person.workspace.team_id).given_up().release(person.slack_id)
+    SlackEvent.objects.of_team(person.workspace.team_id).failed().redact(person.slack_id)
     for talk in Channel.objects.filter(kind=Channel.Kind.IM, memberships__person=person):
         names = Person.objects.filter(memberships__channel=talk).names().values()
         talk.describe({"name": ", ".join(sorted(names))[:200]})

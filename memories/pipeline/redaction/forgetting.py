@@ -38,8 +38,8 @@ from memories.models.ingest.names import Names
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 from memories.rules.ingest import references
-from memories.rules.ingest.characters import fit
-from memories.rules.ingest.markup import plain
+from memories.rules.ingest.characters import make_storable
+from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.message_text import message_text
 from memories.rules.ingest.timestamps import micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -122,7 +122,7 @@ class _Redactor:
         self._mask_replies(replies)
         self._mask_quarantined()
         self._mask_notes()
-        Draft.objects.filter(memory__workspace=self.workspace).drop_quoting(self.known)
+        Draft.objects.filter(memory__workspace=self.workspace).delete_quoting(self.known)
         self._mask_topics()
         self._drop_events()
         self._mask_copies()
@@ -138,7 +138,7 @@ class _Redactor:
     def _words(self, text: str) -> Iterator[str]:
         """A message as it was read, and as Slack sent it; there a mention's label is a name that its
         author did not say."""
-        read = plain(text, self.names)
+        read = render_plain(text, self.names)
         yield read
         if read != text and not self.called:
             yield text
@@ -281,7 +281,7 @@ class _Redactor:
             was = memory.current_id
             lost: set[int] = set()
             for version in MemoryVersion.objects.filter(pk__in=by_memory[memory.pk]):
-                before = set(version.masked_lines().values_list("pk", flat=True))
+                before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision
                 self.touched.lines += version.mask(self.known, whole, short)
                 if version.revision == revision:
@@ -291,10 +291,10 @@ class _Redactor:
                 if version.segment_id and memory.memory_type == MemoryType.SHORT_TERM:
                     self.segments.add(version.segment_id)
                 if version.pk == was:
-                    now = set(version.masked_lines().values_list("pk", flat=True))
+                    now = set(version.redacted_lines().values_list("pk", flat=True))
                     lost = now - before
             if memory.pk in changed:
-                memory.show_newest()
+                memory.update_current()
                 self._owe_again(memory, lost)
         return changed
 
@@ -345,7 +345,7 @@ class _Redactor:
     def _mask_replies(self, replies: Sequence[int]) -> None:
         for keys in _some(replies):
             rows = Job.objects.filter(pk__in=keys)
-            rows.take_back()
+            rows.restart()
             for pk, fault in rows.exclude(fault_text="").values_list("pk", "fault_text"):
                 Job.objects.filter(pk=pk).update(fault_text=self.known.masked(fault))
             self.touched.jobs += rows.update(reply=None)
@@ -367,7 +367,7 @@ class _Redactor:
         if self.called:  # anything may have been shown it
             reach = Q(memory__workspace=self.workspace)
         rows = Job.objects.filter(reach, state__in=(Job.State.CLAIMED, Job.State.REPLIED))
-        Job.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).take_back()
+        Job.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).restart()
 
     def _about(self) -> Q:
         """Jobs that are shown them. A thread's row names the last of its segments only."""
@@ -432,9 +432,9 @@ class _Redactor:
         for pk, body in kept.values_list("pk", "body").iterator(AT_ONCE):
             if times.isdisjoint(references.TS.findall(body)):
                 continue
-            told = references.read_told(body)
-            about = {places[key] for key in references.messages_of(told) & places.keys()}
-            quotes = about and any(map(self.known.spans, references.strings(told)))
+            told = references.load_object(body)
+            about = {places[key] for key in references.event_messages(told) & places.keys()}
+            quotes = about and any(map(self.known.spans, references.iter_strings(told)))
             if quotes or any(one.cited for one in about):
                 SlackEvent.objects.filter(pk=pk).update(
                     body="", state=SlackEvent.State.SKIPPED, reason="forgotten"
@@ -454,20 +454,20 @@ class _Redactor:
         since = min(micros(one.ts) for one in self.gone)
         held = Message.objects.filter(channel__workspace=self.workspace, micros__gte=since)
         held = held.filter(raw__contains='"attachments"').exclude(pk__in=self.keys)
-        links = {references.link(*place) for place in places}
+        links = {references.permalink_path(*place) for place in places}
         read = held.select_related("channel").only(
             "text", "raw", "segment", "thread_segment", "channel__slack_id"
         )
         for row in read.iterator(AT_ONCE):
             if links.isdisjoint(references.LINK.findall(row.raw)):
                 continue
-            told = references.read_told(row.raw)
-            left = references.without_carried(told, row.channel.slack_id, links)
+            told = references.load_object(row.raw)
+            left = references.remove_embedded(told, row.channel.slack_id, links)
             if left == told:
                 continue
             text = row.text
-            if text == fit(message_text(told)):  # of a share without words it is all there is
-                text = fit(message_text(left))
+            if text == make_storable(message_text(told)):  # a share without text of its own
+                text = make_storable(message_text(left))
             Message.objects.filter(pk=row.pk).update(raw=json.dumps(left), text=text)
             if text != row.text:
                 self.segments |= {pk for pk in (row.segment_id, row.thread_segment_id) if pk}

@@ -27,7 +27,7 @@ from memories.models import (
 from memories.models.ingest.messages import MessageQuerySet
 from memories.models.search.documents import MESSAGE, NOTE, VERSION, SearchableQuerySet
 from memories.rules.generate import salience
-from memories.rules.ingest.invisible import clean
+from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.memory.identity import MemoryScope
 from memories.rules.search import tokenizer
 from memories.rules.search.query import Has, Kind, Query, Sort
@@ -143,7 +143,7 @@ def question_hits(question: str, messages: MessageQuerySet, keys: Sequence[str])
 
     ``keys`` are those of the reader's audiences.
     """
-    newest = messages.matching_any(sorted(salience.words_in(question)), keys)[:QUESTION_HITS]
+    newest = messages.matching_any(sorted(salience.content_words(question)), keys)[:QUESTION_HITS]
     tokens = SearchDocument.objects.filter(message=OuterRef("pk")).values("tokens")
     hits = Message.objects.filter(pk__in=newest.values("pk"))
     return hits.annotate(tokens=Subquery(tokens))
@@ -156,7 +156,9 @@ def most_relevant(question: str, hits: Iterable[tuple[int, int, str]]) -> list[i
     """
     hits = list(hits)
     texts = [frozenset(tokens.split()) for _, _, tokens in hits]
-    scores = salience.relevance(salience.words_in(question), texts, salience.rarity(texts))
+    scores = salience.bm25_scores(
+        salience.content_words(question), texts, salience.word_rarity(texts)
+    )
     ranked = sorted(zip(scores, hits, strict=True), key=lambda hit: (-hit[0], -hit[1][1]))
     return [key for _, (key, _, _) in ranked[:QUESTION_BEST]]
 
@@ -180,7 +182,7 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
     if kind is Kind.MESSAGES:
         messages = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
         return messages.select_related("channel", "author")
-    versions = MemoryVersion.objects.visible_to(reader).saying_something()
+    versions = MemoryVersion.objects.visible_to(reader).with_text()
     versions = versions.filter(memory__workspace=workspace).select_related(
         "memory__channel", "memory__workspace", "author", "job"
     )
@@ -232,7 +234,7 @@ def _archived(matching: Any, query: Query) -> Group:
     rows = [
         line
         for line in lines.select_related("version__memory__channel", "version__memory__workspace")
-        if tokenizer.holds(tokenizer.stored(clean(line.text)), query.terms)
+        if tokenizer.holds(tokenizer.stored(strip_invisible(line.text)), query.terms)
         and query.writer in ("", line.origin)
         and (Has.LINK not in query.has or "://" in line.text)
         and (Has.CODE not in query.has or "`" in line.text)

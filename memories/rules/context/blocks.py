@@ -24,12 +24,12 @@ from memories.rules.context.material import (
     MessageLine,
 )
 from memories.rules.generate.language import is_mostly_japanese
-from memories.rules.generate.prompts import one_line, visible
-from memories.rules.generate.tokens import counts, of_counts
+from memories.rules.generate.prompts import to_one_line, visible_text
+from memories.rules.generate.tokens import count_characters, tokens_of_counts
 from memories.rules.ingest.invisible import SHAPELESS
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.lines import now_and_history
+from memories.rules.memory.lines import split_history
 from memories.rules.notes.notes_file import injection
 
 _BLANK = rf"(?:[{SHAPELESS}]|[^\S\n])"
@@ -102,15 +102,15 @@ def block_tokens(blocks: Sequence[Block]) -> list[int]:
     wide = others = total = 0
     tokens: list[int] = []
     for block in blocks:
-        block_wide, block_others = counts(f"\n\n{block.text}" if tokens else block.text)
+        block_wide, block_others = count_characters(f"\n\n{block.text}" if tokens else block.text)
         wide, others = wide + block_wide, others + block_others
-        tokens.append(of_counts(wide, others) - total)
+        tokens.append(tokens_of_counts(wide, others) - total)
         total += tokens[-1]
     return tokens
 
 
 def _heading(words: str, day: str = "") -> str:
-    return f"## {one_line(words)}{', ' if day else ''}{day}\n"
+    return f"## {to_one_line(words)}{', ' if day else ''}{day}\n"
 
 
 def _titles(material: Material) -> dict[str, str]:
@@ -172,7 +172,7 @@ def _memory(material: Material, text: str, day: str, *, level: str = "##") -> st
     The two get headings if both exist. Events are oldest first.
     """
     lines = [(line, material.facts_of(line)) for line in text.split("\n")]
-    now, history = now_and_history(lines, lambda line: (line[1].kind, line[1].at_us))
+    now, history = split_history(lines, lambda line: (line[1].kind, line[1].at_us))
     if not (now and history):
         return "\n".join(dated_line(material, *line, day) for line in lines).rstrip("\n")
     rows = []
@@ -224,4 +224,4 @@ def _messages_block(heading: str, messages: Sequence[MessageLine], place: str) -
 
 def _escape(text: str) -> str:
     """Remove invisible characters, and indent lines that look like ours by two spaces."""
-    return _FORGED.sub("  ", visible(text).rstrip("\n"))
+    return _FORGED.sub("  ", visible_text(text).rstrip("\n"))

@@ -24,7 +24,7 @@ from memories.rules.context.material import (
     MemoryText,
 )
 from memories.rules.generate import salience
-from memories.rules.generate.tokens import counts, estimate
+from memories.rules.generate.tokens import count_characters, estimate_tokens
 from memories.rules.memory.lines import split_text, words_of
 from memories.rules.notes.notes_file import injection
 from memories.rules.safety.prompt_injection import aimed_at_model
@@ -88,13 +88,15 @@ class Selection:
         self.chosen: dict[int, None] = {}
         self._groups: set[Group] = set()
         self._duplicates: list[int] = []
-        alike = _ALIKE_WITH_QUESTION if material.question else salience.ALIKE
-        self._covered = salience.Covered(alike)
+        alike = _ALIKE_WITH_QUESTION if material.question else salience.DUPLICATE_SHARE
+        self._covered = salience.ChosenTexts(alike)
         self._values = _values(units)
         self._best_first = sorted(
             range(len(units)), key=lambda i: (-self._values[i], -units[i].at_us)
         )
-        self._tokens_left: float = budget - min(_FRAME, budget / 4) - estimate(material.persona)
+        self._tokens_left: float = (
+            budget - min(_FRAME, budget / 4) - estimate_tokens(material.persona)
+        )
         if material.question:
             self._choose(self._about(material.question), self._tokens_left * _QUESTION)
         self._choose(self._best(lambda unit: unit.is_protected), budget / _PROTECTED)
@@ -111,7 +113,7 @@ class Selection:
         """Choose more units of so many tokens: the best first, then duplicates of chosen ones."""
         self._tokens_left = tokens
         self._choose(self._best_first, tokens)
-        covered, self._covered = self._covered, salience.Covered(alike=2)
+        covered, self._covered = self._covered, salience.ChosenTexts(alike=2)
         self._choose(self._duplicates, self._tokens_left)
         self._covered = covered
 
@@ -153,9 +155,9 @@ class Selection:
 
     def _about(self, question: str) -> list[int]:
         """Return the units with words of the question, by relevance and value."""
-        words = salience.words_in(question)
+        words = salience.content_words(question)
         texts = [unit.words for unit in self.units]
-        relevance = salience.relevance(words, texts, salience.rarity(texts))
+        relevance = salience.bm25_scores(words, texts, salience.word_rarity(texts))
         best = max(self._values, default=0.0) or 1.0
         scores = [
             score * (1 + value / best) for score, value in zip(relevance, self._values, strict=True)
@@ -186,14 +188,14 @@ class Selection:
 
 def _values(units: Sequence[Unit]) -> list[float]:
     """Return the value of each unit: its density of information, its kind and its recency."""
-    worths = salience.worth([unit.words for unit in units])
+    worths = salience.word_worth([unit.words for unit in units])
     times = sorted(unit.at_us for unit in units)
     values = []
     for unit in units:
-        recency = salience.recency(len(times) - bisect_right(times, unit.at_us))
+        recency = salience.recency_factor(len(times) - bisect_right(times, unit.at_us))
         if unit.kind in (LONG_TERM, ARCHIVE):
             recency = max(recency, _LONG_TERM_RECENCY)
-        density = salience.density(unit.text, unit.words, worths, unit.cost)
+        density = salience.worth_per_token(unit.text, unit.words, worths, unit.cost)
         values.append(density * unit.factor * (1.0 if unit.kind == NOTE else recency))
     return values
 
@@ -250,9 +252,9 @@ def _unit(
     is_protected: bool = False,
 ) -> Unit:
     """Return a unit. ``shown`` is the text with its time, which has a cost but no value."""
-    wide, others = counts(shown or text)
+    wide, others = count_characters(shown or text)
     cost = wide + others / 4 + 0.3
-    words = salience.words_in(text)
+    words = salience.content_words(text)
     return Unit(group, position, text, words, at_us, cost, factor, is_protected)
 
 
@@ -283,8 +285,8 @@ def _shorten_units(m: Material, budget: int) -> Material:
 
 def shorten(text: str, limit: int) -> str:
     """Return the text in at most so many tokens. A mark at its end counts what is missing."""
-    if estimate(text) <= limit:
+    if estimate_tokens(text) <= limit:
         return text
-    sizes = (1.0 if wide else 0.25 for wide, _ in map(counts, text))
+    sizes = (1.0 if wide else 0.25 for wide, _ in map(count_characters, text))
     end = sum(1 for _ in takewhile(lambda size: size <= limit - 10, accumulate(sizes)))
     return f"{text[:end].rstrip()} […{len(text) - end} characters left out]"

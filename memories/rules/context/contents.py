@@ -14,7 +14,7 @@ from memories.rules.context.material import (
     THREAD,
     Material,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.notes.fields import NoteText
 from memories.rules.safety.prompt_injection import aimed_at_model
 from memories.rules.settings import Inject, MemorySettings
@@ -170,7 +170,9 @@ def assemble(
 
 def _with_all_earlier(material: Material, without: Context, budget: int) -> Context | None:
     """Return the context with all earlier messages, None if that is over the budget."""
-    tokens = without.tokens + sum(estimate(message.without_day) for message in material.earlier)
+    tokens = without.tokens + sum(
+        estimate_tokens(message.without_day) for message in material.earlier
+    )
     if tokens > budget:
         return None
     earlier = [message for message in material.earlier if not aimed_at_model(message.line)]
@@ -238,7 +240,7 @@ def _build(m: Material, left_out: Iterable[LeftOut] = ()) -> Context:
         target_thread_ts=m.target_thread_ts,
         notes=list(m.notes),
         earlier_messages=[message.line for message in m.earlier],
-        tokens=estimate(text),
+        tokens=estimate_tokens(text),
         left_out=list(left_out),
         text=text,
         blocks=tuple(blocks),

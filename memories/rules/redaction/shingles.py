@@ -2,7 +2,7 @@
 
 Texts are compared by their letters and digits alone: width, case, punctuation and line breaks make
 no difference. Chinese, Japanese and Korean are written without spaces, so there each letter counts
-by itself. Give `rules.markup.plain` of a message where Slack's markup may stand in it.
+by itself. Give `rules.ingest.markup.render_plain` of a message where Slack's markup may stand in it.
 """
 
 import re

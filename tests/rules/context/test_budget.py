@@ -14,7 +14,7 @@ from memories.rules.context.material import (
     MemoryText,
     MessageLine,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.lines import split_text
 from memories.rules.settings import MemorySettings
@@ -113,7 +113,7 @@ class TestBudget:
 
     def test_only_the_text_obeys_the_default_budget(self):
         context = assemble(FULL, 60, whole=FULL)
-        assert context.tokens == estimate(context.text) <= 60
+        assert context.tokens == estimate_tokens(context.text) <= 60
         assert context.left_out
         assert context.channel_memories == assemble(FULL).channel_memories
         assert context.conversation_history == assemble(FULL).conversation_history
@@ -169,7 +169,7 @@ def materials(draw: st.DrawFn) -> Material:
 def test_context_order_and_budget(material: Material, budget: int):
     whole, fitted = assemble(material), assemble(material, budget)
     for context in (whole, fitted):
-        assert context.tokens == estimate(context.text)
+        assert context.tokens == estimate_tokens(context.text)
         assert set(context.channel_memories) == set(material.channels)
         if material.channel_id:
             assert next(iter(context.channel_memories)) == material.channel_id
@@ -181,7 +181,7 @@ def test_context_order_and_budget(material: Material, budget: int):
         in_order = sorted(history, key=lambda v: (v.until_us, v.number))
         assert channel.short_term_memory_history == [v.content for v in in_order]
     assert fitted.persona == material.persona
-    assert fitted.tokens <= max(budget, estimate(material.persona))
+    assert fitted.tokens <= max(budget, estimate_tokens(material.persona))
     # The fitted context keeps the order of the whole. With what it left out it is everything.
     assert is_within(fitted.conversation_history, whole.conversation_history)
     assert is_within(fitted.notes, whole.notes)

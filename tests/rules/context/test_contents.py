@@ -27,8 +27,8 @@ from memories.rules.context.material import (
     MessageLine,
     history_in_order,
 )
-from memories.rules.generate.prompts import message_line
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.prompts import format_message
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR, to_micros
 from memories.rules.notes.fields import NoteText
 from memories.rules.settings import MemorySettings
@@ -202,7 +202,7 @@ def test_the_parts_are_there_by_name():
     assert context.channel_memories["C3"] == ChannelMemory("C3", "quiet")
     assert context.thread_memories == {"1767603600.000100": "- the thread agreed on blue"}
     assert context.conversation_history == [m.line for m in FULL.messages]
-    assert context.tokens == estimate(context.text)
+    assert context.tokens == estimate_tokens(context.text)
     assert context.left_out == []
 
 
@@ -270,7 +270,7 @@ def with_memory(memory: MemoryText) -> Material:
 
 
 def with_message(name: str, text: str) -> Material:
-    line = message_line(datetime(2026, 1, 5, 18, 3, tzinfo=UTC), name, text)
+    line = format_message(datetime(2026, 1, 5, 18, 3, tzinfo=UTC), name, text)
     return replace(FULL, messages=[*FULL.messages, MessageLine(4, line)])
 
 
@@ -393,5 +393,5 @@ class TestBlocks:
     @given(st.lists(st.text(min_size=1, max_size=9)))
     def test_the_tokens_of_blocks_add_up_to_the_whole(self, texts):
         blocks = [Block(Part.NOTES, text) for text in texts]
-        assert sum(block_tokens(blocks)) == estimate(join_blocks(blocks))
+        assert sum(block_tokens(blocks)) == estimate_tokens(join_blocks(blocks))
         assert all(size >= 0 for size in block_tokens(blocks))
