@@ -289,7 +289,7 @@ def _write_segment(job: Job, question: Question, made: Sequence[Line]) -> Memory
         return None  # a segment closed first: the provisional text has nothing to add
     own = memory.versions.filter(segment=segment).order_by("number").last() if segment else None
     replaced = own or _overwritten(memory)
-    is_followed = replaced is not None and replaced.is_persons and replaced is not own
+    is_followed = replaced is not None and replaced.is_by_person and replaced is not own
     held = replaced.protected_lines() if replaced and not is_followed else []
     lines, put_back, kept = merge_lines(held, made)
     draft = NewVersion(
@@ -359,7 +359,7 @@ def _write_merge(
     grows = memory.memory_type == MemoryType.LONG_TERM
     if base and grows and not accepted and is_sudden_shrink(base.content, draft.text):
         raise SuddenShrink
-    if memory.scope == MemoryScope.THREAD and base is not None and not base.is_persons:
+    if memory.scope == MemoryScope.THREAD and base is not None and not base.is_by_person:
         if not base.rewrite(draft):
             raise StaleBase(memory.current)
         return base
