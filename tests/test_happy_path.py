@@ -250,7 +250,7 @@ def broken(*args: Any, **kwargs: Any) -> Any:
         "memories.rules.context.contents.assemble",
         "memories.rules.context.contents.injects",
         "memories.pipeline.context.build.build_context",
-        "memories.pipeline.generate.ask.Asker.question",
+        "memories.pipeline.generate.requests.RequestBuilder.build",
         "memories.llm.summarise",
         "memories.rules.generate.prompts.build_prompt",
         "memories.rules.generate.reply.parse_reply",

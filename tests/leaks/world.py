@@ -253,7 +253,7 @@ class World:
                 reply=reply(place) if state == "proposed" else None,
                 cites=[[]],
             )
-            job.take_inputs([first])
+            job.add_inputs([first])
         QuarantinedLine.objects.create(
             memory=memory, job=job, text=word(place, "quarantine"), rule="address"
         )

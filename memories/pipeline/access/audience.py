@@ -129,7 +129,7 @@ def _note_opt_in(channel: Channel, *, by: User | None, on: bool) -> None:
 
 def _withdraw_proposals(jobs: JobQuerySet) -> None:
     """Texts that wait for a person's word and rest on what changes its readers: merged again."""
-    jobs.proposed().end(Job.State.SUPERSEDED)
+    jobs.proposed().supersede()
 
 
 def _take_turns(memories: Iterable[Memory]) -> list[Memory]:
