@@ -188,7 +188,7 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
     )
     versions = versions.defer("job__reply", "job__cites")
     if kind is Kind.OLDER:
-        return versions.older()
+        return versions.not_current()
     if kind is Kind.ARCHIVE:
         return versions.filter(Exists(Line.objects.archived().filter(version=OuterRef("pk"))))
     of_thread = Q(memory__scope=MemoryScope.THREAD)
