@@ -52,8 +52,8 @@ from memories.models.ingest.channels import ChannelQuerySet
 from memories.pipeline.context.build import build_context
 from memories.pipeline.notes.files import NotesFileError, sync_text
 from memories.pipeline.search.finding import find
+from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
-from memories.rules.context.context_text import Part
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.notes.fields import InvalidNote
 from memories.rules.notes.notes_file import Fate
