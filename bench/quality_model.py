@@ -70,11 +70,13 @@ class Recorder:
     def prompt_version(self, request: Request) -> str:
         return self.inner.prompt_version(request)
 
-    def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
-        return self.inner.bound(request, way)
+    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
+        return self.inner.bound(request, strategy)
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
-        reply = self.inner.summarise(request, way)
+    def summarise(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Reply:
+        reply = self.inner.summarise(request, strategy)
         self.replies.append((request, reply))
         return reply
 

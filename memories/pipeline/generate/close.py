@@ -109,7 +109,7 @@ def _reading(job: Job, question: Question, reply: Reply) -> ParsedReply:
 def _fault(job: Job, reading: ParsedReply, *, only_copies: bool) -> str:
     """Why nothing is made of the reply, or ""."""
     reply = job.saved_reply
-    if reading.nothing and reply is not None and reply.left_out:
+    if reading.is_nothing and reply is not None and reply.left_out:
         return REFUSED  # every message was refused: that is no word about what they say
     if reading.is_copied and not only_copies and not _was_asked_in_both_forms(job):
         return COPIED
@@ -155,7 +155,7 @@ def fail(
 def _form_after(job: Job) -> PromptForm | None:
     """The form that a bad reply was not asked in; None without a reply."""
     reply = job.saved_reply
-    return PromptForm(reply.form).other if reply else None
+    return PromptForm(reply.form).opposite if reply else None
 
 
 def fail_closing(job: Job, error: Exception, now: datetime) -> None:
@@ -235,7 +235,7 @@ def close_without_call(job: Job, now: datetime) -> Closed:
 
 
 def write(job: Job, question: Question, reading: ParsedReply, *, accepted: bool = False) -> Closed:
-    if reading.nothing:
+    if reading.is_nothing:
         _mark(job, Segment.Outcome.NOTHING)
         return Closed(outcome="nothing to remember")
     memory = job.memory

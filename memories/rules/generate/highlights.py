@@ -74,7 +74,7 @@ def extract_highlights(request: Request) -> Highlights:
         people = [candidate for candidate in pool if not candidate.is_bot]
         chosen = _choose(people, request.max_tokens, merging=False)[:_FALLBACK] if people else []
     pairs = ((salient[old].refs[0], salient[new].refs[0]) for old, new in replaced.items())
-    return Highlights(sorted(chosen[: request.most_lines], key=pool.index), tuple(pairs))
+    return Highlights(sorted(chosen[: request.max_lines], key=pool.index), tuple(pairs))
 
 
 def _pool(request: Request) -> list[Candidate]:

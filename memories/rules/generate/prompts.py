@@ -92,7 +92,7 @@ def request_text(request: Request) -> str:
 
 def fill_limits(text: str, request: Request) -> str:
     """One of our texts with the limits of this request."""
-    most = request.most_lines or _MOST_BULLETS
+    most = request.max_lines or _MOST_BULLETS
     bullets = min(max(request.max_tokens // _TOKENS_A_BULLET, 3), most)
     return text.format(most=request.max_tokens, aim=request.max_tokens * 2 // 3, bullets=bullets)
 

@@ -157,7 +157,7 @@ def _read_highlights(lines: Sequence[ReplyLine], reply: Reply, request: Request)
         lines,
         superseded=superseded,
         archived=tuple(archived),
-        is_of_operations=request.uses_operations,
+        uses_operations=request.uses_operations,
     )
 
 
@@ -178,7 +178,7 @@ def _nothing(reply: Reply, request: Request) -> ParsedReply:
     is_right = prompts.may_keep_nothing(request) or (
         is_short and (reply.model == OFFLINE or bool(reply.left_out))
     )
-    return ParsedReply(nothing=True) if is_right else ParsedReply(fault=Fault.NOTHING)
+    return ParsedReply(is_nothing=True) if is_right else ParsedReply(fault=Fault.NOTHING)
 
 
 def format_content(lines: Iterable[ReplyLine]) -> str:

@@ -181,7 +181,7 @@ class _Text:
             settled=tuple(ref for ref, place in self.gone.items() if place is None),
             archived=tuple(archived),
             dropped=tuple(self.dropped),
-            is_of_operations=True,
+            uses_operations=True,
         )
 
     def _within(self) -> tuple[list[ReplyLine], list[ReplyLine]]:

@@ -204,7 +204,7 @@ def test_faults(text: str, request_: Request, fault: Fault) -> None:
 @pytest.mark.parametrize("text", ["NOTHING", "- NOTHING", "nothing.", "**NOTHING**", " NOTHING\n"])
 def test_the_fixed_word(text: str) -> None:
     reading = parse_reply(reply(text), TALK)
-    assert (reading.nothing, reading.fault, list(reading.lines)) == (True, "", [])
+    assert (reading.is_nothing, reading.fault, list(reading.lines)) == (True, "", [])
     assert parse_reply(reply(text), SIX).fault == Fault.NOTHING, "code found something there"
 
 
@@ -254,7 +254,7 @@ def test_text_of_a_memory() -> None:
 )
 def test_any_text_is_read(parts: list[str]) -> None:
     reading = parse_reply(reply("".join(parts)), SIX)
-    assert bool(reading.fault) + reading.nothing + bool(reading.lines) == 1
+    assert bool(reading.fault) + reading.is_nothing + bool(reading.lines) == 1
     for line in reading.lines:
         assert line.text == line.text.strip() != "" and "\n" not in line.text
         assert len(line.refs) == len(set(line.refs)) <= 5 and set(line.refs) <= set(range(1, 8))
