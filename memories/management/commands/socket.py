@@ -77,8 +77,8 @@ def take(body: object) -> None:
         if received is None:
             logger.warning("an event of a kind that is not known")
             return
-        for workspace_id in received.call:
-            events_later(workspace_id)
+        if received.workspace_id is not None:
+            events_later(received.workspace_id)
     finally:
         close_old_connections()
 

@@ -241,7 +241,7 @@ class MemoryVersion(models.Model):
 
     def protected_lines(self) -> list[line_rules.Line]:
         """What a person wrote or pinned: no job loses it."""
-        return [line for line in self.line_values() if line.is_held]
+        return [line for line in self.line_values() if line.is_protected]
 
     def without_redacted(self, text: str) -> str:
         """A text made over this version's, without the lines that were masked in it."""

@@ -240,7 +240,7 @@ class Asker:
         said = cited.exclude(channel__in_workspace_memory=True).from_outsiders()
         outside = frozenset(said.values_list("pk", flat=True))
         found = {n for n, line in enumerate(lines) if rests_only_on(line, outside)}
-        untold = {n for n, line in enumerate(lines) if not (line.sources or line.is_held)}
+        untold = {n for n, line in enumerate(lines) if not (line.sources or line.is_protected)}
         may_be_theirs = (
             untold
             and channel is not None
@@ -319,6 +319,6 @@ def _memory_lines(
     for line in lines:
         text = clean_for_model(words_of(line.text))
         kind = Kind(line.kind) if line.kind else None
-        shown.append(MemoryLine(next(refs), text, line.is_held, kind, line.at_us))
+        shown.append(MemoryLine(next(refs), text, line.is_protected, kind, line.at_us))
         cites.append(line.sources)
     return shown, cites

@@ -436,7 +436,7 @@ def _base_lines(job: Job, question: Question) -> list[Line]:
     if job.is_rebuild:  # a line that comes out the same keeps where it is from
         return lines
     asked = {line.text for line in question.base_lines}
-    return [line for line in lines if line.is_held or line.text in asked]
+    return [line for line in lines if line.is_protected or line.text in asked]
 
 
 def _source_facts(job: Job, question: Question) -> tuple[int, str | None]:

@@ -55,7 +55,9 @@ def judge(job: Job, question: Question, reading: ParsedReply) -> Judged:
         return Judged(reading)
     sources = guard.Sources.of(question.request)
     own = {
-        clean_for_model(words_of(line.text)): line for line in question.base_lines if line.is_held
+        clean_for_model(words_of(line.text)): line
+        for line in question.base_lines
+        if line.is_protected
     }
     request = question.request
     existing = {line.text for line in request.existing}

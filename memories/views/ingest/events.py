@@ -35,8 +35,8 @@ def receive(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=503)
     if received is None:
         return HttpResponse(status=401)
-    for workspace_id in received.call:
-        events_later(workspace_id)
+    if received.workspace_id is not None:
+        events_later(received.workspace_id)
     return HttpResponse(received.challenge, content_type="text/plain; charset=utf-8")
 
 

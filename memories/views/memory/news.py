@@ -18,7 +18,12 @@ from memories.models.generate.jobs import REBUILD
 from memories.rules.generate.salience import has_question
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.catch_up import OPEN_FOR, Since, loses_much, news
+from memories.rules.memory.catch_up import (
+    UNANSWERED_AFTER,
+    Since,
+    compare_unmoved,
+    loses_many_lines,
+)
 from memories.rules.memory.compare import ChangeKind, DiffRow
 from memories.rules.memory.lines import words_of
 from memories.views.access.access import WorkspaceContext
@@ -51,7 +56,7 @@ class Entry:
 
     @cached_property
     def rows(self) -> list[DiffRow]:
-        return news(self.base.content if self.base else "", self.version.content)
+        return compare_unmoved(self.base.content if self.base else "", self.version.content)
 
     @cached_property
     def came(self) -> list[Came]:
@@ -66,7 +71,7 @@ class Entry:
 
     @property
     def loses_much(self) -> bool:
-        return self.base is not None and loses_much(self.base.content, self.rows)
+        return self.base is not None and loses_many_lines(self.base.content, self.rows)
 
 
 @dataclass(frozen=True)
@@ -250,7 +255,7 @@ def _unanswered(place: WorkspaceContext, now: datetime) -> list[Look]:
     lines = (
         Line.objects.filter(version__in=list(memories), version__memory__current=F("version"))
         .annotate(asked_at=Subquery(stated_in.values("created_at")[:1]))
-        .filter(asked_at__lte=now - OPEN_FOR, masked=False)
+        .filter(asked_at__lte=now - UNANSWERED_AFTER, masked=False)
         .order_by("version", "position")
     )
     open_lines = Counter(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from memories.rules.generate.summariser import MessageLine, ReplyLine
-from memories.rules.memory.figures import Figures, unverified
+from memories.rules.memory.figures import SourceFigures, find_unverified
 from memories.rules.memory.sources import SourceFinder
 from tests.llm.requests import short
 
@@ -129,9 +129,11 @@ def test_a_figure_that_nobody_said_is_marked() -> None:
     ],
 )  # fmt: skip
 def test_figures(line: str, source: str, missing: list[str]) -> None:
-    assert list(unverified(line, [Figures(source, AT)])) == missing
+    assert list(find_unverified(line, [SourceFigures(source, AT)])) == missing
 
 
 def test_in_a_memory_a_date_is_what_it_says() -> None:
     """Nobody knows on which day a line of a memory was meant."""
-    assert unverified("It is on 6 November.", [Figures("It is on Friday.")]) == ("6 november",)
+    assert find_unverified("It is on 6 November.", [SourceFigures("It is on Friday.")]) == (
+        "6 november",
+    )

@@ -343,7 +343,7 @@ def test_how_far_each_channel_is(boss: Client, monkeypatch: pytest.MonkeyPatch) 
         if where in ("general", "salaries"):
             public = where == "general"
             kind = {"slack_id": "C1", "kind": "public"} if public else {"kind": "private"}
-            tell.knows(ExportFolder(where, **kind))
+            tell.add_folder(ExportFolder(where, **kind))
         tell(n, where)
     upload.refresh_from_db()
     shares = [(one.name, one.kind, one.read, one.of) for one in uploads.channel_progress(upload)]

@@ -100,7 +100,7 @@ def test_no_merge_archives_a_restored_line_again(archive: Cast) -> None:
     restore(archive)
     archive.memory.refresh_from_db()
     existing = [
-        MemoryLine(n, words_of(line.text), line.is_held, at_us=1)
+        MemoryLine(n, words_of(line.text), line.is_protected, at_us=1)
         for n, line in enumerate(archive.memory.current.line_values(), 1)
     ]
     news = Addition("", [MemoryLine(99, "Cleo joined the team", at_us=2)])
