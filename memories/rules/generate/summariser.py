@@ -126,7 +126,8 @@ class Request:
     @property
     def source_texts(self) -> list[str]:
         """The texts to summarise, without references."""
-        return [line.text for line in (*self.messages, *self.memory_lines)]
+        texts = [message.text for message in self.messages]
+        return texts + [line.text for line in self.memory_lines]
 
     def local_time(self, at_us: int) -> datetime | None:
         """Return a time in the workspace's zone, or None for 0."""

@@ -33,7 +33,7 @@ from memories.rules.generate.summariser import (
 )
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from tests.llm.requests import added, long, memory, messages, request, short
+from tests.llm.requests import added, long, make_request, memory, messages, short
 
 LIMIT = 1000  # tokens: shorter than a few of the messages below
 
@@ -206,13 +206,15 @@ def build_request(
         case "thread":
             thread = (MemoryScope.THREAD, MemoryType.SHORT_TERM)
             lines = messages(*texts, first=first)
-            return request(*thread, messages=lines, existing=existing, **parts)
+            return make_request(*thread, messages=lines, existing=existing, **parts)
         case "parts":
             return short(additions=[*added(*texts[::2]), *added(*texts[1::2], first=90)], **parts)
         case "long":
             return long(existing=existing, additions=added(*texts, first=first), **parts)
     workspace = (MemoryScope.WORKSPACE, MemoryType.LONG_TERM)
-    return request(*workspace, existing=existing, additions=added(*texts, first=first), **parts)
+    return make_request(
+        *workspace, existing=existing, additions=added(*texts, first=first), **parts
+    )
 
 
 REQUESTS = st.builds(
