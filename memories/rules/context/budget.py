@@ -163,7 +163,7 @@ class Choice:
         better filled than left empty."""
         self.left = room
         self._take(self.best_first, room)
-        covered, self.covered = self.covered, salience.ChosenTexts(alike=2)
+        covered, self.covered = self.covered, salience.ChosenTexts(duplicate_share=2)
         self._take(self.duplicates, self.left)
         self.covered = covered
 
@@ -198,7 +198,7 @@ class Choice:
             cost = unit.cost + (0 if unit.group in self.groups else _HEADING)
             if cost > most or index in self.taken:
                 continue
-            if not unit.is_held and self.covered.holds(unit.words, unit.at_us):
+            if not unit.is_held and self.covered.has_duplicate_of(unit.words, unit.at_us):
                 self.duplicates.append(index)
                 continue
             if unit.what == EARLIER and aimed_at_model(unit.text):

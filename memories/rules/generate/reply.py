@@ -145,9 +145,9 @@ def _parse_highlights(lines: Sequence[ReplyLine], reply: Reply, request: Request
     )
 
 
-def _repeats(text: str, other: str) -> bool:
-    """Return whether a text contains nine of ten words, and all figures, of another text."""
-    words = frozenset(words_of(other))
+def _repeats(text: str, earlier: str) -> bool:
+    """Return whether a text contains nine of ten words, and all figures, of an earlier text."""
+    words = frozenset(words_of(earlier))
     shared = words & frozenset(words_of(text))
     figures = {word for word in words if any(map(str.isdigit, word))}
     return len(shared) >= _REPEATED_SHARE * len(words) and figures <= shared

@@ -49,11 +49,11 @@ def signs(
     dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD)
     return HealthSignals(
         worker_at=Heartbeat.objects.last_beat() if is_told else now,
-        worker_lasts=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
+        worker_max_age=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
         is_connected=is_connected,
         synced_at=workspace.synced_at,
         is_stopped=is_stopped,
-        has_trouble=has_trouble,
+        is_blocked=has_trouble,
         failing_channels=channels.failing(EVERYDAY).count() if is_connected else 0,
         failed_jobs=_count(dead, reader) if dead.exists() else 0,
     )
