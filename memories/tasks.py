@@ -144,7 +144,7 @@ def beat() -> None:
     now = timezone.now()
     Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
     Heartbeat.objects.delete_older(now - KEEP_HEARTBEATS)
-    for rows in (Job.objects.claimable(now), Job.objects.left_behind(now)):
+    for rows in (Job.objects.claimable(now), Job.objects.abandoned(now)):
         for workspace_id in rows.order_by().values_list("memory__workspace", flat=True).distinct():
             remember_later(workspace_id)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from memories.models import ModelCall
 from memories.pipeline.costs.usage import CapUse
-from memories.pipeline.generate.operate import Health, wait_of
+from memories.pipeline.generate.job_control import Health, find_wait
 from memories.pipeline.memory import proposals
 from memories.rules.costs.money import MICROS
 from memories.rules.generate.faults import MAX_ATTEMPTS
@@ -32,7 +32,7 @@ def job_row(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]
         "scope": memory.scope,
         "type": memory.memory_type,
         "state": job.state,
-        "waits_for": wait_of(job, now, endpoint_closed=endpoint_closed),
+        "waits_for": find_wait(job, now, endpoint_closed=endpoint_closed),
         "not_before": iso(job.not_before),
         "fault": job.fault,
         "attempts": job.attempts,

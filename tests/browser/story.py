@@ -349,7 +349,7 @@ def propose(memory: Memory) -> None:
         trigger={"reason": "merge", "new": 1},
     )
     short = Memory.objects.of_channel(memory.channel, MemoryType.SHORT_TERM)
-    job.take_inputs(list(short.versions.in_order()[:1]))
+    job.add_inputs(list(short.versions.in_order()[:1]))
 
 
 def first_look(channel: Channel, messages: list[Message]) -> None:

@@ -301,7 +301,7 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
             segment=segment if state == "dead" else None,
             backfill=backfill if state == "dead" else None,
         )
-        made.take_inputs(memory.versions.all())
+        made.add_inputs(memory.versions.all())
         make_call(made, ended_at=now if state == "done" else None, micros=5)
         make_call(made, fence=2, micros=None)
     channel.kind = "private"

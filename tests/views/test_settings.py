@@ -230,7 +230,7 @@ def test_an_operator_has_the_model_probed(
     assert AuditEvent.objects.get(action="endpoint_probe").actor == "operator"
     model = configured_model()
     assert model is not None
-    endpoint = Endpoint.objects.known_as(model.endpoint, model.endpoint_name)
+    endpoint = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
     findings = ProbeResult(
         cites=True,
         writes_operations=False,

@@ -52,7 +52,9 @@ class CallBudget:
         self.lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
         self.pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
         self.endpoint = (
-            Endpoint.objects.known_as(self.summariser.endpoint, self.summariser.endpoint_name)
+            Endpoint.objects.get_or_create_for(
+                self.summariser.endpoint, self.summariser.endpoint_name
+            )
             if self.summariser.endpoint
             else None  # the offline summariser: no call, no money
         )
@@ -103,7 +105,7 @@ class CallBudget:
 
     def give_room(self, reply: Reply | None) -> None:
         if self.endpoint is not None and reply is not None:
-            self.endpoint.give_room(reply.thinking_tokens)
+            self.endpoint.raise_thinking_tokens(reply.thinking_tokens)
             self.endpoint.refresh_from_db()
 
     @transaction.atomic
@@ -119,7 +121,7 @@ class CallBudget:
             until = min(call.until or soon, soon) if call.of_all else call.until or soon
             # That backfill is paused now, or has room when what is under way has ended.
             waits = call.why != "over_backfill_cap"
-            job.put_back(call.why, call.text, until if waits else None)
+            job.release(call.why, call.text, until if waits else None)
         return call
 
     @transaction.atomic
@@ -146,7 +148,7 @@ class CallBudget:
             return Refused("lost", "Another worker has it.")
         began = breaker.after_start(now, self.lease)
         if began != breaker:
-            endpoint.becomes(began)
+            endpoint.set_breaker(began)
         return ModelCall.objects.create(
             job=job,
             fence=job.fence if job else 0,
@@ -189,7 +191,7 @@ class CallBudget:
         else:
             self._settle(call, error.spent, now, error.code)
         if call.job is not None:
-            call.job.spent(error.spent)
+            call.job.add_usage(error.spent)
         breaker = endpoint.breaker.after_failure(
             error.code,
             str(error),
@@ -199,7 +201,7 @@ class CallBudget:
             jitter=random.random(),  # noqa: S311  # spreads retries, guards nothing
         )
         if breaker != endpoint.breaker:
-            endpoint.becomes(breaker)
+            endpoint.set_breaker(breaker)
 
     def _settle(self, call: ModelCall, usage: Usage, now: datetime, fault: str = "") -> None:
         tokens = usage.prompt_tokens + usage.completion_tokens
@@ -228,7 +230,7 @@ class CallBudget:
             return  # as always: nothing to write, nobody to wait for
         endpoint = self._locked()
         worst = min(max(ratio, endpoint.worst_ratio), WORST)
-        endpoint.becomes(endpoint.breaker.after_answer(), worst_ratio=worst, answered_at=now)
+        endpoint.set_breaker(endpoint.breaker.after_answer(), worst_ratio=worst, answered_at=now)
 
     def _locked(self) -> Endpoint:
         return Endpoint.objects.select_for_update().get(pk=self._pk)

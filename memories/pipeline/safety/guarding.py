@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memories.models import Job, Message, QuarantinedLine
-from memories.pipeline.generate.ask import Question
+from memories.pipeline.generate.requests import JobRequest
 from memories.rules.generate.prompts import clean_for_model
 from memories.rules.generate.summariser import MAX_SOURCES, ParsedReply, ReplyLine
 from memories.rules.memory.lines import words_of
@@ -45,7 +45,7 @@ class NothingLeft(Exception):
         self.held = held
 
 
-def judge(job: Job, question: Question, reading: ParsedReply) -> Judged:
+def judge(job: Job, question: JobRequest, reading: ParsedReply) -> Judged:
     """Hold each line against the rules (`rules.guard`). Nothing is written.
 
     Lines that a merge by operations leaves alone were judged when they came in. A line that would

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from memories.models import Heartbeat, Job, Reader, SlackConnection, Workspace
 from memories.models.generate.job_queries import JobQuerySet
 from memories.models.ingest.channels import ChannelQuerySet
-from memories.pipeline.generate.operate import trouble_of
+from memories.pipeline.generate.job_control import find_trouble
 from memories.rules.generate.job_status import Blocker
 from memories.rules.health import HealthSignals
 
@@ -23,7 +23,7 @@ COUNTED = 100  # jobs, on pages
 
 def trouble(workspace: Workspace, now: datetime, *, is_told: bool) -> Blocker | None:
     """What keeps memories from being made."""
-    return trouble_of(workspace, now) if is_told else None
+    return find_trouble(workspace, now) if is_told else None
 
 
 def stopped(workspace: Workspace, *, is_told: bool) -> SlackConnection | None:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models import Job, MemoryVersion, QuarantinedLine
 from memories.models.generate.job_queries import JobQuerySet
 from memories.pipeline.costs.usage import Sums, of_jobs
-from memories.pipeline.generate.operate import endpoint_in_use, wait_of
+from memories.pipeline.generate.job_control import endpoint_in_use, find_wait
 from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.generate.job_status import Status, WaitReason, status_of
 from memories.views.access.access import WorkspaceContext
@@ -224,7 +224,7 @@ def runs_each(lists: Iterable[Iterable[Any]], now: datetime, closed: Closed) -> 
 
 
 def _run(job: Any, now: datetime, closed: Closed, sums: Sums | None) -> Run:
-    wait = wait_of(job, now, endpoint_closed=closed.is_closed)
+    wait = find_wait(job, now, endpoint_closed=closed.is_closed)
     status = status_of(job.state, wait, has_errors=job.has_errors)
     until = None
     if wait in (WaitReason.LATER, WaitReason.CAP):

@@ -161,7 +161,7 @@ def test_one_fault(
     assert job.not_before > timezone.now()
     assert short(channel).head == 0
     assert len(model.asked) == 1
-    held = [one["why"] for one in report.held]
+    held = [one["why"] for one in report.refusals]
     if becomes == HELD:
         assert held == ["rate_limited" if fault == "rate_limited" else "needs_person"]
         assert one_pass(channel, model).calls == 0, "not for this one, not for any other"
@@ -271,7 +271,7 @@ def test_five_failures_in_a_row_open_the_breaker_and_a_probe_closes_it(
     model.always = lambda user: error(503)
     report = one_pass(channel, model)
     assert len(model.asked) == MAX_FAILURES
-    assert [one["why"] for one in report.held] == ["breaker_open"]
+    assert [one["why"] for one in report.refusals] == ["breaker_open"]
     assert report.left == MAX_FAILURES + 2
     assert one_pass(channel, model).calls == 0
     assert len(model.asked) == MAX_FAILURES
@@ -658,6 +658,6 @@ def test_the_room_for_thoughts_is_reserved(
 ) -> None:
     Cap.objects.create(period=Cap.Period.DAY, tokens=1_600)
     report = run_pass(channel.workspace, NOW, thinker)
-    assert [one["why"] for one in report.held] == ["over_cap"]
+    assert [one["why"] for one in report.refusals] == ["over_cap"]
     assert len(httpserver.log) == 1
     assert ModelCall.objects.get().tokens == 107

@@ -139,7 +139,7 @@ def test_a_model_that_thinks_gets_room(httpserver: HTTPServer) -> None:
 
 def test_another_key_of_the_same_model_is_not_probed_again(httpserver: HTTPServer) -> None:
     probe_model(Model(httpserver, WEAK).summariser)
-    other = Endpoint.objects.known_as("another fingerprint", Endpoint.objects.get().name)
+    other = Endpoint.objects.get_or_create_for("another fingerprint", Endpoint.objects.get().name)
     assert other.form == PromptForm.SIMPLE and other.probed_at is not None
 
 
@@ -157,7 +157,7 @@ def test_a_new_name_wants_a_probe_once_it_has_answered(
     settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
     settings.MEMORYHUB_MODEL = "tiny"
     assert not needs_probe(), "it was never called"
-    endpoint = Endpoint.objects.known_as(model.endpoint, model.endpoint_name)
+    endpoint = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
     assert needs_probe()
     Endpoint.objects.update(failures=1, fault="timeout")
     assert not needs_probe(), "it does not answer"

@@ -258,7 +258,7 @@ def test_without_refs_it_is_traced_by_its_words(channel: Channel) -> None:
 def test_it_costs_the_same_queries_however_many_lines(
     channel: Channel, django_assert_max_num_queries: Callable[..., object]
 ) -> None:
-    from memories.pipeline.generate.ask import Asker
+    from memories.pipeline.generate.requests import RequestBuilder
     from memories.pipeline.safety import guarding
     from memories.rules.generate.reply import parse_reply
 
@@ -266,7 +266,7 @@ def test_it_costs_the_same_queries_however_many_lines(
         say(channel, f"We ship part {i} on Friday", i)
     remember(channel, Obeys(short_only(["They ship [1]"])))
     job = Job.objects.get(memory=short(channel), provisional=False)
-    question = Asker(channel.workspace).question(job)
+    question = RequestBuilder(channel.workspace).build(job)
     text = "\n".join(f"- part {i} ships [{i + 1}]" for i in range(20))
     reading = parse_reply(Reply(text, "stop", "x", "x"), question.request)
     with django_assert_max_num_queries(0):

@@ -1,18 +1,10 @@
-"""job → request: what the summariser is shown, read from the rows as they are now."""
+"""job → request: the text that a summariser gets, read from the rows as they are now."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from memories.models import (
-    Channel,
-    Job,
-    Memory,
-    MemoryVersion,
-    Message,
-    Segment,
-    Workspace,
-)
+from memories.models import Channel, Job, Memory, MemoryVersion, Message, Segment, Workspace
 from memories.models.ingest.names import Names
 from memories.rules.generate.prompts import clean_for_model, speaker_name
 from memories.rules.generate.summariser import (
@@ -32,25 +24,31 @@ from memories.rules.settings import MemorySettings
 
 
 class MixedAudience(RuntimeError):
-    """A prompt would hold text that not all readers of its answer may read."""
+    """A prompt would hold text that not all readers of its output may read."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """A request, and for each of its refs (from 1 on) the keys of the messages it stands for."""
+class JobRequest:
+    """The request of a job, and facts that the version made from its reply needs.
+
+    ``sources`` are the keys of the messages behind each reference of the request, from 1 on.
+    ``base_lines`` are the lines of the base that the request shows.
+    """
 
     request: Request
-    cites: Sequence[Sequence[int]]
-    until_us: int  # the end of what the answer will cover
+    sources: Sequence[Sequence[int]]
+    until_us: int
     message_count: int
     latest_ts: str | None
     base_lines: Sequence[Line] = ()
 
 
 @dataclass
-class Asker:
-    """Builds the questions of one pass over one workspace. Who reads a channel, and what may be
-    called by name, is looked up for each: it may change in the middle of a pass."""
+class RequestBuilder:
+    """Builds the requests of one pass over a workspace.
+
+    The readers of a channel may change during a pass, so they are looked up for each request.
+    """
 
     workspace: Workspace
 
@@ -58,46 +56,41 @@ class Asker:
     def settings(self) -> MemorySettings:
         return self.workspace.memory_settings
 
-    def question(self, job: Job) -> Question:
+    def build(self, job: Job) -> JobRequest:
         memory = job.memory
         if memory.scope == MemoryScope.WORKSPACE or memory.memory_type == MemoryType.LONG_TERM:
-            return self._merge(job)
+            return self._build_merge(job)
         if memory.scope == MemoryScope.THREAD:
-            return self._thread(job)
-        return self._segment(job)
+            return self._build_thread(job)
+        return self._build_segment(job)
 
-    # -- short-term: a channel's segment (rule 4)
+    # Short-term memories of a channel (rule 4)
 
-    def _segment(self, job: Job) -> Question:
-        channel = _channel(job.memory)
-        messages = self._segment_messages(job, channel)
-        references = self._workspace_reference(job.memory)
-        previous = job.memory.current
-        if previous and not previous.provisional and previous.segment_id != job.segment_id:
-            references.append(self._refer("previous memory", job.memory, job.memory))
-        return self._of_messages(
-            job.memory, messages, self.settings.short_term_max_tokens, references
-        )
-
-    def _segment_messages(self, job: Job, channel: Channel) -> list[Message]:
-        if job.segment is None:  # provisional: everything that waits, as of then
-            found = Message.objects.waiting().filter(channel=channel).until(job.as_of_us)
+    def _build_segment(self, job: Job) -> JobRequest:
+        channel = _channel_of(job.memory)
+        if job.segment is None:  # provisional: all that waits at that time
+            messages = Message.objects.waiting().filter(channel=channel).until(job.as_of_us)
         else:
-            found = Message.objects.rememberable().filter(segment=job.segment)
+            messages = Message.objects.rememberable().filter(segment=job.segment)
         if not self.settings.history_enabled:  # S1: the window, and what is not yet remembered
             window_us = self.settings.window_us
-            found = found | Message.objects.rememberable().filter(
+            messages = messages | Message.objects.rememberable().filter(
                 channel=channel,
                 micros__gte=job.as_of_us - window_us,
                 micros__lte=job.as_of_us,
             )
-        return list(found.in_order().select_related("author"))
+        references = self._workspace_reference(job.memory)
+        previous = job.memory.current
+        if previous and not previous.provisional and previous.segment_id != job.segment_id:
+            references.append(self._reference("previous memory", job.memory, job.memory))
+        rows = list(messages.in_order().select_related("author"))
+        return self._build_from_messages(job.memory, rows, references)
 
-    # -- threads (rule 7)
+    # Threads (rule 7)
 
-    def _thread(self, job: Job) -> Question:
+    def _build_thread(self, job: Job) -> JobRequest:
         memory = job.memory
-        channel = _channel(memory)
+        channel = _channel_of(memory)
         segments = channel.segments.filter(
             thread_ts=memory.thread_ts,
             outcome=Segment.Outcome.WAITING,
@@ -111,47 +104,41 @@ class Asker:
         messages = read.filter(thread_segment__in=segments)
         base, base_lines = job.base, list[Line]()
         if base is not None:
-            # After an edit all is read again: then only what people hold is carried on.
-            grows = read.exclude(thread_segment__in=segments).exists()
-            base_lines = base.line_values() if grows else base.protected_lines()
+            # After an edit all messages are read again; then the base gives its pinned lines only.
+            is_growing = read.exclude(thread_segment__in=segments).exists()
+            base_lines = base.line_values() if is_growing else base.protected_lines()
         references = self._workspace_reference(memory)
-        known = Memory.objects.with_current().filter(
+        channel_memories = Memory.objects.with_current().filter(
             channel=channel, scope=MemoryScope.CHANNEL, current__isnull=False
         )
         references += [
-            self._refer(f"memory of #{safe_name(channel.name)}", m, memory)
-            for m in known.order_by("memory_type")
+            self._reference(f"memory of #{safe_name(channel.name)}", channel_memory, memory)
+            for channel_memory in channel_memories.order_by("memory_type")
         ]
-        question = self._of_messages(
-            memory,
-            list(messages.in_order().select_related("author")),
-            self.settings.short_term_max_tokens,
-            references,
-            base_lines=base_lines,
-        )
+        rows = list(messages.in_order().select_related("author"))
+        job_request = self._build_from_messages(memory, rows, references, base_lines)
         latest = read.in_order().last()
         return replace(
-            question,
+            job_request,
             until_us=max(latest.micros if latest else 0, base.until_us if base else 0),
             message_count=read.count(),
             latest_ts=latest.ts if latest else None,
         )
 
-    def _of_messages(
+    def _build_from_messages(
         self,
         memory: Memory,
         messages: Sequence[Message],
-        max_tokens: int,
         references: Sequence[Reference],
         base_lines: Sequence[Line] = (),
-    ) -> Question:
-        channel = _channel(memory)
+    ) -> JobRequest:
+        channel = _channel_of(memory)
         refs = count(1)
-        existing, cites = _memory_lines(base_lines, refs)
-        # Guests, who may be among its readers, do not know the names of other channels.
-        known = Names.public(self.workspace)
-        others = {} if channel.has_guests() else known.channels
-        names = Names(known.people, {**others, channel.slack_id: channel.name})
+        existing, sources = _memory_lines(base_lines, refs)
+        # Guests, who may be among its readers, may not learn the names of other channels.
+        public_names = Names.public(self.workspace)
+        channel_names = {} if channel.has_guests() else public_names.channels
+        names = Names(public_names.people, {**channel_names, channel.slack_id: channel.name})
         lines = [
             MessageLine(
                 ref=next(refs),
@@ -168,7 +155,7 @@ class Asker:
         request = Request(
             scope=MemoryScope(memory.scope),
             memory_type=MemoryType(memory.memory_type),
-            max_tokens=max_tokens,
+            max_tokens=self.settings.short_term_max_tokens,
             language=self.settings.output_language,
             zone=self.settings.time_zone,
             place=f"#{safe_name(channel.name)}",
@@ -176,44 +163,44 @@ class Asker:
             existing=existing,
             references=references,
         )
-        return Question(
+        return JobRequest(
             request,
-            [*cites, *([message.pk] for message in messages)],
+            [*sources, *([message.pk] for message in messages)],
             latest.micros if latest else 0,
             len(messages),
             latest.ts if latest else None,
             base_lines,
         )
 
-    # -- merges (rules 5 and 6)
+    # Merges (rules 5 and 6)
 
-    def _merge(self, job: Job) -> Question:
+    def _build_merge(self, job: Job) -> JobRequest:
         memory = job.memory
         read = MemoryVersion.objects.filter(merges=job).in_order()
         inputs = list(read.select_related("memory__channel", "segment"))
-        grows = memory.memory_type == MemoryType.LONG_TERM
+        is_long_term = memory.memory_type == MemoryType.LONG_TERM
         refs = count(1)
         base, base_lines = job.base, list[Line]()
         references = self._workspace_reference(memory)
         if job.is_rebuild:
-            references += self._held_reference(memory)
+            references += self._pinned_reference(memory)
         elif base is not None:
-            base_lines = base.line_values() if grows else base.protected_lines()
-        existing, cites = _memory_lines(base_lines, refs)
-        existing = _without(existing, self._held_back(memory, base_lines))
+            base_lines = base.line_values() if is_long_term else base.protected_lines()
+        existing, sources = _memory_lines(base_lines, refs)
+        existing = _without(existing, self._withheld(memory, base_lines))
         additions = []
         for version in inputs:
             values = version.line_values()
-            lines, more = _memory_lines(values, refs)
-            flowing = _without(lines, self._held_back(memory, values, version.memory.channel))
-            additions.append(Addition(self._title(memory, version), flowing))
-            cites += more
+            lines, line_sources = _memory_lines(values, refs)
+            shown = _without(lines, self._withheld(memory, values, version.memory.channel))
+            additions.append(Addition(self._title(memory, version), shown))
+            sources += line_sources
         channel = memory.channel
         request = Request(
             scope=MemoryScope(memory.scope),
             memory_type=MemoryType(memory.memory_type),
             max_tokens=self.settings.long_term_max_tokens
-            if grows
+            if is_long_term
             else self.settings.short_term_max_tokens,
             language=self.settings.output_language,
             zone=self.settings.time_zone,
@@ -223,31 +210,36 @@ class Asker:
             references=references,
             operations=self.settings.merge_mode == "operations",
         )
-        until_us = max((v.until_us for v in inputs), default=0)
-        if job.base and grows:
-            until_us = max(until_us, job.base.until_us)
-        return Question(request, cites, until_us, 0, None, base_lines)
+        until_us = max((version.until_us for version in inputs), default=0)
+        if base and is_long_term:
+            until_us = max(until_us, base.until_us)
+        return JobRequest(request, sources, until_us, 0, None, base_lines)
 
-    def _held_back(
+    def _withheld(
         self, output: Memory, lines: Sequence[Line], channel: Channel | None = None
     ) -> set[int]:
-        """Positions of lines that have no place in the workspace's memory: those that rest on the
-        word of guests and strangers alone, or, as lines of this channel, may do so. Whoever opted
-        a channel in let all of it in."""
+        """Return the positions of lines that the workspace's memory may not take.
+
+        These rest on messages of guests and outsiders alone. A line of ``channel`` without sources
+        may do so. A channel that was opted in gives all its lines.
+        """
         if output.channel_id is not None:
             return set()
-        cited = Message.objects.filter(pk__in={pk for line in lines for pk in line.sources})
-        said = cited.exclude(channel__in_workspace_memory=True).from_outsiders()
-        outside = frozenset(said.values_list("pk", flat=True))
-        found = {n for n, line in enumerate(lines) if rests_only_on(line, outside)}
-        untold = {n for n, line in enumerate(lines) if not (line.sources or line.is_protected)}
-        may_be_theirs = (
-            untold
+        read = Message.objects.filter(pk__in={pk for line in lines for pk in line.sources})
+        from_outside = read.exclude(channel__in_workspace_memory=True).from_outsiders()
+        outside = frozenset(from_outside.values_list("pk", flat=True))
+        withheld = {n for n, line in enumerate(lines) if rests_only_on(line, outside)}
+        without_sources = {
+            n for n, line in enumerate(lines) if not (line.sources or line.is_protected)
+        }
+        if (
+            without_sources
             and channel is not None
             and not channel.in_workspace_memory
             and channel.messages.from_outsiders().exists()
-        )
-        return found | untold if may_be_theirs else found
+        ):
+            return withheld | without_sources
+        return withheld
 
     def _title(self, memory: Memory, version: MemoryVersion) -> str:
         if memory.scope == MemoryScope.WORKSPACE:
@@ -260,33 +252,29 @@ class Asker:
         )
         return f"{first:%Y-%m-%d %H:%M} – {last:%Y-%m-%d %H:%M}"
 
-    # -- references (S3's table), readable by every reader of the output
+    # References (S3's table), which every reader of the output may read
 
     def _workspace_reference(self, output: Memory) -> list[Reference]:
         channel = output.channel
         if channel is None or channel.has_guests():
             return []
-        memory = (
-            Memory.objects.with_current()
-            .filter(
-                workspace=self.workspace,
-                scope=MemoryScope.WORKSPACE,
-                memory_type=MemoryType.LONG_TERM,
-                current__isnull=False,
-            )
-            .first()
+        memories = Memory.objects.with_current().filter(
+            workspace=self.workspace,
+            scope=MemoryScope.WORKSPACE,
+            memory_type=MemoryType.LONG_TERM,
+            current__isnull=False,
         )
-        return [self._refer("workspace memory", memory, output)] if memory else []
+        return [self._reference("workspace memory", memory, output) for memory in memories[:1]]
 
-    def _held_reference(self, memory: Memory) -> list[Reference]:
-        """What people hold of a memory that is made anew: code puts it back, beside what is said."""
-        held = memory.current.protected_lines() if memory.current else []
-        text = "\n".join(clean_for_model(line.text) for line in held)
-        return [Reference("lines that stay", text, same_memory=True)] if held else []
+    def _pinned_reference(self, memory: Memory) -> list[Reference]:
+        """Show a rebuild the lines that a person wrote or pinned: they are put back into its text."""
+        pinned = memory.current.protected_lines() if memory.current else []
+        text = "\n".join(clean_for_model(line.text) for line in pinned)
+        return [Reference("lines that stay", text, same_memory=True)] if pinned else []
 
-    def _refer(self, name: str, source: Memory, output: Memory) -> Reference:
-        """A memory's text beside what is summarised. Raises MixedAudience, whoever asked for it,
-        unless each reader of the output may read it: guests do not know the workspace's memory."""
+    def _reference(self, title: str, source: Memory, output: Memory) -> Reference:
+        """Return a memory's text as background. Raises MixedAudience unless all readers of the
+        output may read it; guests may not read the workspace's memory."""
         version, channel = source.current, output.channel
         is_own = channel is not None and source.channel_id == channel.pk
         is_wider = source.channel_id is None and channel is not None and not channel.has_guests()
@@ -296,29 +284,31 @@ class Asker:
             or not (is_own or is_wider)
         ):
             raise MixedAudience(f"{source.pk} for {output.pk}")
-        return Reference(name, clean_for_model(version.content), same_memory=source.pk == output.pk)
+        return Reference(
+            title, clean_for_model(version.content), same_memory=source.pk == output.pk
+        )
 
 
-def _channel(memory: Memory) -> Channel:
+def _channel_of(memory: Memory) -> Channel:
     if memory.channel is None:
         raise ValueError(f"{memory} has no channel")
     return memory.channel
 
 
-def _without(shown: Sequence[MemoryLine], positions: set[int]) -> list[MemoryLine]:
-    """None is numbered otherwise for it: the reply may be read when people have changed."""
-    return [line for n, line in enumerate(shown) if n not in positions]
+def _without(lines: Sequence[MemoryLine], positions: set[int]) -> list[MemoryLine]:
+    """Leave lines out without renumbering: people may change before the reply is read."""
+    return [line for n, line in enumerate(lines) if n not in positions]
 
 
 def _memory_lines(
     lines: Iterable[Line], refs: "count[int]"
 ) -> tuple[list[MemoryLine], list[Sequence[int]]]:
-    """Lines as the request shows them, and the messages of each."""
+    """Return lines as the request shows them, and the keys of each one's messages."""
     shown: list[MemoryLine] = []
-    cites: list[Sequence[int]] = []
+    sources: list[Sequence[int]] = []
     for line in lines:
         text = clean_for_model(words_of(line.text))
         kind = Kind(line.kind) if line.kind else None
         shown.append(MemoryLine(next(refs), text, line.is_protected, kind, line.at_us))
-        cites.append(line.sources)
-    return shown, cites
+        sources.append(line.sources)
+    return shown, sources

@@ -1,4 +1,4 @@
-"""One small question to the model that is named: whether it answers, counted like every call."""
+"""A trial call: one small request that shows whether the configured model answers."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from memories.pipeline.generate.passes import configured_summariser
 from memories.rules.generate.summariser import MessageLine, Request, SummariserError
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
-QUESTION = Request(
+REQUEST = Request(
     scope=MemoryScope.CHANNEL,
     memory_type=MemoryType.SHORT_TERM,
     max_tokens=100,
@@ -29,8 +29,7 @@ QUESTION = Request(
 
 @dataclass(frozen=True)
 class Trial:
-    """``fault`` is the word for what went wrong, "" for nothing; ``model`` is what answered, by its
-    own name."""
+    """The result. ``fault`` is "" when the model answered; ``model`` is its own name for itself."""
 
     fault: str = ""
     model: str = ""
@@ -39,14 +38,14 @@ class Trial:
 
 
 def try_model(by: User, now: datetime) -> Trial:
-    """Ask once. The offline summariser is not asked: it needs nobody's answer."""
+    """Call the model once and count the call. Raises ValueError when no model is configured."""
     summariser = configured_summariser()
     if not summariser.endpoint:
         raise ValueError("no model is named")
     of_all = [use for use in cap_uses(Reader.of(by), None, now) if use.cap.workspace_id is None]
     if any(use.is_reached for use in of_all):
         return Trial(fault="over_cap")
-    bound = summariser.bound(QUESTION)
+    bound = summariser.bound(REQUEST)
     tokens_in = math.ceil(bound.prompt_tokens * SAFETY)
     price = Price.objects.of_model(summariser.name)
     call = ModelCall.objects.create(
@@ -58,9 +57,10 @@ def try_model(by: User, now: datetime) -> Trial:
         micros=price.micros(tokens_in, bound.completion_tokens) if price else None,
     )
     try:
-        reply = summariser.summarise(QUESTION)
+        reply = summariser.summarise(REQUEST)
     except SummariserError as error:
-        call.settle(timezone.now(), fault=error.code, requests=1)  # perhaps paid: it stays counted
+        # The call may have been charged, so its reservation stays counted.
+        call.settle(timezone.now(), fault=error.code, requests=1)
         return Trial(fault=error.code)
     used = (reply.prompt_tokens, reply.completion_tokens)
     call.settle(
