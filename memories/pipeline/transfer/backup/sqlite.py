@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
-from memories.pipeline.locks import preparing
+from memories.pipeline.locks import lock_preparation
 from memories.pipeline.transfer.archive import BLOCK, ArchiveError, ArchiveWriter
 from memories.pipeline.transfer.backup import migrations
 from memories.pipeline.transfer.backup.archive import (
@@ -188,7 +188,7 @@ def _folder(beside: Path) -> Iterator[Path]:
     Its lock ends with the process, so `remove_leftovers` spares a folder that is in use.
     """
     with ExitStack() as stack:
-        with preparing(logger.info):  # nobody removes it before its lock
+        with lock_preparation(logger.info):  # nobody removes it before its lock
             remove_leftovers(beside)
             name = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=beside))
             stack.enter_context(_locked(Path(name), fcntl.LOCK_SH))
