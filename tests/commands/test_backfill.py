@@ -129,7 +129,7 @@ def test_pause_and_cancel(run, channel):
 
 
 def test_a_cap_in_dollars_needs_a_price_of_today(run, channel, model):
-    """What was quoted is no word on it: a price may be set since, and a bundle may leave it out."""
+    """What was quoted is no word on it: a price may be set since, and an export may leave it out."""
     backfill = Backfill.objects.start(
         channel.workspace,
         [channel],

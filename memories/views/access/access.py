@@ -26,6 +26,7 @@ from memories.models import (
 )
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.memories import MemoryQuerySet
+from memories.models.memory.seen import unseen_memories
 from memories.models.notes.notes import NoteQuerySet
 from memories.pipeline.generate.job_control import find_trouble
 from memories.rules.generate.job_status import Blocker
@@ -129,7 +130,7 @@ class WorkspaceContext:
     @cached_property
     def unseen(self) -> int:
         """How many of these have something new, exact up to `UNSEEN_COUNTED`."""
-        unseen = self.followed.unseen(self.reader.user_id).values("pk")
+        unseen = unseen_memories(self.followed, self.reader.user_id).values("pk")
         return unseen[: UNSEEN_COUNTED + 1].count()
 
     @property

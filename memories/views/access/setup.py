@@ -40,7 +40,7 @@ def first(sign_in: View) -> View:
 
 
 def is_new() -> bool:
-    """Nobody can sign in: accounts that a bundle brought along are switched off, and nobody whom
+    """Nobody can sign in: accounts that an import created are inactive, and nobody whom
     Slack lists may come with it."""
     if User.objects.filter(is_active=True).exists():
         return False

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Channel, Message, Seen
+from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import BY_ITSELF, Coverage, coverage_of, is_late
 from memories.rules.costs.orders import Unreadable
 from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
@@ -198,7 +199,7 @@ def _from(place: WorkspaceContext, since: Since) -> Any:
         return marks.aggregate(at=Max("at"))["at"]
     behind = marks.filter(number__lt=F("memory__current__number"))
     unmarked = ~Exists(marks.filter(memory=OuterRef("pk")))
-    if place.followed.unseen(place.reader.user_id).filter(unmarked).exists():
+    if unseen_memories(place.followed, place.reader.user_id).filter(unmarked).exists():
         return None
     return behind.aggregate(at=Min("at"))["at"]
 

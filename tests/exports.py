@@ -1,4 +1,4 @@
-"""Workspaces that hold one of everything, and bundles as plain values."""
+"""Workspaces with rows of each kind, and exports as plain values."""
 
 import hashlib
 import json
@@ -31,8 +31,8 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.generate.passes import run_pass
-from memories.pipeline.transfer.export.reading import import_workspace
-from memories.pipeline.transfer.export.writing import export_workspace
+from memories.pipeline.transfer.export.export_workspace import export_workspace
+from memories.pipeline.transfer.export.import_workspace import import_workspace
 from memories.rules.generate.summariser import RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
@@ -54,13 +54,13 @@ NOW = MONDAY + timedelta(days=2)
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """A bundle's files by name."""
-    with zipfile.ZipFile(path) as bundle:
-        return {name: bundle.read(name) for name in bundle.namelist()}
+    """Return the files of an export by name."""
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
 
 
 def rewrite(path: Path, change: Callable[[dict[str, bytes]], None], *, honest: bool) -> None:
-    """Change a bundle's files; ``honest`` brings digests and sizes of the manifest up to date."""
+    """Change the files of an export. ``honest`` updates digests and sizes in the manifest."""
     files = contents(path)
     change(files)
     if honest and files.get("manifest.json", b"").startswith(b"{"):
@@ -69,9 +69,9 @@ def rewrite(path: Path, change: Callable[[dict[str, bytes]], None], *, honest: b
             data = files.get(file["name"], b"")
             file |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         files["manifest.json"] = json.dumps(manifest).encode()
-    with zipfile.ZipFile(path, "w") as bundle:
+    with zipfile.ZipFile(path, "w") as zipped:
         for name, data in files.items():
-            bundle.writestr(name, data)
+            zipped.writestr(name, data)
 
 
 def owner_of(workspace: Workspace, name: str = "owner") -> User:
@@ -227,7 +227,7 @@ def moved(workspace, path, user):
 
 
 def proven(workspace, user):
-    """A bundle proves no link: the workspace after its person signed in with Slack."""
+    """Return the workspace after its person signed in with Slack. An export proves no link."""
     for person in workspace.people.filter(user=user):
         person.link(user, "slack", was=user)
     return workspace
@@ -238,6 +238,3 @@ class Forbidden(OfflineSummariser):
 
     def summarise(self, request, way=RequestStrategy.WHOLE):
         raise AssertionError("asked again for what is remembered already")
-
-
-# -- the round trip

@@ -1,19 +1,19 @@
-"""Whether the memories of the database add up."""
+"""Consistency checks of the memories in the database."""
 
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 
 from memories.models import Memory, MemoryVersion
 
 
-def broken_memories() -> list[str]:
-    """What is wrong, as words with the keys of some of the memories; empty when all is well."""
+def find_broken_memories() -> list[str]:
+    """Return a sentence part for each problem, with ids of some of the memories."""
     counted = Memory.objects.annotate(
         newest=Max("versions__number"), oldest=Min("versions__number"), count=Count("versions")
     )
     for_all = MemoryVersion.objects.filter(
         memory=OuterRef("pk"), audience=MemoryVersion.Audience.SCOPE
     )
-    wrong = {
+    broken = {
         "whose newest version is not their head": counted.exclude(newest=F("head")).exclude(
             newest=None, head=0
         ),
@@ -26,9 +26,9 @@ def broken_memories() -> list[str]:
         ),
     }
     problems = []
-    for what, memories in wrong.items():
-        keys = list(memories.order_by("pk").values_list("pk", flat=True))
-        if keys:
-            named = ", ".join(map(str, keys[:3])) + (", …" if len(keys) > 3 else "")
-            problems.append(f"{len(keys)} memories {what} ({named})")
+    for problem, memories in broken.items():
+        ids = list(memories.order_by("pk").values_list("pk", flat=True))
+        if ids:
+            some_ids = ", ".join(map(str, ids[:3])) + (", …" if len(ids) > 3 else "")
+            problems.append(f"{len(ids)} memories {problem} ({some_ids})")
     return problems

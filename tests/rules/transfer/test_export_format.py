@@ -1,4 +1,4 @@
-"""The texts of a bundle: what is written is read back, and what was not written is refused."""
+"""The format of an export: values are read as they were written, and others are refused."""
 
 import json
 
@@ -7,17 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.models import Cap, Note, NoteVersion
-from memories.pipeline.transfer.export.records import VERSION, column
-from memories.rules.transfer import export
-from memories.rules.transfer.export_text import as_json, from_json, read_version, version_text
-from memories.rules.transfer.schema import Schema, SchemaError, an_object, number, text, ts, whole
+from memories.pipeline.transfer.export.schemas import VERSION, column_check
+from memories.rules.transfer import export_format
+from memories.rules.transfer.export_format import format_version, parse_version
+from memories.rules.transfer.schema import (
+    Schema,
+    SchemaError,
+    integer,
+    json_object,
+    number,
+    parse_json,
+    text,
+    to_json,
+    ts,
+)
 
 MOMENT, DAY = (
-    column(model._meta.get_field(name))
+    column_check(model._meta.get_field(name))
     for model, name in ((NoteVersion, "written_at"), (Note, "date"))
 )
-AMOUNT = column(Cap._meta.get_field("money"))
-COUNT = whole(0, 2**31 - 1)
+AMOUNT = column_check(Cap._meta.get_field("money"))
+COUNT = integer(0, 2**31 - 1)
 STORABLE = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
 FRONT = {
     "number": 3,
@@ -58,7 +68,7 @@ ODD = [
 
 
 @given(STORABLE.filter(bool) | st.sampled_from(ODD), STORABLE | st.sampled_from(ODD))
-def test_a_version_reads_as_it_was_written(content: str, line: str) -> None:
+def test_a_version_is_read_as_it_was_written(content: str, line: str) -> None:
     lines = [
         {
             **{"text": line, "origin": "person", "since": 1, "pinned": True, "masked": False},
@@ -66,33 +76,33 @@ def test_a_version_reads_as_it_was_written(content: str, line: str) -> None:
             **{"successor": 0, "sources": [["C1", "1.5"]]},
         }
     ]
-    written = version_text(FRONT | {"lines": lines, "author": line[:150] or None}, content)
-    front, read = read_version(written, VERSION)
+    written = format_version(FRONT | {"lines": lines, "author": line[:150] or None}, content)
+    front, read = parse_version(written, VERSION)
     assert read == content
     assert front["lines"][0]["text"] == line
-    again = json.loads(as_json(front))
+    again = json.loads(to_json(front))
     assert again["lines"] == lines
-    assert version_text({key: front[key] for key in FRONT}, read) == written
+    assert format_version({key: front[key] for key in FRONT}, read) == written
 
 
 @pytest.mark.slow
 @given(st.dictionaries(STORABLE, st.recursive(STORABLE | st.integers(), st.lists)))
-def test_json_is_one_line_and_comes_back(value: object) -> None:
-    line = as_json(value)
+def test_json_is_one_line_and_is_read_as_it_was_written(value: object) -> None:
+    line = to_json(value)
     assert "\n" not in line
-    assert from_json(line) == value
+    assert parse_json(line) == value
 
 
-def test_half_a_surrogate_pair_does_not_travel() -> None:
-    assert from_json(as_json({"reply": "a\ud83d b"})) == {"reply": "a? b"}
+def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
+    assert parse_json(to_json({"reply": "a\ud83d b"})) == {"reply": "a? b"}
 
 
 @pytest.mark.parametrize(
     "line", ["", "{", "NaN", '{"a": 1, "a": 2}', "[" * 100_000, "1" * 10_000, "-Infinity"]
 )
-def test_what_is_no_json(line: str) -> None:
+def test_other_text_than_json_is_refused(line: str) -> None:
     with pytest.raises(SchemaError):
-        from_json(line)
+        parse_json(line)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +127,14 @@ def test_what_is_no_json(line: str) -> None:
         (AMOUNT, "10000000000"),
         (DAY, "soon"),
         (MOMENT, "2026-01-05"),
-        (an_object, {"a": [1e400]}),
+        (json_object, {"a": [1e400]}),
         (number, 10**400),
-        (Schema({"a": whole()}), {}),
-        (Schema({"a": whole()}), {"a": 1, "b": 2}),
-        (Schema({"a": whole()}), []),
+        (Schema({"a": integer()}), {}),
+        (Schema({"a": integer()}), {"a": 1, "b": 2}),
+        (Schema({"a": integer()}), []),
     ],
 )
-def test_what_no_column_takes(check: object, value: object) -> None:
+def test_values_that_no_column_can_store_are_refused(check: object, value: object) -> None:
     with pytest.raises(SchemaError):
         check(value)
 
@@ -141,32 +151,32 @@ def test_what_no_column_takes(check: object, value: object) -> None:
         ("lines:\n", "lines:\nmore: 1\n", "no line of the text's lines"),
     ],
 )
-def test_a_version_that_was_not_written(old: str, new: str, reason: str) -> None:
-    written = version_text(FRONT, "text")
+def test_a_changed_version_is_refused(old: str, new: str, reason: str) -> None:
+    written = format_version(FRONT, "text")
     with pytest.raises(SchemaError, match=reason):
-        read_version(written.replace(old, new, 1), VERSION)
+        parse_version(written.replace(old, new, 1), VERSION)
 
 
-def test_a_version_says_something() -> None:
+def test_a_version_without_text_is_refused() -> None:
     with pytest.raises(SchemaError):
-        read_version(version_text(FRONT, ""), VERSION)
+        parse_version(format_version(FRONT, ""), VERSION)
 
 
 @pytest.mark.parametrize("slack_id", ["../../etc", "C1/2", "..", "a\\b", "C:1", "\x7f"])
-def test_no_id_leads_out_of_the_bundle(slack_id: str) -> None:
-    name = export.messages_file(slack_id)
-    folder = export.memory_folder("channel", "long_term", slack_id, "../x", "")
+def test_no_id_leads_out_of_its_folder(slack_id: str) -> None:
+    name = export_format.messages_path(slack_id)
+    folder = export_format.memory_folder("channel", "long_term", slack_id, "../x", "")
     assert name.count("/") == 1
     assert folder.count("/") == 3
     assert ".." not in name[:-6] + folder
 
 
-def test_ids_keep_their_names_apart() -> None:
-    assert export.messages_file("C1/2") != export.messages_file("C1%2F2")
+def test_different_ids_have_different_file_names() -> None:
+    assert export_format.messages_path("C1/2") != export_format.messages_path("C1%2F2")
 
 
 @pytest.mark.parametrize(
-    ("place", "holds"),
+    ("identity", "is_consistent"),
     [
         (("workspace", "default", "long_term", None, ""), True),
         (("workspace", "C1", "long_term", None, ""), False),
@@ -179,6 +189,10 @@ def test_ids_keep_their_names_apart() -> None:
         (("thread", "None:1.5", "short_term", None, "1.5"), False),
     ],
 )
-def test_places_of_memories(place: tuple[object, ...], holds: bool) -> None:
+def test_scope_and_channel_of_a_memory_belong_together(
+    identity: tuple[object, ...], is_consistent: bool
+) -> None:
     names = ("scope", "scope_id", "memory_type", "channel", "thread_ts")
-    assert export.valid_place(dict(zip(names, place, strict=True))) is holds
+    assert (
+        export_format.has_consistent_scope(dict(zip(names, identity, strict=True))) is is_consistent
+    )

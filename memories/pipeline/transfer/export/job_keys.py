@@ -1,8 +1,8 @@
-"""Whether the wish behind a job would be the same today: then its row answers it again.
+"""Input keys of exported and imported jobs.
 
-An input key is made over row ids of one database, so a bundle cannot carry it. It says whether
-the key still follows from the rows; the importing side makes it anew over its own rows, and an
-owed, given-up or finished job is found again instead of being asked for twice.
+An input key contains row ids of one database, so an export leaves it out. The export says if the
+job would be created again today. The import then computes the key from its own rows, and the job
+is not sent to a model again.
 """
 
 from collections.abc import Sequence
@@ -19,31 +19,32 @@ from memories.pipeline.generate.input_keys import (
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
 
-def key_today(
+def current_input_key(
     memory: Memory,
     *,
     segment: Segment | None,
     provisional: bool,
     base: BaseKey | None,
-    read: Sequence[tuple[int, int]],
+    inputs: Sequence[tuple[int, int]],
 ) -> str:
-    """The input key that `plan` and `owe` would give to this wish over the rows as they are.
+    """Return the input key of a job that a pass creates now, "" for none.
 
-    ``read``: (row id of a version, its revision then), in the order they were read.
+    ``inputs``: version id and its revision when the job was created, in the order of reading.
     """
     if provisional:
         return provisional_key(memory)
     if memory.scope == MemoryScope.THREAD:
-        return thread_key(memory, base, _digest_of_thread(memory, segment))
+        return thread_key(memory, base, _thread_messages(memory, segment))
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         if segment is None:
             return ""
         messages = Message.objects.rememberable().filter(segment=segment).in_order()
         return segment_key(memory, segment, messages.values_list("ts", "edited_ts"))
-    return merge_key(memory, base, read)
+    return merge_key(memory, base, inputs)
 
 
-def _digest_of_thread(memory: Memory, segment: Segment | None) -> list[tuple[str, str, str]]:
+def _thread_messages(memory: Memory, segment: Segment | None) -> list[tuple[str, str, str]]:
+    """Return ts, time of edit and state of the messages that wait up to this segment."""
     waiting = Segment.objects.filter(
         channel=memory.channel_id,
         thread_ts=memory.thread_ts,
@@ -54,6 +55,6 @@ def _digest_of_thread(memory: Memory, segment: Segment | None) -> list[tuple[str
     return list(messages.order_by("micros").values_list("ts", "edited_ts", "state"))
 
 
-def key_of_import(memory: Memory, line: int) -> str:
-    """A key that no wish of today has."""
+def imported_input_key(memory: Memory, line: int) -> str:
+    """Return a key that no pass creates, for the job on this line of the file."""
     return input_key(memory.pk, "imported", line)

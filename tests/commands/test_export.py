@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from memories.models import User, Workspace
-from tests.bundles import contents, make_odd_workspace, owner_of, rewrite
+from tests.exports import contents, make_odd_workspace, owner_of, rewrite
 from tests.factories import ChannelFactory, UserFactory, WorkspaceFactory, make_channel_memory
 
 pytestmark = pytest.mark.postgres("an export reads one snapshot")
