@@ -46,7 +46,7 @@ def handle_failure(
             at = now if step.action is Action.RETRY_NOW else now + wait
             reply = job.saved_reply if step.changes_form else None
             job.retry_later(
-                error, at, step.strategy, PromptForm(reply.form).other if reply else None
+                error, at, step.strategy, PromptForm(reply.form).opposite if reply else None
             )
         followups.schedule_followups(job)
 
