@@ -1,4 +1,4 @@
-"""Notes from the command line: add, search, list, delete, export, import, link (S4)."""
+"""Add, search, list, delete, export, import and link notes (S4)."""
 
 import argparse
 import unicodedata
@@ -10,15 +10,16 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from memories.management.arguments import (
+    add_action,
     add_reader_argument,
     add_workspace_argument,
     document,
     reader_from,
+    user_of,
     workspace_from,
 )
-from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
+from memories.models import Note, NotesDisabled, Reader, Workspace
 from memories.pipeline.notes import files
-from memories.rules.context.contents import NoSuchChannel, find_channel
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.notes.fields import KINDS, InvalidNote
 from memories.rules.notes.notes_file import LARGE, Fate
@@ -28,17 +29,15 @@ COLUMNS = ("id", "date", "type", "tags", "channel", "title")
 
 class Command(BaseCommand):
     help = (
-        "Notes: lasting statements that people and agents write down. Where notes are switched "
-        "off (notes_enabled) nothing is shown, written or removed."
+        "Notes: lasting statements by people and agents. If the workspace has switched off notes "
+        "(notes_enabled), the command changes and shows nothing."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
         def action(name: str, summary: str) -> argparse.ArgumentParser:
-            sub: argparse.ArgumentParser = actions.add_parser(
-                name, help=summary, description=summary
-            )
+            sub = add_action(actions, name, summary)
             add_workspace_argument(sub)
             add_reader_argument(sub)
             sub.add_argument(
@@ -46,20 +45,24 @@ class Command(BaseCommand):
             )
             return sub
 
-        add = action("add", "Write a note. Its title is made from the first 50 characters.")
-        add.add_argument("content", help="the whole text, word for word")
-        add.add_argument("-t", "--type", choices=KINDS, default="", help="also the first tag")
-        add.add_argument("--tags", default="", help="parted by commas")
+        add = action("add", "Add a note. Its title is the first 50 characters.")
+        add.add_argument("content", help="the text")
         add.add_argument(
-            "--channel", metavar="ID_OR_NAME", help="a note of this channel, not of the workspace"
+            "-t", "--type", choices=KINDS, default="", help="the type, which is also the first tag"
         )
-        search = action("search", "Notes whose title, content or tags hold the words.")
-        search.add_argument("query", help="words that stand in the note, whatever the case")
-        action("list", "All notes.")
+        add.add_argument("--tags", default="", help="tags, separated by commas")
+        add.add_argument(
+            "--channel",
+            metavar="ID_OR_NAME",
+            help="add the note to this channel instead of the workspace",
+        )
+        search = action("search", "List the notes whose title, text or tags contain the words.")
+        search.add_argument("query", help="words of the note, without regard to case")
+        action("list", "List all notes.")
         delete = action("delete", "Delete a note.")
-        delete.add_argument("id", type=int, help="as `list` shows it")
-        export = action("export", "Write all notes into a file, memories.md.")
-        load = action("import", "Take in the notes of a file; none is ever removed.")
+        delete.add_argument("id", type=int, help="the number from `list`")
+        export = action("export", "Write all notes into a file.")
+        load = action("import", "Import the notes of a file. No note is deleted.")
         for sub in (export, load):
             sub.add_argument(
                 "file",
@@ -70,41 +73,40 @@ class Command(BaseCommand):
             )
         link = action(
             "link",
-            f"Make WORKTREE/{files.DEFAULT_FILE} a link to the file in the current folder, the "
-            "main checkout; that one is exported first where it is missing.",
+            f"Create WORKTREE/{files.DEFAULT_FILE} as a link to the file in the current folder, the "
+            "main checkout. Export that file first if it does not exist.",
         )
-        link.add_argument("worktree", type=Path, help="a folder that is there")
+        link.add_argument("worktree", type=Path, help="an existing folder")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["format"] == "json"
         workspace, reader = workspace_from(options), reader_from(options)
-        run = getattr(self, f"_{options['action']}")
+        handler = getattr(self, f"_{options['action']}")
         try:
-            run(workspace, reader, options)
+            handler(workspace, reader, options)
         except NotesDisabled as error:
             self._warn(f"{error} Nothing was done.")
             if self.as_json:
                 self.stdout.write("null")
-        except (InvalidNote, NoSuchChannel, files.NotesFileError) as error:
+        except (InvalidNote, files.NotesFileError) as error:
             raise CommandError(str(error)) from error
 
     def _add(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        channel = self._channel(workspace, reader, options["channel"])
-        if channel is None:
-            _must_read(workspace, reader)
+        channel = None
+        if options["channel"]:
+            channel = get_channel(workspace, reader, options["channel"])
+        else:
+            _require_reader(workspace, reader)
         note = Note.objects.write(
             workspace,
             options["content"],
             tags=options["tags"].split(","),
             kind=options["type"],
             channel=channel,
-            author=_author(reader),
+            author=user_of(reader),
             now=timezone.now(),
         )
-        if self.as_json:
-            self.stdout.write(document(note.value.as_json()))
-        else:
-            self.stdout.write(f"Note {note.pk} added: {mark_invisible(note.title)}")
+        self._print(note.value.as_json(), f"Note {note.pk} added: {mark_invisible(note.title)}")
 
     def _search(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         notes = Note.objects.in_use(workspace).visible_to(reader)
@@ -120,49 +122,33 @@ class Command(BaseCommand):
         if note is None:
             raise CommandError(f"There is no note {options['id']}.")
         note.remove()
-        if self.as_json:
-            self.stdout.write(document({"deleted": options["id"]}))
-        else:
-            self.stdout.write(f"Note {options['id']} deleted.")
+        self._print({"deleted": options["id"]}, f"Note {options['id']} deleted.")
 
     def _export(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         count, size = files.export_notes(workspace, reader, options["file"])
         self._warn_if_large(size)
-        if self.as_json:
-            report = {"file": str(options["file"]), "notes": count, "bytes": size}
-            self.stdout.write(document(report))
-        else:
-            self.stdout.write(f"{count} notes written to {options['file']}.")
+        report = {"file": str(options["file"]), "notes": count, "bytes": size}
+        self._print(report, f"{count} notes written to {options['file']}.")
 
     def _import(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        _must_read(workspace, reader)
+        _require_reader(workspace, reader)
         done = files.import_notes(
-            workspace, reader, options["file"], author=_author(reader), now=timezone.now()
+            workspace, reader, options["file"], author=user_of(reader), now=timezone.now()
         )
         self._warn_if_large(done.size)
-        if self.as_json:
-            self.stdout.write(document(done.as_json()))
-        else:
-            counts = ", ".join(f"{done.fates[fate]} {fate}" for fate in Fate if done.fates[fate])
-            self.stdout.write(f"{options['file']}: {counts or 'no notes'}.")
+        counts = ", ".join(f"{done.fates[fate]} {fate}" for fate in Fate if done.fates[fate])
+        self._print(done.as_json(), f"{options['file']}: {counts or 'no notes'}.")
         if done.conflicts:
             raise CommandError("Not taken in:\n" + "\n".join(done.conflicts))
 
     def _link(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        made = files.link_worktree(workspace, reader, Path.cwd(), options["worktree"])
+        is_new = files.link_worktree(workspace, reader, Path.cwd(), options["worktree"])
         link = options["worktree"] / files.DEFAULT_FILE
-        if self.as_json:
-            self.stdout.write(document({"link": str(link), "made": made}))
-        else:
-            self.stdout.write(f"{link} {'made' if made else 'was there already'}.")
+        text = f"{link} {'made' if is_new else 'was there already'}."
+        self._print({"link": str(link), "made": is_new}, text)
 
-    def _channel(
-        self, workspace: Workspace, reader: Reader, channel_name: str | None
-    ) -> Channel | None:
-        if not channel_name:
-            return None
-        channels = workspace.channels.visible_to(reader)
-        return channels.get(slack_id=find_channel(channels.names(), channel_name))
+    def _print(self, data: Any, text: str) -> None:
+        self.stdout.write(document(data) if self.as_json else text)
 
     def _show(self, workspace: Workspace, notes: Iterable[Note]) -> None:
         if self.as_json:
@@ -194,19 +180,14 @@ class Command(BaseCommand):
             self._warn(f"the file has {size / 1024 / 1024:.1f} MiB, more than 10: thin it out.")
 
 
-def _must_read(workspace: Workspace, reader: Reader) -> None:
-    """Nobody writes where they may not read."""
-    readable = Workspace.objects.known_to(reader)
-    if not readable.filter(pk=workspace.pk).exists():
+def _require_reader(workspace: Workspace, reader: Reader) -> None:
+    """Raise ``CommandError`` if the reader may not read the notes."""
+    if not Workspace.objects.known_to(reader).filter(pk=workspace.pk).exists():
         raise CommandError("This user may not read the workspace's notes, nor write any.")
 
 
-def _author(reader: Reader) -> User | None:
-    return User.objects.get(pk=reader.user_id) if reader.user_id else None
-
-
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns side by side, also where letters are two cells wide; nothing hidden in them."""
+    """Align the columns, with wide letters as two cells, and mark invisible characters."""
     cells = [COLUMNS, *([mark_invisible(cell) for cell in row] for row in rows)]
     widths = [max(_width(row[i]) for row in cells) for i in range(len(COLUMNS))]
     return "\n".join(
