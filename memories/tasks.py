@@ -28,7 +28,7 @@ from memories.pipeline.redaction.retention import delete_expired
 from memories.pipeline.search import indexing
 from memories.pipeline.sync.connecting import client_for, may_be_asked
 from memories.pipeline.sync.sync import State, sync_workspace
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.summariser import SummariserError
 from memoryhub.failpoints import fail_point
 from memoryhub.heartbeat import keep_beating
 
@@ -101,7 +101,7 @@ def tick() -> None:
         events_later(workspace_id)
     for workspace in Workspace.objects.all():
         remember_later(workspace.pk)
-    for upload in Upload.objects.left_alone(now):
+    for upload in Upload.objects.abandoned(now):
         import_later(upload.pk)
     slack_events.prune(now)
     if probing.needs_probe():
@@ -144,7 +144,7 @@ def beat() -> None:
     now = timezone.now()
     Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
     Heartbeat.objects.delete_older(now - KEEP_HEARTBEATS)
-    for rows in (Job.objects.claimable(now), Job.objects.left_behind(now)):
+    for rows in (Job.objects.claimable(now), Job.objects.abandoned(now)):
         for workspace_id in rows.order_by().values_list("memory__workspace", flat=True).distinct():
             remember_later(workspace_id)
 
@@ -155,7 +155,7 @@ def retention() -> None:
     the next task."""
     Draft.objects.delete_old(timezone.now())
     indexing.erase()
-    uploads.tidy(timezone.now())
+    uploads.remove_stale_files(timezone.now())
     for workspace in Workspace.objects.all():
         if not delete_expired(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
             async_task("memories.tasks.retention")
@@ -198,7 +198,7 @@ def import_later(upload_id: int) -> None:
 def import_upload(upload_id: int) -> None:
     """Look into it, or store it: its row says which."""
     upload = Upload.objects.filter(pk=upload_id).first()
-    workspace = uploads.work_on(upload, timezone.now()) if upload else None
+    workspace = uploads.process_upload(upload, timezone.now()) if upload else None
     if workspace is not None:
         indexing.catch_up_or_wait(most=SOON)
         remember_later(workspace.pk)
@@ -215,7 +215,7 @@ def events_later(workspace_id: int) -> None:
 def events(workspace_id: int) -> None:
     """What Slack told by itself, until nothing of it waits or half the time-out is over."""
     workspace = Workspace.objects.filter(pk=workspace_id).first()
-    if workspace is not None and slack_events.work_on_all(workspace, seconds=WORK_SECONDS):
+    if workspace is not None and slack_events.process_events(workspace, seconds=WORK_SECONDS):
         events_later(workspace_id)
     indexing.catch_up_or_wait(most=SOON)
 

@@ -208,7 +208,7 @@ def make_job(*, memory: Memory, inputs: Sequence[MemoryVersion] = (), **given: A
     number = memory.jobs.count()
     fields = {"as_of_us": 0, "input_key": f"{memory.pk} {number}", **given}
     job = Job.objects.create(memory=memory, **fields)
-    job.take_inputs(inputs)
+    job.add_inputs(inputs)
     return job
 
 

@@ -54,19 +54,12 @@ NOT_YET_RENAMED = (
         f"memories/rules/{name}"
         for name in (
             *("context", "costs", "generate", "health.py", "memory", "notes"),
-            *("redaction", "safety", "search", "sync", "transfer"),
+            *("redaction", "safety", "search", "sync"),
         )
     ),
-    "memories/pipeline/generate/ask.py",
-    "memories/pipeline/transfer/export",
-    "memories/pipeline/generate/close.py",
     "memories/pipeline/context/build.py",
-    "memories/pipeline/generate/followups.py",
     "memories/pipeline/redaction/forgetting.py",
     "memories/pipeline/safety/guarding.py",
-    "memories/pipeline/generate/probing.py",
-    "memories/pipeline/generate/report.py",
-    "memories/pipeline/generate/work.py",
 )
 
 

@@ -19,7 +19,7 @@ from memories.models import (
 )
 from memories.pipeline.ingest import events
 from memories.pipeline.search import indexing
-from memories.rules.generate.faults import MOST_ATTEMPTS
+from memories.rules.generate.faults import MAX_ATTEMPTS
 from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
@@ -199,7 +199,7 @@ def test_a_beat_offers_what_waits(state, lease, held, offered, django_capture_on
         state=state,
         lease_until=lease and now + lease,
         not_before=held and now + held,
-        attempts=MOST_ATTEMPTS,  # also one that may not be claimed again has to be buried
+        attempts=MAX_ATTEMPTS,  # also one that may not be claimed again has to be buried
     )
     WorkspaceFactory()
     with django_capture_on_commit_callbacks(execute=True):
@@ -289,7 +289,7 @@ class TestEvents:
     def tell(self, number=1):
         said = {"type": "message", "channel": "C1", "ts": f"1767603600.{number:06d}", "text": "hi"}
         told = {"type": "event_callback", "team_id": "T0TEAM", "event_id": f"Ev{number}"}
-        return events.take({**told, "event": said})
+        return events.store_payload({**told, "event": said})
 
     def test_a_task_works_on_all_of_them(self, room):
         self.tell(1)

@@ -13,7 +13,7 @@ from memories import tasks
 from memories.admin.audience import AudienceAdmin, OperatorsOnly, display_value, user_of
 from memories.models import Endpoint
 from memories.pipeline.generate import probing
-from memories.rules.generate.breaker import Refusal
+from memories.rules.generate.circuit_breaker import Refusal
 
 REFUSALS = {
     Refusal.RATE_LIMITED: _("asks for a pause"),
@@ -52,12 +52,12 @@ class EndpointAdmin(OperatorsOnly, AudienceAdmin):
 
     @admin.display(description=_("takes no calls: why"))
     def closed(self, endpoint: Endpoint) -> Any:
-        refusal = endpoint.breaker.refusal(timezone.now())
+        refusal = endpoint.breaker.find_refusal(timezone.now())
         return display_value(refusal and REFUSALS[refusal[0]])
 
     @admin.display(description=_("until"))
     def until(self, endpoint: Endpoint) -> Any:
-        refusal = endpoint.breaker.refusal(timezone.now())
+        refusal = endpoint.breaker.find_refusal(timezone.now())
         return display_value(refusal and refusal[1])
 
     @admin.action(description=_("Probe now"), permissions=["operate"])

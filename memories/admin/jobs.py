@@ -19,7 +19,7 @@ from memories.admin.audience import (
     user_of,
 )
 from memories.models import Job, JobInput, ModelCall, Reader, StaleBase
-from memories.pipeline.generate import operate
+from memories.pipeline.generate import job_control
 from memories.pipeline.memory import proposals
 
 
@@ -114,7 +114,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     )
 
     def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
-        rows = cast(Any, rows).saying_who_reads(reader)
+        rows = cast(Any, rows).with_is_readable(reader)
         return rows if reader.is_operator else rows.filter(is_readable=True)
 
     @admin.display(description=_("memory"), ordering="memory")
@@ -146,7 +146,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
 
     @admin.action(description=_("Retry what was given up or cancelled"), permissions=["operate"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        count = operate.retry(queryset, user_of(request))
+        count = job_control.retry_jobs(queryset, user_of(request))
         text = ngettext(
             "%(count)d job will be tried again.",
             "%(count)d jobs will be tried again.",
@@ -156,7 +156,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
 
     @admin.action(description=_("Cancel what waits"), permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        count = operate.cancel(queryset, user_of(request))
+        count = job_control.cancel_jobs(queryset, user_of(request))
         text = ngettext("%(count)d job was cancelled.", "%(count)d jobs were cancelled.", count)
         self.report(request, text, count)
 

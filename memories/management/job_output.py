@@ -10,11 +10,11 @@ from typing import Any
 
 from memories.models import ModelCall
 from memories.pipeline.costs.usage import CapUse
-from memories.pipeline.generate.operate import Health, wait_of
+from memories.pipeline.generate.job_control import Health, find_wait
 from memories.pipeline.memory import proposals
 from memories.rules.costs.money import MICROS
-from memories.rules.generate.faults import MOST_ATTEMPTS
-from memories.rules.generate.waits import Wait
+from memories.rules.generate.faults import MAX_ATTEMPTS
+from memories.rules.generate.job_status import WaitReason
 from memories.rules.ingest.invisible import mark_invisible
 
 PRIVATE = "private"
@@ -31,7 +31,7 @@ def job_row(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]
         "scope": memory.scope,
         "type": memory.memory_type,
         "state": job.state,
-        "waits_for": wait_of(job, now, endpoint_closed=endpoint_closed),
+        "waits_for": find_wait(job, now, endpoint_closed=endpoint_closed),
         "not_before": iso(job.not_before),
         "fault": job.fault,
         "attempts": job.attempts,
@@ -170,18 +170,18 @@ def wait_text(row: dict[str, Any]) -> str:
     """Return what a job waits for, with its last fault and its attempts."""
     wait = {
         None: "",
-        Wait.TURN: "its turn",
-        Wait.RUNNING: "an answer",
-        Wait.NO_WORKER: "another worker: its own is gone",
-        Wait.LATER: f"not before {row['not_before']}",
-        Wait.CAP: f"a cap is reached: not before {row['not_before']}",
-        Wait.ENDPOINT: "the model takes no calls now",
-        Wait.BACKFILL: f"backfill {row['backfill']} does not run",
-        Wait.PERSON: f"accept or reject: {row['tokens_before']} → {row['tokens_after']} tokens",
-        Wait.RETRY: "given up: retry",
+        WaitReason.TURN: "its turn",
+        WaitReason.RUNNING: "an answer",
+        WaitReason.NO_WORKER: "another worker: its own is gone",
+        WaitReason.LATER: f"not before {row['not_before']}",
+        WaitReason.CAP: f"a cap is reached: not before {row['not_before']}",
+        WaitReason.ENDPOINT: "the model takes no calls now",
+        WaitReason.BACKFILL: f"backfill {row['backfill']} does not run",
+        WaitReason.PERSON: f"accept or reject: {row['tokens_before']} → {row['tokens_after']} tokens",
+        WaitReason.RETRY: "given up: retry",
     }[row["waits_for"]]
     fault = row["fault"].replace("_", " ")
-    attempts = f"attempt {row['attempts']} of {MOST_ATTEMPTS}" if row["attempts"] else ""
+    attempts = f"attempt {row['attempts']} of {MAX_ATTEMPTS}" if row["attempts"] else ""
     return "; ".join(part for part in (wait, fault, attempts) if part)
 
 

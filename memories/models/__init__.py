@@ -17,7 +17,7 @@ from memories.models.ingest.channels import Channel, ChannelMember
 from memories.models.ingest.events import SlackEvent
 from memories.models.ingest.messages import Message
 from memories.models.ingest.people import Person
-from memories.models.ingest.uploads import AnotherUpload, Upload
+from memories.models.ingest.uploads import Upload, UploadInProgress
 from memories.models.memory.drafts import Draft
 from memories.models.memory.lines import Line
 from memories.models.memory.memories import Memory
@@ -34,7 +34,7 @@ from memories.models.sync.slack_budgets import SlackBudget
 __all__ = [
     "ApiKey",
     "AnotherBackfill",
-    "AnotherUpload",
+    "UploadInProgress",
     "AppendOnly",
     "AuditEvent",
     "Backfill",

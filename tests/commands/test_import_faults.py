@@ -403,7 +403,7 @@ def test_direct_messages(imported: Import) -> None:
         ("D0123456789", "im", "Ann, Bob"),
         ("G0123456789", "mpim", "mpdm-a--b--c-1"),
     ]
-    assert not Channel.objects.flowing().exclude(kind="public").exists()
+    assert not Channel.objects.feeding_workspace_memory().exclude(kind="public").exists()
     visible = {}
     for slack_id in ("U1", "U3"):
         user = UserFactory()

@@ -195,9 +195,9 @@ class Life:
         told += told
         self.chance.shuffle(told)
         for body in told:
-            events.take(body)
+            events.store_payload(body)
         if told:
-            events.work_on_all(self.workspace, seconds=600)
+            events.process_events(self.workspace, seconds=600)
 
     # What we do
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from memories.management.arguments import add_json_argument, document
 from memories.management.progress import ProgressLine
 from memories.pipeline.transfer.archive import ArchiveError
-from memories.pipeline.transfer.backup import VENDORS, Report, back_up
+from memories.pipeline.transfer.backup import VENDORS, BackupReport, back_up
 from memoryhub.logs import head_of
 
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         try:
             with ProgressLine(self.stderr, "Stopped. Nothing was written.") as progress:
                 report = back_up(
-                    path, timezone.now(), force=options["force"], tell=progress.show_share
+                    path, timezone.now(), force=options["force"], on_progress=progress.show_share
                 )
         except FileExistsError as error:
             raise CommandError(f"{path} is there already; --force overwrites it.") from error
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             self.stdout.write(_summary(path, report))
 
 
-def _summary(path: Path, report: Report) -> str:
+def _summary(path: Path, report: BackupReport) -> str:
     manifest = report.manifest
     return (
         f"{path}: {manifest.rows:,} rows of {len(manifest.tables)} tables"

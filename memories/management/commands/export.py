@@ -1,4 +1,4 @@
-"""Export a workspace with all versions of its memories into one file (docs/bundle.md)."""
+"""Export a workspace with all versions of its memories into one file (docs/export.md)."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.management.progress import ProgressLine
-from memories.pipeline.transfer.export.writing import NotAReader, export_workspace
+from memories.pipeline.transfer.export.export_workspace import NotAReader, export_workspace
 
 
 class Command(BaseCommand):
@@ -44,7 +44,7 @@ class Command(BaseCommand):
                     path,
                     by=user_of(reader),
                     force=options["force"],
-                    tell=progress.show_rows,
+                    on_progress=progress.show_rows,
                 )
         except NotAReader as error:
             raise CommandError("This user may not read the workspace.") from error

@@ -1,4 +1,4 @@
-"""Import a workspace that `export` wrote, completely or not at all (docs/bundle.md)."""
+"""Import a workspace that `export` wrote, completely or not at all (docs/export.md)."""
 
 import argparse
 import re
@@ -12,7 +12,7 @@ from memories.management.arguments import add_json_argument, document
 from memories.management.progress import ProgressLine
 from memories.pipeline.search import indexing
 from memories.pipeline.transfer.archive import ArchiveError
-from memories.pipeline.transfer.export.reading import import_workspace
+from memories.pipeline.transfer.export.import_workspace import import_workspace
 
 
 def slug(text: str) -> str:
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         try:
             with ProgressLine(self.stderr, "Stopped. Nothing was taken in.") as progress:
                 done = import_workspace(
-                    options["file"], slug=options["workspace"], tell=progress.show_rows
+                    options["file"], slug=options["workspace"], on_progress=progress.show_rows
                 )
         except ArchiveError as error:
             raise CommandError(f"{options['file']}: {error} Nothing was taken in.") from error

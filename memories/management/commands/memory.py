@@ -14,6 +14,7 @@ from memories.management.arguments import (
     add_reader_argument,
     add_workspace_argument,
     document,
+    get_channel,
     reader_from,
     user_of,
     workspace_from,

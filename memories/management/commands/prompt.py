@@ -11,12 +11,12 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_json_argument, document
 from memories.rules.generate import prompts
-from memories.rules.generate.summary import (
+from memories.rules.generate.summariser import (
     Addition,
-    Form,
     Language,
     MemoryLine,
     MessageLine,
+    PromptForm,
     Reference,
     Request,
 )
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             ("--scope", list(MemoryScope), MemoryScope.CHANNEL),
             ("--type", list(MemoryType), MemoryType.SHORT_TERM),
             ("--language", choices("output_language"), "en"),
-            ("--form", list(Form), Form.FULL),
+            ("--form", list(PromptForm), PromptForm.FULL),
         ):
             parser.add_argument(
                 option, choices=values, default=default, help="default: %(default)s"
@@ -67,8 +67,8 @@ class Command(BaseCommand):
         scope, kind = MemoryScope(options["scope"]), MemoryType(options["type"])
         if not is_valid_memory_combination(scope, kind):
             raise CommandError("A thread has no long-term memory, so there is no prompt for it.")
-        request = example(scope, kind, options["language"], Form(options["form"]))
-        prompt = prompts.build(request, KEY)
+        request = example(scope, kind, options["language"], PromptForm(options["form"]))
+        prompt = prompts.build_prompt(request, KEY)
         if options["json"]:
             shown = {"version": prompt.version, "system": prompt.system, "user": prompt.user}
             self.stdout.write(document(shown))
@@ -82,7 +82,7 @@ class Command(BaseCommand):
                 "type": kind,
                 "form": form,
                 "language": language,
-                "version": prompts.version(request),
+                "version": prompts.prompt_version(request),
             }
             for scope, kind, form, language, request in _examples()
         ]
@@ -95,7 +95,7 @@ class Command(BaseCommand):
             )
 
 
-def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Form) -> Request:
+def example(scope: MemoryScope, kind: MemoryType, language: Language, form: PromptForm) -> Request:
     """Return a small request of this scope and type, with every block that it can have."""
     texts = EXAMPLE_TEXTS["ja" if language == "ja" else "en"]
     settings = MemorySettings()
@@ -129,10 +129,10 @@ def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Form
     return replace(request, messages=messages)
 
 
-def _examples() -> Iterator[tuple[MemoryScope, MemoryType, Form, Language, Request]]:
+def _examples() -> Iterator[tuple[MemoryScope, MemoryType, PromptForm, Language, Request]]:
     languages: tuple[Language, ...] = ("ja", "en", "conversation")
     for scope in MemoryScope:
         for kind in MemoryType:
             if is_valid_memory_combination(scope, kind):
-                for form, language in product(Form, languages):
+                for form, language in product(PromptForm, languages):
                     yield scope, kind, form, language, example(scope, kind, language, form)

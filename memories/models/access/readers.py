@@ -116,7 +116,7 @@ class Reader:
     def people_who_open(self) -> "PersonQuerySet":
         """Those of them whose channels the reader may read: who is linked by a proof, or by an
         operator's word that has not ended yet."""
-        return self.people().who_open(self.now or timezone.now())
+        return self.people().with_open_link(self.now or timezone.now())
 
     def openings(self) -> "AccessGrantQuerySet":
         """What the reader has opened as an operator and may still read."""
@@ -136,11 +136,11 @@ class Reader:
         """Those they are or were, of whom Slack says that they do not see all public channels."""
         from memories.models.ingest.people import Person
 
-        return Person.objects.filter(user=self.user_id).narrow() | self.left_people()
+        return Person.objects.filter(user=self.user_id).restricted() | self.left_people()
 
     def full_people(self) -> "PersonQuerySet":
         """Those of them who see all public channels: neither guests nor from outside."""
-        return self.people().full()
+        return self.people().full_members()
 
 
 def _few(rows: QuerySet[Any]) -> tuple[Any, ...] | None:

@@ -1,4 +1,4 @@
-"""Channels, who is in them, and from where on they are remembered."""
+"""Channels, their members, and the time from which they are remembered."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -17,11 +17,11 @@ from memories.models.ingest.people import Person
 
 class ChannelQuerySet(models.QuerySet["Channel"]):
     def visible_to(self, reader: Reader) -> "ChannelQuerySet":
-        """Public ones to members of the workspace, others to their own members (fail closed).
+        """Public channels for members of the workspace, other channels for their own members.
 
-        A guest or somebody from outside reads only what they are in. In a workspace connected
-        live a list of people, channels or members older than a day counts as unknown, and so does
-        all of it once Slack has ended the connection; an import keeps its export's.
+        Guests and people from outside read only the channels they are in. In a connected workspace
+        a list of people, channels or members that is older than a day counts as unknown. After
+        Slack has ended the connection all lists do. Lists of an import do not age.
         """
         public = Q(
             kind=Channel.Kind.PUBLIC,
@@ -31,7 +31,7 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         return readable.within_key(reader)
 
     def of_members(self, reader: Reader) -> "ChannelQuerySet":
-        """What the reader is in, as far as that is known and fresh, or opened as an operator."""
+        """Channels with a fresh list of members that has the reader, or with an AccessGrant."""
         if reader.user_id is None:
             return self.none()
         fresh = Q(
@@ -44,12 +44,12 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         own_channels = ChannelMember.objects.filter(person__in=reader.people_who_open()).values(
             "channel"
         )
-        opened = reader.openings().values("channel")
-        readable = Channel.objects.filter((fresh & Q(pk__in=own_channels)) | Q(pk__in=opened))
+        granted = reader.openings().values("channel")
+        readable = Channel.objects.filter((fresh & Q(pk__in=own_channels)) | Q(pk__in=granted))
         return readable.within_key(reader)
 
     def within_key(self, reader: Reader) -> "ChannelQuerySet":
-        """Those that an API key names, where the reader is a key that is limited to channels."""
+        """All channels, or those of the API key when the reader is a key limited to channels."""
         if not reader.is_narrowed:
             return self
         named = Channel.api_keys.through.objects.filter(apikey=reader.key_id)
@@ -58,16 +58,18 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
     def public(self) -> "ChannelQuerySet":
         return self.filter(kind=Channel.Kind.PUBLIC)
 
-    def flowing(self) -> "ChannelQuerySet":
-        """Those whose long-term text may go into the workspace's: public ones, and private ones
-        that an admin who is in them opted in (docs/rules.md, readers)."""
+    def feeding_workspace_memory(self) -> "ChannelQuerySet":
+        """Channels whose long-term memory is merged into the workspace's (docs/rules.md, readers).
+
+        These are the public ones, and private ones that an admin who is in them opted in.
+        """
         return self.filter(
             Q(kind=Channel.Kind.PUBLIC, is_shared=False) | Q(in_workspace_memory=True),
-            kind__in=(Channel.Kind.PUBLIC, Channel.Kind.PRIVATE),  # never what was said directly
+            kind__in=(Channel.Kind.PUBLIC, Channel.Kind.PRIVATE),  # never direct messages
         )
 
     def opted_in(self) -> "ChannelQuerySet":
-        """Those that flow by somebody's word: the workspace's memory says so wherever it is read."""
+        """Channels that an admin added to the workspace's memory, which names them to readers."""
         return self.filter(in_workspace_memory=True)
 
     def past_first_sync(self) -> "ChannelQuerySet":
@@ -83,7 +85,7 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         return self.filter(is_followed=True, forgotten_at__isnull=True)
 
     def named(self, name: str) -> "ChannelQuerySet":
-        """Those with this Slack id, or with this name, with # or without."""
+        """Channels with this Slack id or this name, with # or without."""
         return self.filter(Q(slack_id=name) | Q(name__iexact=name.removeprefix("#")))
 
     def failing(self, ignored_codes: Collection[str], late: Q | None = None) -> "ChannelQuerySet":
@@ -96,22 +98,22 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         unread = Q(bot_is_in=False) | has_error
         return self.filter(unread if late is None else unread | late, is_followed=True)
 
-    def bot_is_in_these(self, slack_ids: Collection[str]) -> None:
-        """As Slack lists it: the bot is in these, and in no others."""
+    def set_bot_channels(self, slack_ids: Collection[str]) -> None:
+        """Record that the bot is in these channels and in no others."""
         self.filter(slack_id__in=slack_ids, bot_is_in=False).update(bot_is_in=True)
         self.filter(bot_is_in=True).exclude(slack_id__in=slack_ids).update(bot_is_in=False)
 
     def names(self) -> dict[str, str]:
-        """Names by Slack id."""
+        """Return names by Slack id."""
         return dict(self.values_list("slack_id", "name"))
 
 
 class Channel(models.Model):
-    """As in Slack, known by its id; the name may change and be used again.
+    """A Slack channel, identified by its Slack id. Its name may change, and be used again.
 
-    ``start_us``: from here on every message is remembered, waiting or skipped (rule 3); null until
-    the first pass fixes it. ``cut_from_us``: from here on segments have been cut; it follows
-    ``start_us`` when a wider backfill moves that back.
+    From ``start_us`` on every message is remembered, waiting or skipped (rule 3). It is null until
+    the first pass. From ``cut_from_us`` on segments exist. A wider backfill moves ``start_us``
+    back, and ``cut_from_us`` follows.
     """
 
     class Kind(models.TextChoices):
@@ -123,7 +125,7 @@ class Channel(models.Model):
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="channels")
     slack_id = models.CharField(_("Slack id"), max_length=32)
     name = models.CharField(_("name"), max_length=200)
-    # Unknown means private: nothing is public unless Slack said so.
+    # A channel is private until Slack calls it public.
     kind = models.CharField(_("kind"), max_length=10, choices=Kind, default=Kind.PRIVATE)
     is_archived = models.BooleanField(_("archived"), default=False)
     # With another organisation (Slack Connect).
@@ -137,9 +139,9 @@ class Channel(models.Model):
         default=False,
         help_text=_("Publishes the long-term text of a private channel to the whole workspace."),
     )
-    # Since when it may have been private, after days in public; null: as long as it is known.
+    # A private channel that was public before: private since then. Null: as long as it is known.
     private_since = models.DateTimeField(null=True, blank=True, editable=False)
-    # Everything in it was forgotten then: older messages are not taken in again.
+    # Everything in it was forgotten then: older messages are not stored again.
     forgotten_at = models.DateTimeField(_("forgotten"), null=True, blank=True)
     topic = models.TextField(_("topic"), blank=True)
     purpose = models.TextField(_("purpose"), blank=True)
@@ -149,9 +151,9 @@ class Channel(models.Model):
     start_us = models.BigIntegerField(_("remembered from"), null=True, blank=True)
     cut_from_us = models.BigIntegerField(null=True, blank=True, editable=False)
     members_known_at = models.DateTimeField(_("members known"), null=True, blank=True)
-    # Somebody came or went then, as an event told: the list is read again.
+    # An event reported then that a person joined or left: the next sync reads the list.
     members_changed_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # An event told then that fewer people may read it: what was known before cannot widen it again.
+    # An event reduced its readers then: data from before that cannot extend them again.
     narrowed_at = models.DateTimeField(null=True, blank=True, editable=False)
     people = models.ManyToManyField(Person, through="ChannelMember", related_name="channels")
 
@@ -178,19 +180,20 @@ class Channel(models.Model):
         return self.is_public or self.workspace.memory_settings.read_private_channels
 
     def has_guests(self) -> bool:
-        """Whether anybody may read this channel who may not read the rest of the workspace; where
-        its members are unknown, or somebody came since, whether the workspace has such people at
-        all. A channel shared with another organisation has some of theirs, whom no list may name."""
+        """Return whether the channel has readers who may not read the rest of the workspace.
+
+        A channel shared with another organisation has. When the members are unknown or have
+        changed, the people of the whole workspace decide.
+        """
         if self.is_shared:
             return True
-        is_known = self.members_known_at is not None and not self.members_have_changed
-        narrow = Person.objects.narrow()
-        if is_known:
-            return narrow.filter(channels=self).exists()
-        return narrow.filter(workspace=self.workspace_id).exists()
+        guests = Person.objects.restricted()
+        if self.members_known_at is not None and not self.have_members_changed:
+            return guests.filter(channels=self).exists()
+        return guests.filter(workspace=self.workspace_id).exists()
 
     def describe(self, values: dict[str, Any]) -> bool:
-        """Save what Slack now says of the channel; True when any of it is new."""
+        """Save these fields; return whether any of them changed."""
         changed = [name for name, value in values.items() if getattr(self, name) != value]
         for name in changed:
             setattr(self, name, values[name])
@@ -200,8 +203,10 @@ class Channel(models.Model):
 
     @transaction.atomic
     def follow(self, *, by: User | None, on: bool) -> bool:
-        """Read its messages from Slack from now on, or no longer: what was read stays. On the
-        record. False when it is so already."""
+        """Switch syncs of the channel on or off, with an audit event; return whether that changed.
+
+        Stored messages stay.
+        """
         rows = Channel.objects.filter(pk=self.pk, is_followed=not on)
         if not rows.update(is_followed=on):
             return False
@@ -215,36 +220,36 @@ class Channel(models.Model):
         return True
 
     def forget(self, now: datetime) -> None:
-        """What was said in it until now is not taken in again, and nothing more is read."""
+        """Unfollow the channel. Messages from before ``now`` are not stored again."""
         self.forgotten_at = now
         self.is_followed = self.in_workspace_memory = False
         self.save(update_fields=["forgotten_at", "is_followed", "in_workspace_memory"])
 
     def remember_from(self, start_us: int) -> bool:
-        """Fix the start mark, or move it back; never forward (rule 3). True when it moved."""
+        """Set the start mark or move it back, never forward (rule 3); return whether it moved."""
         earlier = Q(start_us__isnull=True) | Q(start_us__gt=start_us)
         moved = Channel.objects.filter(earlier, pk=self.pk).update(start_us=start_us)
         self.refresh_from_db(fields=["start_us"])
         return bool(moved)
 
     @property
-    def members_have_changed(self) -> bool:
-        """Whether somebody came or went after the list of members was read."""
+    def have_members_changed(self) -> bool:
+        """Whether a person joined or left after the list of members was read."""
         changed_at, known_at = self.members_changed_at, self.members_known_at
         return changed_at is not None and known_at is not None and changed_at >= known_at
 
-    def read_members_again(self, at: datetime) -> None:
-        """Nobody reads more by it: the next sync asks Slack for the whole list."""
+    def mark_members_changed(self, at: datetime) -> None:
+        """Make the next sync read the whole list of members. It gives nobody access."""
         self.members_changed_at = at
         self.save(update_fields=["members_changed_at"])
 
-    def members_were_known(self, at: datetime) -> None:
-        """Its list of members was complete at that moment."""
+    def set_members_known(self, at: datetime) -> None:
+        """Record that the list of members was complete at that time."""
         self.members_known_at = at
         self.save(update_fields=["members_known_at"])
 
-    def cut_reaches_start(self) -> None:
-        """Segments have now been cut from the start mark on."""
+    def mark_cut_from_start(self) -> None:
+        """Record that segments exist from the start mark on."""
         Channel.objects.filter(pk=self.pk).update(cut_from_us=F("start_us"))
         self.cut_from_us = self.start_us
 

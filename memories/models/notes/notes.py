@@ -66,7 +66,7 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         return self.kept_for(reader).live()
 
     def kept_for(self, reader: Reader) -> "NoteQuerySet":
-        """Those in the trash as well: for the pages that bring them back, and for bundles."""
+        """Those in the trash as well: for the pages that bring them back, and for exports."""
         return self.filter(_read_by(reader, "workspace"))
 
     def live(self) -> "NoteQuerySet":

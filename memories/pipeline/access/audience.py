@@ -87,7 +87,7 @@ def left_the_workspace(channel: Channel) -> None:
 
 def read_again(workspace: Workspace) -> None:
     """The workspace's long-term memory owes all that may flow into it once more."""
-    _merge_again(workspace.channels.flowing())
+    _merge_again(workspace.channels.feeding_workspace_memory())
 
 
 def _is_owed(channel: Channel) -> None:
@@ -129,7 +129,7 @@ def _note_opt_in(channel: Channel, *, by: User | None, on: bool) -> None:
 
 def _withdraw_proposals(jobs: JobQuerySet) -> None:
     """Texts that wait for a person's word and rest on what changes its readers: merged again."""
-    jobs.proposed().end(Job.State.SUPERSEDED)
+    jobs.proposed().supersede()
 
 
 def _take_turns(memories: Iterable[Memory]) -> list[Memory]:
@@ -173,7 +173,7 @@ def _resting_on_private(channel: Channel, since: datetime) -> set[int]:
     tells = channel.workspace.memory_settings.history_enabled
     for version in _versions_of(channel):
         is_untold = (
-            version.is_persons
+            version.is_by_person
             or version.job_id is None
             or version.provisional
             or not (tells or version.segment_id is None)

@@ -6,11 +6,12 @@ from django.utils import timezone
 
 from memories.models import AuditEvent, Job, Memory, MemoryVersion, StaleBase, User
 from memories.pipeline.generate import followups
-from memories.pipeline.generate.ask import Asker
-from memories.pipeline.generate.close import hold_readers, made_lines, supersede, write
+from memories.pipeline.generate.close import lock_readers, supersede
+from memories.pipeline.generate.requests import RequestBuilder
+from memories.pipeline.generate.write_version import build_lines, write_version
 from memories.pipeline.safety import guarding
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.drift import Drift, find_drift
 from memories.rules.memory.lines import Line, merge_lines
 
@@ -19,7 +20,7 @@ def find_proposal(memory: Memory) -> Job | None:
     """The proposal that waits for this memory, the newest if there are several. One that read what
     the memory's readers may not read any more is none."""
     job = memory.jobs.proposed().with_memory().order_by("-pk").first()
-    return job if job is not None and followups.may_flow(job) else None
+    return job if job is not None and followups.has_allowed_inputs(job) else None
 
 
 def get_base(job: Job) -> MemoryVersion | None:
@@ -35,17 +36,17 @@ def token_counts(job: Job) -> tuple[int, int] | None:
     if reply is None:
         return None
     base = get_base(job)
-    return estimate(base.content) if base else 0, estimate(reply.text)
+    return estimate_tokens(base.content) if base else 0, estimate_tokens(reply.text)
 
 
 def proposed_lines(job: Job) -> list[Line]:
     """The lines that the memory would have: what people hold is put back here too."""
-    question = Asker(job.memory.workspace).question(job)
+    question = RequestBuilder(job.memory.workspace).build(job)
     reply = job.saved_reply
     if reply is None:
         return []
-    reading = read_reply(reply, question.request)
-    made = made_lines(job.cites, guarding.judge(job, question, reading).reading)
+    reading = parse_reply(reply, question.request)
+    made = build_lines(job.cites, guarding.judge(job, question, reading).reading)
     base = get_base(job)
     return merge_lines(base.line_values() if base else [], made).lines
 
@@ -71,21 +72,21 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
     if job.state != Job.State.PROPOSED or reply is None:
         return None
     job.rebase(get_base(job))
-    question = Asker(job.memory.workspace).question(job)
+    question = RequestBuilder(job.memory.workspace).build(job)
     try:
-        if not followups.is_as_owed(job):
+        if not followups.is_current(job):
             raise StaleBase(job.memory.current)
         with transaction.atomic():
-            hold_readers(job)
+            lock_readers(job)
             if not job.close(Job.State.DONE, now):
                 return None
-            reading = read_reply(reply, question.request)
+            reading = parse_reply(reply, question.request)
             if reading.fault:
                 raise guarding.NothingLeft(())
-            closed = write(job, question, reading, accepted=True)
+            closed = write_version(job, question, reading, accepted=True)
             if job.is_rebuild:
-                followups.merge_again_since(job)
-            followups.follow_ups(job)
+                followups.unmerge_unread(job)
+            followups.schedule_followups(job)
             AuditEvent.objects.record(
                 "proposal_accept",
                 by=by,
@@ -109,5 +110,5 @@ def reject(job: Job, *, by: User | None) -> bool:
     with transaction.atomic():
         rejected = job.reject(by)
         if rejected:
-            followups.follow_ups(job)
+            followups.schedule_followups(job)
     return rejected

@@ -149,7 +149,7 @@ def _clean_others(person: Person) -> int:
         raw = strip_names(row.raw, person.slack_id)
         if (text, raw) != (row.text, row.raw):
             cleaned += Message.objects.filter(pk=row.pk).update(text=text, raw=raw)
-    SlackEvent.objects.of_team(person.workspace.team_id).given_up().release(person.slack_id)
+    SlackEvent.objects.of_team(person.workspace.team_id).failed().redact(person.slack_id)
     for talk in Channel.objects.filter(kind=Channel.Kind.IM, memberships__person=person):
         names = Person.objects.filter(memberships__channel=talk).names().values()
         talk.describe({"name": ", ".join(sorted(names))[:200]})

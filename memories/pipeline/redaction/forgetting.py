@@ -283,7 +283,7 @@ class _Redactor:
             for version in MemoryVersion.objects.filter(pk__in=by_memory[memory.pk]):
                 before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision
-                self.touched.lines += version.mask(self.known, whole, short)
+                self.touched.lines += version.redact(self.known, whole, short)
                 if version.revision == revision:
                     continue
                 self.touched.versions += 1
@@ -345,7 +345,7 @@ class _Redactor:
     def _mask_replies(self, replies: Sequence[int]) -> None:
         for keys in _some(replies):
             rows = Job.objects.filter(pk__in=keys)
-            rows.take_back()
+            rows.restart()
             for pk, fault in rows.exclude(fault_text="").values_list("pk", "fault_text"):
                 Job.objects.filter(pk=pk).update(fault_text=self.known.masked(fault))
             self.touched.jobs += rows.update(reply=None)
@@ -367,7 +367,7 @@ class _Redactor:
         if self.called:  # anything may have been shown it
             reach = Q(memory__workspace=self.workspace)
         rows = Job.objects.filter(reach, state__in=(Job.State.CLAIMED, Job.State.REPLIED))
-        Job.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).take_back()
+        Job.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).restart()
 
     def _about(self) -> Q:
         """Jobs that are shown them. A thread's row names the last of its segments only."""

@@ -141,12 +141,12 @@ def keys_of(workspace: Workspace, reader: Reader, channel: Channel | None) -> li
 def best_for(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> list[Message]:
     """Those that are most about a question, of the newest hits of any of its words, the best first,
     with the keys of the reader's audiences. Two queries."""
-    question_words = salience.words_in(question)
+    question_words = salience.content_words(question)
     if not question_words:
         return []
     hits = list(messages.matching_any(sorted(question_words), keys).tokens_found()[:QUESTION_HITS])
     texts = [frozenset(tokens.split()) for _, _, tokens in hits]
-    scores = salience.relevance(question_words, texts, salience.rarity(texts))
+    scores = salience.bm25_scores(question_words, texts, salience.word_rarity(texts))
     ranked = sorted(zip(scores, hits, strict=True), key=lambda hit: (-hit[0], -hit[1][1]))
     best = [hit[0] for _, hit in ranked[:BEST_ASKED]]
     rows = messages.in_bulk(best)
@@ -178,7 +178,7 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
     )
     versions = versions.defer("job__reply", "job__cites")
     if kind is Kind.OLDER:
-        return versions.older()
+        return versions.not_current()
     if kind is Kind.ARCHIVE:
         return versions.filter(Exists(Line.objects.archived().filter(version=OuterRef("pk"))))
     of_thread = Q(memory__scope=MemoryScope.THREAD)

@@ -93,7 +93,7 @@ class ChannelFetcher:
         """The ts of those rows of ``held`` that the page should hold and does not."""
         if covered is None:
             return []
-        rows = stored.still_there().filter(micros__gt=covered.after_us, pk__lte=newest)
+        rows = stored.existing_in_slack().filter(micros__gt=covered.after_us, pk__lte=newest)
         if covered.before_us is not None:
             rows = rows.filter(micros__lt=covered.before_us)
         return sorted(set(rows.values_list("ts", flat=True)) - met)

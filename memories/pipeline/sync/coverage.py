@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import Channel, ChannelSync, Workspace
 from memories.models.sync.channel_sync import sync_of
-from memories.rules.health import SYNC_LASTS
+from memories.rules.health import SYNC_MAX_AGE
 from memories.rules.ingest.timestamps import from_micros, micros
 
 BY_ITSELF = ("", "new", "walking", "threads", "ratelimited")  # codes that nobody has to act on
@@ -79,7 +79,7 @@ class Coverage:
 def is_late(workspace: Workspace, now: datetime) -> bool:
     """Whether a connected workspace's last sync was so long ago that somebody has to look."""
     last = workspace.synced_at or workspace.connected_at
-    return workspace.connected_at is not None and last is not None and now - last > SYNC_LASTS
+    return workspace.connected_at is not None and last is not None and now - last > SYNC_MAX_AGE
 
 
 def coverage_of(channel: Channel, now: datetime) -> Coverage:
@@ -128,7 +128,7 @@ def _why(
         return "new", _("It was not read to the end yet.")
     if sync.history_started_at is not None:
         return "threads", _("Replies of threads are being read.")
-    if behind > SYNC_LASTS.total_seconds():
+    if behind > SYNC_MAX_AGE.total_seconds():
         return "late", _("The last sync was long ago: is the worker running?")
     return "", ""
 

@@ -159,7 +159,7 @@ class _Page:
         reading.store(reversed(self.messages))
         reading.delete(self.missing)
         if moved := self._moved(before) | self._alive_below(self.missing):
-            rows.filter(ts__in=moved).thread_has_moved()
+            rows.filter(ts__in=moved).mark_threads_unread()
         return lowest(self.seen.moments, self._at_ts)
 
     def _told_before(self) -> dict[str, tuple[bool, _Replies]]:
@@ -182,7 +182,7 @@ class _Page:
             if ts := key_of(raw, now_us):
                 count, latest = parse_reply_info(as_dict(raw))
                 slack_counts[ts] = (count, micros_or_0(latest))
-        there = self.reading.channel.messages.still_there().filter(thread_ts__in=slack_counts)
+        there = self.reading.channel.messages.existing_in_slack().filter(thread_ts__in=slack_counts)
         counted = (
             there.exclude(ts=F("thread_ts"))
             .values_list("thread_ts")
@@ -202,5 +202,5 @@ class _Page:
         """Of roots that are gone, those whose replies we still hold."""
         if not deleted:
             return set()
-        there = self.reading.channel.messages.still_there().filter(thread_ts__in=deleted)
+        there = self.reading.channel.messages.existing_in_slack().filter(thread_ts__in=deleted)
         return set(there.exclude(ts=F("thread_ts")).values_list("thread_ts", flat=True).distinct())

@@ -298,7 +298,7 @@ class _Sync:
                     audience.follow(channel, Channel.Kind.PUBLIC, was_shared=channel.is_shared)
                 self._add_report(channel, State.HIDDEN)
         joined = {parse_slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
-        self.workspace.channels.bot_is_in_these(joined)
+        self.workspace.channels.set_bot_channels(joined)
 
     def _listed(self, *, private: bool) -> list[dict[str, Any]]:
         """Private channels only where somebody wants them read: their scope is asked for then."""
@@ -389,7 +389,7 @@ class _Turn:
         """Who is in it, what is new, and what moved in the hot window."""
         self._has_looked = True
         due = resync_schedule.members_are_due(self.channel.members_known_at, self.sync.now)
-        if due or self.channel.members_have_changed:
+        if due or self.channel.have_members_changed:
             self._try(self._members)
         if not self._is_read:
             return

@@ -29,7 +29,7 @@ class Threads:
         """Those that moved, newest first. Raises `SlackError` or `OutOfTime`."""
         tried: set[int] = set()
         while roots := list(
-            self.channel.messages.owing_replies().exclude(pk__in=tried).defer("raw")[:AT_ONCE]
+            self.channel.messages.with_unread_replies().exclude(pk__in=tried).defer("raw")[:AT_ONCE]
         ):
             for root in roots:
                 tried.add(root.pk)
@@ -37,7 +37,7 @@ class Threads:
 
     @property
     def are_owed(self) -> bool:
-        return self.channel.messages.owing_replies().exists()
+        return self.channel.messages.with_unread_replies().exists()
 
     def turn_ring(self) -> None:
         """Read those whose turn it is: whichever were not read for the longest time, and none that was
@@ -57,7 +57,7 @@ class Threads:
             if has_replies or self._replies(root).exists():
                 self._read(root, in_ring=True)
             else:
-                root.thread_was_read(self.now)
+                root.record_thread_read(self.now)
             self.sync.set_threads_resynced_to(
                 (self.sync.threads_resynced_to or self.now) + turn.each
             )
@@ -73,7 +73,7 @@ class Threads:
             if error.code == "thread_not_found" and root.state == Message.State.DELETED:
                 self._end(root)
             elif in_ring and error.permanent:
-                root.thread_was_read(self.now)  # its next turn comes; nothing is concluded
+                root.record_thread_read(self.now)  # its next turn comes; nothing is concluded
             else:
                 if in_ring:
                     self._put_off(root)
@@ -93,24 +93,24 @@ class Threads:
                 reading.delete(missing)
                 at_ts = highest(seen.moments, at_ts)
                 if page.is_last:
-                    root.thread_was_read(self.now)
+                    root.record_thread_read(self.now)
                 else:
-                    root.thread_goes_on(at_ts)
+                    root.record_thread_progress(at_ts)
         reading.walked.threads += 1
 
     @transaction.atomic
     def _end(self, root: Message) -> None:
         """A deleted root whose thread Slack knows no more: all of it is gone."""
         self.reading.delete(list(self._replies(root).values_list("ts", flat=True)))
-        root.thread_was_read(self.now)
+        root.record_thread_read(self.now)
         self.reading.walked.threads += 1
 
     @transaction.atomic
     def _put_off(self, root: Message) -> None:
         """The ring goes on to the others, and the next sync reads this one."""
-        root.thread_was_read(self.now)
-        self.channel.messages.filter(pk=root.pk).thread_has_moved()
+        root.record_thread_read(self.now)
+        self.channel.messages.filter(pk=root.pk).mark_threads_unread()
 
     def _replies(self, root: Message) -> MessageQuerySet:
         replies = self.channel.messages.filter(thread_ts=root.ts).exclude(ts=root.ts)
-        return replies.still_there()
+        return replies.existing_in_slack()

@@ -14,8 +14,8 @@ from enum import StrEnum
 from itertools import groupby
 
 from memories.rules.generate.language import is_mostly_japanese
-from memories.rules.generate.prompts import one_line, visible
-from memories.rules.generate.tokens import counts, of_counts
+from memories.rules.generate.prompts import to_one_line, visible_text
+from memories.rules.generate.tokens import count_characters, tokens_of_counts
 from memories.rules.ingest.invisible import SHAPELESS
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
@@ -182,9 +182,9 @@ def sizes(blocks: Sequence[Block]) -> list[int]:
     wide = others = before = 0
     found: list[int] = []
     for block in blocks:
-        more = counts(block.text if not found else f"\n\n{block.text}")
+        more = count_characters(block.text if not found else f"\n\n{block.text}")
         wide, others = wide + more[0], others + more[1]
-        found.append(of_counts(wide, others) - before)
+        found.append(tokens_of_counts(wide, others) - before)
         before += found[-1]
     return found
 
@@ -197,7 +197,7 @@ def _section(part: Part, title: str, blocks: Iterable[Block]) -> Iterator[Block]
 
 
 def _heading(words: str, day: str = "") -> str:
-    return f"## {one_line(words)}{', ' if day else ''}{day}\n"
+    return f"## {to_one_line(words)}{', ' if day else ''}{day}\n"
 
 
 def _long_term(material: Material, channels: Sequence[ChannelTexts]) -> Iterator[Block]:
@@ -321,4 +321,4 @@ def _said(heading: str, messages: Sequence[Message], place: str) -> Block:
 
 def _body(text: str) -> str:
     """A text without invisible characters. Lines that pass for ours stand behind two spaces."""
-    return _FORGED.sub("  ", visible(text).rstrip("\n"))
+    return _FORGED.sub("  ", visible_text(text).rstrip("\n"))

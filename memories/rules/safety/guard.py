@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 
-from memories.rules.generate.summary import Request
+from memories.rules.generate.summariser import Request
 from memories.rules.ingest.characters import LINE_BREAK
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.safety import secrets

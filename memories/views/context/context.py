@@ -25,7 +25,7 @@ from django.views.decorators.http import require_safe
 from memories.forms import focus_first_wrong
 from memories.models import Memory, MemoryVersion, Reader
 from memories.pipeline.context.build import build_context
-from memories.pipeline.generate.operate import endpoint_in_use
+from memories.pipeline.generate.job_control import endpoint_in_use
 from memories.rules.context.contents import (
     AS_ASKED,
     DEFAULT_BUDGET,

@@ -15,10 +15,16 @@ from django.urls import reverse
 
 from memories.models import Job, Line, Memory, MemoryVersion, Message, Seen
 from memories.models.generate.jobs import REBUILD
-from memories.rules.generate.salience import asks
+from memories.models.memory.seen import unseen_memories, with_seen
+from memories.rules.generate.salience import has_question
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.catch_up import OPEN_FOR, Since, loses_much, news
+from memories.rules.memory.catch_up import (
+    UNANSWERED_AFTER,
+    Since,
+    compare_unmoved,
+    loses_many_lines,
+)
 from memories.rules.memory.compare import ChangeKind, DiffRow
 from memories.rules.memory.lines import words_of
 from memories.views.access.access import WorkspaceContext
@@ -51,7 +57,7 @@ class Entry:
 
     @cached_property
     def rows(self) -> list[DiffRow]:
-        return news(self.base.content if self.base else "", self.version.content)
+        return compare_unmoved(self.base.content if self.base else "", self.version.content)
 
     @cached_property
     def came(self) -> list[Came]:
@@ -66,7 +72,7 @@ class Entry:
 
     @property
     def loses_much(self) -> bool:
-        return self.base is not None and loses_much(self.base.content, self.rows)
+        return self.base is not None and loses_many_lines(self.base.content, self.rows)
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ def catalogue(
     """What changed since then, behind a ``cursor``, and what was ``folded`` (the key of a memory) a
     moment ago. The texts of the ``most`` newest are read."""
     if since.us is None:
-        changed = place.followed.unseen(place.reader.user_id)
+        changed = unseen_memories(place.followed, place.reader.user_id)
     else:
         changed = place.followed.filter(current__created_at__gt=from_micros(since.us))
     if folded is not None:
@@ -164,7 +170,7 @@ def _bases(
         seen = versions.filter(created_at__lte=from_micros(since.us))
         seen = seen.order_by("-until_us", "-number")
     rows = Memory.objects.filter(pk__in=[memory.pk for memory in memories])
-    rows = rows.with_mark(place.reader.user_id).annotate(base=Subquery(seen.values("pk")[:1]))
+    rows = with_seen(rows, place.reader.user_id).annotate(base=Subquery(seen.values("pk")[:1]))
     return dict(rows.values_list("pk", "base"))  # type: ignore[misc]
 
 
@@ -250,11 +256,13 @@ def _unanswered(place: WorkspaceContext, now: datetime) -> list[Look]:
     lines = (
         Line.objects.filter(version__in=list(memories), version__memory__current=F("version"))
         .annotate(asked_at=Subquery(stated_in.values("created_at")[:1]))
-        .filter(asked_at__lte=now - OPEN_FOR, masked=False)
+        .filter(asked_at__lte=now - UNANSWERED_AFTER, masked=False)
         .order_by("version", "position")
     )
     open_lines = Counter(
-        version for version, text in lines.values_list("version", "text") if asks(words_of(text))
+        version
+        for version, text in lines.values_list("version", "text")
+        if has_question(words_of(text))
     )
     asking = with_places((memories[key] for key in memories if open_lines.get(key or 0)), place)
     return [

@@ -13,10 +13,10 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from memories.models import Job, Line, Memory, MemoryVersion, Message, User
-from memories.models.ingest.messages import name_of_author
+from memories.models.ingest.messages import author_name
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.memory import proposals
-from memories.rules.generate.summary import OFFLINE
+from memories.rules.generate.summariser import OFFLINE
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.memory import compare
 from memories.rules.memory.identity import MemoryType
@@ -73,7 +73,7 @@ class ShownLine:
     is_replaced: bool = False  # a newer line of its channel says what holds now
 
     @property
-    def is_persons(self) -> bool:
+    def is_by_person(self) -> bool:
         return self.origin == Origin.PERSON
 
 
@@ -402,7 +402,7 @@ class _Facts:
                 )
             )
         shown_line.is_unsourced = not (
-            shown_line.chips or shown_line.is_persons or shown_line.is_masked
+            shown_line.chips or shown_line.is_by_person or shown_line.is_masked
         )
         return shown_line
 
@@ -422,7 +422,7 @@ def _sources(lines: list[Line]) -> dict[int, list[_Source]]:
     )
     sources: dict[int, list[_Source]] = {}
     for line, message, ts, us, channel, author, username, state in rows:
-        name = name_of_author(author or "", username)
+        name = author_name(author or "", username)
         source = _Source(message, ts, us, channel, name, state)
         sources.setdefault(line, []).append(source)
     return sources
@@ -465,7 +465,7 @@ def _shown(version: MemoryVersion, lines: list[Line], facts: _Facts) -> ShownVer
     shown = ShownVersion(
         version,
         shape=shape_of(version),
-        writer=name_of(version.author) if version.is_persons else "",
+        writer=name_of(version.author) if version.is_by_person else "",
         who=who_wrote(version),
         is_offline=model_of(version) == OFFLINE,
     )

@@ -18,7 +18,7 @@ from memories.models import (
     StaleBase,
     Unchanged,
 )
-from memories.models.memory.versions import LONGEST_NAME, MemoryVersionQuerySet
+from memories.models.memory.versions import MAX_NAME_LENGTH, MemoryVersionQuerySet
 from memories.pipeline.costs.usage import Sums, of_jobs
 from memories.rules.memory.compare import changed_rows, count_changes, count_kept
 from memories.rules.memory.lines import Origin
@@ -89,7 +89,7 @@ def name(request: UserRequest, pk: int) -> HttpResponse:
         return _page(
             request, place, version, misnamed=(given, error), takes_focus=False, status=422
         )
-    version.call(given, by=request.user)
+    version.rename(given, by=request.user)
     news = with_words(_("Named “%(name)s”."), name=given) if given else _("It has no name.")
     return _answer(request, place, version, news)
 
@@ -332,7 +332,7 @@ def _page(
             "news": news,
             "moved_on": _numbered(moved_on, memory),
             "misnamed": misnamed,
-            "longest_name": LONGEST_NAME,
+            "longest_name": MAX_NAME_LENGTH,
             "takes_focus": takes_focus,
         },
         status=status,

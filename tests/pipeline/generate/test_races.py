@@ -23,7 +23,7 @@ from memories.models import (
     Segment,
     Workspace,
 )
-from memories.pipeline.generate import close as closing
+from memories.pipeline.generate import write_version
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import lines
@@ -215,13 +215,13 @@ def test_a_memory_is_locked_while_a_version_is_made_of_what_is_there(
 ) -> None:
     workspace = workspace_with_talk(channels=1, days=1)
     seen = []
-    write = closing._write_segment
+    write = write_version._write_segment
 
     def look(job: Job, *arguments: Any) -> Any:
         seen.append(is_locked(job.memory))
         return write(job, *arguments)
 
-    monkeypatch.setattr(closing, "_write_segment", look)
+    monkeypatch.setattr(write_version, "_write_segment", look)
     run_pass(workspace, MONDAY + DAY)
     assert seen == [True]
 

@@ -288,13 +288,13 @@ def test_a_large_batch_is_cut_by_its_size(
     general: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = []
-    write = store._write
+    store_batch = store._store_batch
 
-    def noted(channel: Channel, found: Any, *rest: Any, **more: Any) -> Any:
-        sizes.append(len(found))
-        return write(channel, found, *rest, **more)
+    def store_and_record(channel: Channel, batch: Any, *args: Any, **options: Any) -> Any:
+        sizes.append(len(batch))
+        return store_batch(channel, batch, *args, **options)
 
-    monkeypatch.setattr(store, "_write", noted)
+    monkeypatch.setattr(store, "_store_batch", store_and_record)
     monkeypatch.setattr(store, "BATCH", 3)
     monkeypatch.setattr(store, "BATCH_CHARACTERS", 5000)
     texts = ["x"] * 7 + ["y" * 6000] + ["x"] * 2

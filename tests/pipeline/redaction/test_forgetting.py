@@ -29,12 +29,12 @@ from memories.models import (
 from memories.models.memory.memories import StaleBase
 from memories.pipeline.context.build import build_context
 from memories.pipeline.generate import followups
-from memories.pipeline.generate.ask import Asker
 from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.redaction import forgetting
 from memories.pipeline.redaction.removed import RemovedMessage
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.redaction.shingles import MARK
@@ -264,7 +264,7 @@ class TestOtherPlaces:
                     memory=memory, as_of_us=0, input_key=f"{memory.pk} {number}", state="done",
                     reply={"text": text},
                 )  # fmt: skip
-                row.take_inputs(read)
+                row.add_inputs(read)
                 version = make_version(memory=memory, text=text, job=row)
                 version.lines.filter(text="- old").update(since=1)
                 version.lines.filter(text__contains="gate").update(since=2)
@@ -412,13 +412,13 @@ class TestOtherPlaces:
         ]
         for reply in said:
             make_segment(messages=[reply], thread_ts=root.ts)
-        followups.thread(Memory.objects.of_thread(channel, root.ts), to_micros(LATER))
+        followups.schedule_thread(Memory.objects.of_thread(channel, root.ts), to_micros(LATER))
         row = Job.objects.with_memory().get()
         assert row.claim(timezone.now(), HOUR)
-        question = Asker(channel.workspace).question(row)
+        question = RequestBuilder(channel.workspace).build(row)
         assert "copper gate" in str(question.request.messages)
         delete(said[which])
-        assert not row.save_reply(Reply(f"- {SECRET} [1]", "stop", "fake", "1"), question.cites)
+        assert not row.save_reply(Reply(f"- {SECRET} [1]", "stop", "fake", "1"), question.sources)
         row.refresh_from_db()
         assert (row.state, row.reply) == ("waiting", None)
 
@@ -535,7 +535,7 @@ class TestDrafts:
         return MemberFactory(workspace=channel.workspace).user
 
     def type_over(self, memory, author, text):
-        return Draft.objects.keep(
+        return Draft.objects.save_text(
             Reader.of(author), memory, text, based_on=memory.current.number,
             revision=memory.current.revision, now=timezone.now(),
         )  # fmt: skip
@@ -560,7 +560,7 @@ class TestDrafts:
         delete(message)
         assert not Draft.objects.exists()
         # Nor does an editor that is still open bring it back.
-        again = Draft.objects.keep(
+        again = Draft.objects.save_text(
             Reader.of(author), memory, "- The gate leaves soon, I hope",
             based_on=seen[0], revision=seen[1], now=timezone.now(),
         )  # fmt: skip

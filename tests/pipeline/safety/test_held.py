@@ -4,7 +4,7 @@ import pytest
 
 from memories.models import Job
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.summary import RequestStrategy
+from memories.rules.generate.summariser import RequestStrategy
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY, WorkspaceFactory
 from tests.pipeline import current

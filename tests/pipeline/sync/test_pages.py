@@ -150,8 +150,8 @@ def test_a_thread_without_its_root_is_owed_by_the_ring(
     slack.lay(REPLIES, Fault.empty_page(), times=2)
     sync(LATER, full=True)
     slack.heal()
-    assert general(workspace).messages.owing_replies().count() == 1
+    assert general(workspace).messages.with_unread_replies().count() == 1
     assert "on Friday" in texts(workspace)
     sync(LATER + timedelta(hours=1))
     assert "on Monday" in texts(workspace)
-    assert not general(workspace).messages.owing_replies().exists()
+    assert not general(workspace).messages.with_unread_replies().exists()

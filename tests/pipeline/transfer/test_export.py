@@ -26,12 +26,12 @@ from memories.models import (
 from memories.pipeline.access import audience
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.transfer.archive import ArchiveError
-from memories.pipeline.transfer.export import records
-from memories.pipeline.transfer.export.reading import import_workspace
-from memories.pipeline.transfer.export.writing import NotAReader
+from memories.pipeline.transfer.export import schemas
+from memories.pipeline.transfer.export.export_workspace import NotAReader
+from memories.pipeline.transfer.export.import_workspace import import_workspace
 from memories.rules.memory.identity import MemoryType
-from memories.rules.transfer.schema import SchemaError, ts, ts_or_none
-from tests.bundles import (
+from memories.rules.transfer.schema import SchemaError, ts, ts_or_empty
+from tests.exports import (
     MODELS,
     NOW,
     ODD,
@@ -80,7 +80,7 @@ def test_it_comes_back_byte_for_byte(tmp_path):
 def test_a_name_goes_with_its_version(tmp_path):
     workspace = make_odd_workspace()
     version = MemoryVersion.objects.filter(memory__workspace=workspace).first()
-    version.call("before the launch", by=None)
+    version.rename("before the launch", by=None)
     again = moved(workspace, tmp_path / "1.zip", owner_of(workspace))
     named = MemoryVersion.objects.filter(memory__workspace=again).exclude(name="")
     assert [one.name for one in named] == ["before the launch"]
@@ -326,7 +326,7 @@ def test_replies_that_became_versions_stay_behind(tmp_path):
 
 @pytest.mark.slow
 def test_an_unfinished_backfill_waits_for_a_word(tmp_path):
-    """Whoever takes the bundle over decides whether to pay for the rest."""
+    """The importing side decides if it pays for the rest."""
     workspace = make_odd_workspace()
     channel = workspace.channels.get(slack_id="C1")
     make_job(channel, state="waiting", backfill=workspace.backfills.get())
@@ -380,7 +380,7 @@ def test_a_member_gets_their_private_channels(tmp_path):
 
 @pytest.mark.slow
 def test_an_account_of_the_same_name_opens_no_private_channel(tmp_path):
-    """A bundle proves nothing: whoever has that name here signs in with Slack first."""
+    """An export proves nothing. The person with this name signs in with Slack first."""
     workspace = make_odd_workspace()
     user = UserFactory(is_superuser=True)
     private = workspace.channels.get(slack_id="G1")
@@ -474,12 +474,12 @@ def test_the_file_is_its_owners_and_is_not_replaced(tmp_path):
 def test_stopped_half_way_there_is_no_file(tmp_path):
     workspace = make_odd_workspace()
 
-    def stop(where, seen):
+    def stop(name, rows):
         raise KeyboardInterrupt
 
     MessageFactory.create_batch(500, channel=workspace.channels.get(slack_id="C2"))
     with pytest.raises(KeyboardInterrupt):
-        exported(workspace, tmp_path / "b.zip", tell=stop)
+        exported(workspace, tmp_path / "b.zip", on_progress=stop)
     assert list(tmp_path.iterdir()) == []
     assert not AuditEvent.objects.filter(action="export").exists()
 
@@ -499,11 +499,11 @@ LEFT_OUT = {
     *("Channel.bot_is_in", "Channel.narrowed_at", "Channel.members_changed_at"),
     "Message.replies_read_at",
     *("Message.thread_moved", "Message.thread_at_ts"),
-    "Person.opens_until",  # a link of a bundle is not proven there
+    "Person.opens_until",  # a link in an export proves nothing
     *("Workspace.sync_again_at", "Workspace.listed_at"),
     *("Job.fence", "Job.lease_until"),  # nobody holds it there
     *("Job.form", "Job.failed_at"),  # of the endpoint of this installation
-    "Job.input_key",  # made anew, see bundle.keys
+    "Job.input_key",  # made anew, see job_keys.py
     "MemoryVersion.content",  # the text behind the front
     *("Cap.tokens", "Cap.money", "Member.user", "Member.role"),  # in workspace.json
     *("ChannelMember.person", "BackfillChannel.channel", "BackfillChannel.start_us_before"),
@@ -511,17 +511,17 @@ LEFT_OUT = {
     "Note.revision",  # of one database: what an open form was based on
 }
 SHAPES = {
-    Workspace: records.WORKSPACE,
-    Person: records.PERSON,
-    Channel: records.CHANNEL,
-    Message: records.MESSAGE,
-    Segment: records.SEGMENT,
-    Backfill: records.BACKFILL,
-    Memory: records.MEMORY,
-    MemoryVersion: records.VERSION,
-    Line: records.LINE,
-    Job: records.GENERATION,
-    Note: records.NOTE,
+    Workspace: schemas.WORKSPACE,
+    Person: schemas.PERSON,
+    Channel: schemas.CHANNEL,
+    Message: schemas.MESSAGE,
+    Segment: schemas.SEGMENT,
+    Backfill: schemas.BACKFILL,
+    Memory: schemas.MEMORY,
+    MemoryVersion: schemas.VERSION,
+    Line: schemas.LINE,
+    Job: schemas.JOB,
+    Note: schemas.NOTE,
 }
 
 
@@ -545,7 +545,7 @@ def test_shapes_take_no_more_than_columns_do(model):
         elif "Integer" in field.get_internal_type():
             _, most = connection.ops.integer_field_range(field.get_internal_type())
             refused = most + 1
-        elif field.max_length and check not in (ts, ts_or_none):
+        elif field.max_length and check not in (ts, ts_or_empty):
             refused = "a" * (field.max_length + 1)
         else:
             continue

@@ -224,8 +224,8 @@ def test_an_edit_says_exactly_what_the_person_typed(base, texts):
 def test_no_merge_loses_a_held_line(base, made):
     lines, put_back, kept = merge_lines(base, made)
     present = [words_of(line.text) for line in lines]
-    held = {words_of(line.text) for line in base if line.is_held}
-    assert held == {words_of(line.text) for line in lines if line.is_held} & held
+    held = {words_of(line.text) for line in base if line.is_protected}
+    assert held == {words_of(line.text) for line in lines if line.is_protected} & held
     assert {words_of(text) for text in (*put_back, *kept)} == held
     of_model = [words_of(line.text) for line in made]
     assert [words for words in present if words in of_model] == of_model
@@ -236,7 +236,7 @@ def test_no_merge_loses_a_held_line(base, made):
 @given(some_lines, some_lines)
 def test_a_held_line_keeps_its_text_and_what_it_rests_on(base, made):
     for line in merge_lines(base, made).lines:
-        if line.is_held and words_of(line.text) in {words_of(b.text) for b in base}:
+        if line.is_protected and words_of(line.text) in {words_of(b.text) for b in base}:
             assert replace(line, pinned=False) in [replace(b, pinned=False) for b in base]
 
 

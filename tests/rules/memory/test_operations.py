@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.rules.generate import prompts
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.summary import (
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import (
     Addition,
     Kind,
     MemoryLine,
     ParsedReply,
-    ReadLine,
     Reply,
+    ReplyLine,
     Request,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.operations import (
@@ -53,7 +53,7 @@ REQUEST = Request(
 
 
 def read(text: str, request: Request = REQUEST) -> ParsedReply:
-    return read_reply(Reply(text, "stop", "model", "1"), request)
+    return parse_reply(Reply(text, "stop", "model", "1"), request)
 
 
 def texts(reading: ParsedReply) -> list[str]:
@@ -149,7 +149,7 @@ def test_a_reply_without_a_change(text: str, fault: str) -> None:
 
 
 def test_over_the_limit_old_events_go_to_the_archive() -> None:
-    request = replace(REQUEST, max_tokens=2 + sum(estimate(line.text) for line in OLD))
+    request = replace(REQUEST, max_tokens=2 + sum(estimate_tokens(line.text) for line in OLD))
     reading = read("+ decision: Ben moved the launch to 26 November 2026. [5]", request)
     assert [line.text for line in reading.archived] == ["The beta shipped on 2 October 2026."]
     assert "Deploy from main only." in texts(reading)
@@ -177,7 +177,7 @@ def test_the_prompt_shows_the_lines_by_the_numbers_that_operations_name() -> Non
 changes = st.lists(
     st.builds(
         Change,
-        st.none() | st.builds(ReadLine, st.text("abc", min_size=1, max_size=3)),
+        st.none() | st.builds(ReplyLine, st.text("abc", min_size=1, max_size=3)),
         st.lists(st.integers(1, 9), max_size=3, unique=True).map(tuple),
         st.lists(st.integers(1, 9), max_size=3).map(tuple),
     ).filter(lambda change: change.line is not None or change.targets),
@@ -239,7 +239,8 @@ def test_what_is_archived_first(old: tuple[str, Kind, int], first: tuple[str, Ki
         REQUEST,
         existing=lines,
         additions=[Addition("", [MemoryLine(5, "Cleo joined.", at_us=100 * day)])],
-        max_tokens=max(estimate(line.text) for line in lines) + estimate("Cleo joined."),
+        max_tokens=max(estimate_tokens(line.text) for line in lines)
+        + estimate_tokens("Cleo joined."),
     )
     reading = read("+ event: Cleo joined. [5]", request)
     assert [line.text for line in reading.archived] == [old[0]]
@@ -271,7 +272,7 @@ def test_it_does_not_matter_how_much_a_merge_takes_in(made: list[tuple[str, int,
         each.append((line, target, None if sign == "-" else kind))
 
     def change(line: MemoryLine, target: int | None, kind: Kind | None) -> Change:
-        text = ReadLine(line.text, (line.ref,), kind) if kind else None
+        text = ReplyLine(line.text, (line.ref,), kind) if kind else None
         return Change(text, () if target is None else (target,), (line.ref,))
 
     def merge(

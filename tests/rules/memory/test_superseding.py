@@ -16,7 +16,7 @@ OTHERS = ["The printer on the second floor is broken", "会議室の鍵は受付
 def statements(*texts: str) -> list[Statement]:
     """A line a day."""
     return [
-        Statement(text, to_micros(FIRST + timedelta(days=n)), salience.words_in(text))
+        Statement(text, to_micros(FIRST + timedelta(days=n)), salience.content_words(text))
         for n, text in enumerate(texts)
     ]
 
