@@ -1,4 +1,4 @@
-"""Add, search, list, delete, export, import and link notes (S4)."""
+"""Add, search, list, show, edit, delete, export, import, link and sync notes (S4)."""
 
 import argparse
 import unicodedata
@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from memories.agent import STAGED_FILE, HubError, locked, replace, stage, sync_file
 from memories.management.arguments import (
     add_action,
     add_reader_argument,
@@ -42,7 +43,10 @@ class Command(BaseCommand):
             add_workspace_argument(sub)
             add_reader_argument(sub)
             sub.add_argument(
-                "--format", choices=("table", "json"), default="table", help="default: table"
+                "--format",
+                choices=("table", "json"),
+                default="table",
+                help="default: %(default)s",
             )
             return sub
 
@@ -57,20 +61,32 @@ class Command(BaseCommand):
             metavar="ID_OR_NAME",
             help="add the note to this channel instead of the workspace",
         )
+        add.add_argument(
+            "--staged", action="store_true", help=f"only write it to {STAGED_FILE}; see promote"
+        )
+        action("promote", f"Import the notes of {STAGED_FILE}, and empty the file.")
         search = action("search", "List the notes whose title, text or tags contain the words.")
         search.add_argument("query", help="words of the note, without regard to case")
         action("list", "List all notes.")
-        delete = action("delete", "Delete a note.")
-        delete.add_argument("id", type=int, help="the number from `list`")
+        show = action("show", "Show a note with its complete text.")
+        edit = action("edit", "Replace the text of a note. The old text stays as a version.")
+        delete = action("delete", "Move a note to the trash.")
+        for sub in (show, edit, delete):
+            sub.add_argument("id", type=int, help="the number from `list`")
+        edit.add_argument("content", help="the new text")
+        edit.add_argument("--tags", help="tags, separated by commas; default: the same tags")
         export = action("export", "Write all notes into a file.")
         load = action("import", "Import the notes of a file. No note is deleted.")
-        for sub in (export, load):
+        sync = action(
+            "sync", "Make a file and the notes equal, with the changes and deletions of both."
+        )
+        for sub in (export, load, sync):
             sub.add_argument(
                 "file",
                 nargs="?",
                 type=Path,
                 default=files.DEFAULT_FILE,
-                help=f"default: {files.DEFAULT_FILE} in the current folder",
+                help=f"the file; default: {files.DEFAULT_FILE} in the current folder",
             )
         link = action(
             "link",
@@ -89,10 +105,14 @@ class Command(BaseCommand):
             self._warn(f"{error} Nothing was done.")
             if self.as_json:
                 self.stdout.write("null")
-        except (InvalidNote, files.NotesFileError) as error:
+        except (InvalidNote, files.NotesFileError, HubError) as error:
             raise CommandError(str(error)) from error
 
     def _add(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        if options["staged"]:
+            stage(options["content"], ",".join(filter(None, (options["type"], options["tags"]))))
+            self.stdout.write(f"Staged in {STAGED_FILE}.")
+            return
         channel = None
         if options["channel"]:
             channel = get_channel(workspace, reader, options["channel"])
@@ -111,18 +131,27 @@ class Command(BaseCommand):
 
     def _search(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         notes = Note.objects.in_use(workspace).visible_to(reader)
-        self._show(workspace, notes.search(options["query"]))
+        self._print_notes(workspace, notes.search(options["query"]))
 
     def _list(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        self._show(workspace, Note.objects.in_use(workspace).visible_to(reader))
+        self._print_notes(workspace, Note.objects.in_use(workspace).visible_to(reader))
+
+    def _show(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        note = _get_note(workspace, reader, options["id"])
+        text = f"{_table([note])}\n\n{mark_invisible(note.content)}"
+        self._print(note.value.as_json(), text)
+
+    def _edit(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        note = _get_note(workspace, reader, options["id"])
+        tags = note.tags if options["tags"] is None else options["tags"].split(",")
+        if note.rewrite(options["content"], tags=tags, by=user_of(reader)):
+            text = f"Note {note.pk} is at version {note.number}."
+        else:
+            text = f"Note {note.pk} has this text already."
+        self._print(note.value.as_json(), text)
 
     def _delete(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        if not workspace.memory_settings.notes_enabled:
-            raise NotesDisabled
-        note = workspace.notes.visible_to(reader).filter(pk=options["id"]).first()
-        if note is None:
-            raise CommandError(f"There is no note {options['id']}.")
-        note.remove()
+        _get_note(workspace, reader, options["id"]).remove(by=user_of(reader))
         self._print({"deleted": options["id"]}, f"Note {options['id']} deleted.")
 
     def _export(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
@@ -142,6 +171,29 @@ class Command(BaseCommand):
         if done.conflicts:
             raise CommandError("Not taken in:\n" + "\n".join(done.conflicts))
 
+    def _sync(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        _require_reader(workspace, reader)
+
+        def exchange(text: str, base: str) -> dict[str, Any]:
+            done = files.sync_text(
+                workspace, reader, text, base, author=user_of(reader), now=timezone.now()
+            )
+            return done.as_json() | {"text": done.text, "deleted": done.deleted}
+
+        reply = sync_file(options["file"], exchange)
+        del reply["text"]
+        counts = [
+            f"{reply[name]} {name}" for name in ("added", "updated", "deleted") if reply[name]
+        ]
+        self._print(reply, f"{options['file']}: {', '.join(counts) or 'nothing changed'}.")
+        for conflict in reply["conflicts"]:
+            self._warn(conflict)
+
+    def _promote(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        with locked(STAGED_FILE):
+            self._import(workspace, reader, options | {"file": STAGED_FILE})
+            replace(STAGED_FILE, "")
+
     def _link(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         is_new = files.link_worktree(workspace, reader, Path.cwd(), options["worktree"])
         link = options["worktree"] / files.DEFAULT_FILE
@@ -151,27 +203,15 @@ class Command(BaseCommand):
     def _print(self, data: Any, text: str) -> None:
         self.stdout.write(document(data) if self.as_json else text)
 
-    def _show(self, workspace: Workspace, notes: Iterable[Note]) -> None:
-        if self.as_json:
-            self.stdout.write(document([note.value.as_json() for note in notes]))
-            return
-        rows = [
-            (
-                str(note.pk),
-                str(note.date),
-                note.kind,
-                ", ".join(note.tags),
-                str(note.channel or ""),
-                note.title,
-            )
-            for note in notes
-        ]
-        if rows:
-            self.stdout.write(_table(rows))
+    def _print_notes(self, workspace: Workspace, notes: Iterable[Note]) -> None:
+        notes = list(notes)
+        if notes:
+            text = _table(notes)
         elif workspace.memory_settings.notes_enabled:
-            self.stdout.write("There are no such notes.")
+            text = "There are no such notes."
         else:
-            self.stdout.write("Notes are switched off in this workspace.")
+            text = "Notes are switched off in this workspace."
+        self._print([note.value.as_json() for note in notes], text)
 
     def _warn(self, message: str) -> None:
         self.stderr.write(self.style.WARNING(f"Warning: {message}"))
@@ -181,20 +221,35 @@ class Command(BaseCommand):
             self._warn(f"the file has {size / 1024 / 1024:.1f} MiB, more than 10: thin it out.")
 
 
+def _get_note(workspace: Workspace, reader: Reader, pk: int) -> Note:
+    """Return a readable note. Raise ``NotesDisabled``, or ``CommandError`` if there is none."""
+    if not workspace.memory_settings.notes_enabled:
+        raise NotesDisabled
+    note = workspace.notes.visible_to(reader).filter(pk=pk).first()
+    if note is None:
+        raise CommandError(f"There is no note {pk}.")
+    return note
+
+
 def _require_reader(workspace: Workspace, reader: Reader) -> None:
     """Raise ``CommandError`` if the reader may not read the notes."""
     if not Workspace.objects.known_to(reader).filter(pk=workspace.pk).exists():
         raise CommandError("This user may not read the workspace's notes, nor write any.")
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def _table(notes: Iterable[Note]) -> str:
     """Align the columns, with wide letters as two cells, and mark invisible characters."""
-    cells = [COLUMNS, *([mark_invisible(cell) for cell in row] for row in rows)]
-    widths = [max(_width(row[i]) for row in cells) for i in range(len(COLUMNS))]
+    rows = [COLUMNS, *(tuple(map(mark_invisible, _cells(note))) for note in notes)]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(c + " " * (w - _width(c)) for c, w in zip(row, widths, strict=True)).rstrip()
-        for row in cells
+        for row in rows
     )
+
+
+def _cells(note: Note) -> Sequence[str]:
+    channel = str(note.channel or "")
+    return str(note.pk), str(note.date), note.kind, ", ".join(note.tags), channel, note.title
 
 
 def _width(text: str) -> int:

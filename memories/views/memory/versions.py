@@ -31,7 +31,7 @@ from memories.views.access.access import (
     place_of,
 )
 from memories.views.generate.runs import rows_of
-from memories.views.ingest.messages import beginnings
+from memories.views.ingest.messages import excerpts
 from memories.views.memory.naming import fault_of_name, name_in
 from memories.views.memory.scopes import texts_of
 from memories.views.memory.shown import card_of, compared, show, show_one, versions_of, with_origin
@@ -204,7 +204,7 @@ def sources(request: UserRequest, pk: int) -> HttpResponse:
     readable = Message.objects.visible_to(place.reader).filter(
         pk__in=[chip.message for chip in chips], state=Message.State.LIVE
     )
-    words = {message.pk: beginning for message, beginning in beginnings(readable, place)}
+    words = {message.pk: beginning for message, beginning in excerpts(readable, place)}
     context = {
         "place": place,
         "memory": version.memory,
