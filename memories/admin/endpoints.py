@@ -68,7 +68,7 @@ class EndpointAdmin(OperatorsOnly, AudienceAdmin):
             text = _("The settings name another model.")
             self.message_user(request, text, messages.WARNING)
             return
-        tasks.probe_later(user_of(request), endpoint.name)
+        tasks.schedule_probe(user_of(request), endpoint.name)
         text = _("The probe is queued. A worker asks the model a few small tasks.")
         self.message_user(request, text, messages.SUCCESS)
 

@@ -12,7 +12,7 @@ from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connection
 
 from memories.management.arguments import check_migrations
-from memories.pipeline.locks import preparing
+from memories.pipeline.locks import lock_preparation
 from memories.pipeline.transfer.backup import remove_leftovers
 from memoryhub.static import collect_static_when_changed
 from memoryhub.supervise import Child, ChildFailedError, Supervisor
@@ -43,7 +43,7 @@ class Command(BaseCommand):
             return
         with listen(host, port) as listener:
             port = listener.getsockname()[1]  # --port 0 means any free one
-            with preparing(self.stderr.write):
+            with lock_preparation(self.stderr.write):
                 check_migrations()
                 remove_leftovers()
                 call_command("sync_schedules", stdout=self.stderr)

@@ -34,7 +34,7 @@ from memories.views.access.access import (
     number_or_none,
     open_workspace,
 )
-from memories.views.generate.health import failed_words
+from memories.views.generate.health import describe_failed
 from memories.views.memory.marks import followed, with_marks
 from memories.views.memory.news import catalogue, entries_of, fill, looks_of, with_places
 from memories.views.memory.shown import versions_of
@@ -232,7 +232,7 @@ def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     return {
         "problems": problems,
         "worker_at": signs.worker_at,
-        "failed": failed_words(signs.failed_jobs),
+        "failed": describe_failed(signs.failed_jobs),
     }
 
 
