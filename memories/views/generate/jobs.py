@@ -34,7 +34,7 @@ from memories.views.access.access import (
 )
 from memories.views.generate import runs
 from memories.views.generate.health import COUNTED, EVERYDAY, failed_words
-from memories.views.memory.shown import with_origin
+from memories.views.memory.display import for_display
 from memories.views.pages import (
     POLLING_ENDS,
     banners,
@@ -274,7 +274,7 @@ def _steps(place: WorkspaceContext, run: runs.Run) -> dict[str, Any]:
     }
     if not run.is_readable:
         return context
-    versions = with_origin(MemoryVersion.objects.visible_to(place.reader))
+    versions = for_display(MemoryVersion.objects.visible_to(place.reader))
     inputs = versions.filter(read_by__job=job.pk).order_by("until_us", "pk")
     segment = job.segment
     channel = job.memory.channel
