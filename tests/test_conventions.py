@@ -54,7 +54,7 @@ NOT_YET_RENAMED = (
         f"memories/rules/{name}"
         for name in (
             *("context", "costs", "generate", "health.py", "memory", "notes"),
-            *("redaction", "safety", "search", "sync"),
+            *("redaction", "safety", "search"),
         )
     ),
     "memories/pipeline/context/build.py",

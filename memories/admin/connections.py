@@ -20,7 +20,7 @@ from memories.admin.audience import AudienceAdmin, spelled
 from memories.models import SlackConnection, User
 from memories.pipeline.sync import connecting
 from memories.rules.sync import scopes
-from memories.rules.sync.bot_token import NotABotToken, read_bot_token
+from memories.rules.sync.bot_token import InvalidBotToken, parse_bot_token
 
 PATIENCE = 10  # seconds that a person waits for Slack
 
@@ -56,8 +56,8 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
         if not given and self.instance.pk:
             return ""
         try:
-            return read_bot_token(given)
-        except NotABotToken as error:
+            return parse_bot_token(given)
+        except InvalidBotToken as error:
             raise forms.ValidationError(TOKEN_WORDS[error.code]) from None
 
 
@@ -141,7 +141,7 @@ class SlackConnectionAdmin(AudienceAdmin):
         if connection.checked_at is None or not connection.scopes:
             return spelled(None)
         memory_settings = connection.workspace.memory_settings
-        grant = scopes.compare(
+        grant = scopes.compare_scopes(
             connection.scopes,
             private_channels=memory_settings.read_private_channels,
             emails=memory_settings.read_emails,
