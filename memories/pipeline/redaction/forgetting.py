@@ -283,7 +283,7 @@ class _Redactor:
             for version in MemoryVersion.objects.filter(pk__in=by_memory[memory.pk]):
                 before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision
-                self.touched.lines += version.mask(self.known, whole, short)
+                self.touched.lines += version.redact(self.known, whole, short)
                 if version.revision == revision:
                     continue
                 self.touched.versions += 1

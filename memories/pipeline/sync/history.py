@@ -23,7 +23,7 @@ from memories.rules.sync.covered_range import (
     needs_confirmation,
     page_times,
 )
-from memories.slack.web import HistoryPage, SlackError
+from memories.slack.web import Page, SlackError
 
 _Replies = tuple[int, int]  # their number, and the time of the last one in microseconds
 _IN_CHANNEL = Q(thread_ts="") | Q(thread_ts=F("ts")) | Q(broadcast=True)
@@ -137,7 +137,7 @@ class _Page:
     def __init__(
         self,
         fetcher: ChannelFetcher,
-        answer: HistoryPage,
+        answer: Page,
         newest: int,
         latest_ts: str,
         oldest_ts: str,

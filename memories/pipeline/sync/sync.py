@@ -23,7 +23,7 @@ from memories.pipeline.ingest.roster import (
     store_channels,
     store_people,
 )
-from memories.pipeline.locks import storing
+from memories.pipeline.locks import lock_workspace
 from memories.pipeline.sync import connecting
 from memories.pipeline.sync.channel_fetcher import ChannelFetcher, OutOfTime, time_limit
 from memories.pipeline.sync.coverage import coverage_of
@@ -61,7 +61,7 @@ def sync_workspace(
     requested after ``seconds``. Raises `Busy` if another import or sync of the workspace runs. The
     report contains all other errors.
     """
-    with storing(workspace):
+    with lock_workspace(workspace):
         sync = _Sync(workspace, client, now, seconds, stopwatch)
         try:
             sync.run(channels, full=full, resume=resume)
