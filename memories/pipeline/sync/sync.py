@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Min, Q
 
 from memories.models import Channel, ChannelSync, SlackConnection, Workspace
 from memories.pipeline.access import audience
@@ -152,10 +152,9 @@ class _Sync:
             rows = rows.followed().filter(bot_is_in=True)
             if not self.workspace.memory_settings.read_private_channels:
                 rows = rows.public()
-        times = list(rows.values_list("sync__synced_at", flat=True))
-        if None not in times:
-            known = [at for at in times if at is not None]
-            self.workspace.has_been_synced(min(known, default=self.now))
+        if not rows.filter(sync__synced_at=None).exists():
+            oldest = rows.aggregate(oldest=Min("sync__synced_at"))["oldest"]
+            self.workspace.has_been_synced(oldest or self.now)
 
     # People and channels
 
