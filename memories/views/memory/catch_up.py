@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Channel, Message, Seen
 from memories.models.memory.seen import unseen_memories
-from memories.pipeline.sync.coverage import BY_ITSELF, Coverage, coverage_of, is_late
+from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
 from memories.rules.costs.orders import Unreadable
 from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
 from memories.rules.memory.catch_up import (
@@ -34,7 +34,7 @@ from memories.views.access.access import (
     number_or_none,
     open_workspace,
 )
-from memories.views.generate.health import failed_words
+from memories.views.generate.health import describe_failed
 from memories.views.memory.display import visible_versions
 from memories.views.memory.marks import followed, with_marks
 from memories.views.memory.news import (
@@ -224,10 +224,14 @@ def _channels_behind(place: WorkspaceContext, now: datetime) -> list[tuple[Chann
     if not place.workspace.connected_at or is_late(place.workspace, now):
         return []
     late = Q(sync__synced_at__lt=now - SYNC_MAX_AGE)
-    channels = place.placed(place.readable_channels.failing(BY_ITSELF, late).select_related("sync"))
+    channels = place.placed(
+        place.readable_channels.failing(TEMPORARY_CODES, late).select_related("sync")
+    )
     coverages = ((channel, coverage_of(channel, now)) for channel in channels)
     return [
-        (channel, coverage) for channel, coverage in coverages if coverage.code not in BY_ITSELF
+        (channel, coverage)
+        for channel, coverage in coverages
+        if coverage.code not in TEMPORARY_CODES
     ]
 
 
@@ -237,7 +241,7 @@ def _health_context(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     return {
         "problems": [problem for problem in find_problems(place.signs, now) if problem in shown],
         "worker_at": place.signs.worker_at,
-        "failed": failed_words(place.signs.failed_jobs),
+        "failed": describe_failed(place.signs.failed_jobs),
     }
 
 

@@ -30,8 +30,8 @@ from memories.views.access.access import (
     open_version,
     place_of,
 )
-from memories.views.generate.runs import rows_of
-from memories.views.ingest.messages import beginnings
+from memories.views.generate.job_rows import get_visible_jobs
+from memories.views.ingest.messages import excerpts
 from memories.views.memory.display import (
     compare_displayed,
     display_version,
@@ -224,7 +224,7 @@ def sources(request: UserRequest, pk: int) -> HttpResponse:
     readable = Message.objects.visible_to(place.reader).filter(
         pk__in=[chip.message for chip in chips], state=Message.State.LIVE
     )
-    words = {message.pk: beginning for message, beginning in beginnings(readable, place)}
+    words = {message.pk: excerpt for message, excerpt in excerpts(readable, place)}
     context = {
         "place": place,
         "memory": version.memory,
@@ -356,7 +356,7 @@ def _read_numbers(request: UserRequest, *names: str) -> list[int | None]:
 def _find_job(place: WorkspaceContext, version: MemoryVersion) -> tuple[int, Sums | None] | None:
     """Return the key and the costs of the version's job if the reader may open its page."""
     pk = version.job_id
-    if pk is None or not rows_of(place).filter(pk=pk).exists():
+    if pk is None or not get_visible_jobs(place).filter(pk=pk).exists():
         return None
     return pk, of_jobs([pk]).get(pk)
 
