@@ -17,6 +17,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
+from memories.models.access.audience import readable_workspaces
 from memories.pipeline.notes import files
 from memories.rules.context.contents import NoSuchChannel, find_channel
 from memories.rules.ingest.invisible import marked
@@ -196,7 +197,7 @@ class Command(BaseCommand):
 
 def _must_read(workspace: Workspace, reader: Reader) -> None:
     """Nobody writes where they may not read."""
-    readable = Workspace.objects.known_to(reader)
+    readable = readable_workspaces(reader)
     if not readable.filter(pk=workspace.pk).exists():
         raise CommandError("This user may not read the workspace's notes, nor write any.")
 

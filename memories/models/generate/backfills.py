@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.segments import Segment
@@ -29,15 +29,7 @@ class AnotherBackfill(Exception):
     """One backfill of the workspace runs or is paused; a second one would share its channels."""
 
 
-class BackfillQuerySet(models.QuerySet["Backfill"]):
-    def visible_to(self, reader: Reader) -> "BackfillQuerySet":
-        """Those of readable workspaces; one that touches a channel out of sight is out of sight."""
-        hidden = BackfillChannel.objects.exclude(
-            channel__in=reader.keys(Channel.objects.visible_to)
-        )
-        readable = self.filter(workspace__in=reader.keys(Workspace.objects.visible_to))
-        return readable.exclude(pk__in=hidden.values("backfill"))
-
+class BackfillQuerySet(AudienceQuerySet["Backfill"]):
     def unfinished(self) -> "BackfillQuerySet":
         return self.filter(state__in=Backfill.UNFINISHED)
 

@@ -8,7 +8,7 @@ from django.db.models import Case, F, Q, When
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.backfills import Backfill
 from memories.models.ingest.channels import Channel
@@ -46,51 +46,7 @@ def _not_held(now: datetime) -> Q:
     return Q(not_before=None) | Q(not_before__lte=now)
 
 
-def _open_to(reader: Reader) -> Q:
-    """Whose texts, replies and faults this reader may read."""
-    in_member_channels = Q(memory__channel__in=reader.keys(Channel.objects.of_members))
-    readable = Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))
-    return in_member_channels | Q(models.Exists(readable)) & ~_rests_on_private()
-
-
-def _rests_on_private() -> Q:
-    """Made from words of a channel's private days, or from a channel that no longer flows into the
-    workspace's memory."""
-    from memories.models.generate.jobs import JobInput
-    from memories.models.ingest.messages import Message
-    from memories.models.memory.lines import Audience
-    from memories.models.memory.versions import MemoryVersion
-
-    own = models.OuterRef
-    private = Message.objects.filter(was_private=True)
-    in_channel = private.filter(channel=own("memory__channel"))
-    # Two subqueries, each with an index: SQLite reads a whole channel for their disjunction.
-    in_segment = private.filter(segment=own("segment"))
-    in_thread = in_channel.filter(~Q(thread_ts=""), thread_ts=own("memory__thread_ts"))
-    withheld = ~Q(version__audience=Audience.SCOPE)
-    not_flowing = Q(version__memory__channel__isnull=False) & ~Q(
-        version__memory__channel__in=Channel.objects.flowing().values("pk")
-    )
-    read = JobInput.objects.filter(job=own("pk"))
-    made = MemoryVersion.objects.filter(job=own("pk")).exclude(audience=Audience.SCOPE)
-    base = MemoryVersion.objects.filter(pk=own("base")).exclude(audience=Audience.SCOPE)
-    return (
-        Q(models.Exists(in_segment))
-        | models.Exists(in_thread)
-        | models.Exists(read.filter(withheld))
-        | models.Exists(made)
-        | models.Exists(base)
-        | Q(provisional=True) & models.Exists(in_channel)
-        | Q(memory__scope=MemoryScope.WORKSPACE) & models.Exists(read.filter(not_flowing))
-    )
-
-
-class JobQuerySet(models.QuerySet["Job"]):
-    def visible_to(self, reader: Reader) -> "JobQuerySet":
-        """To readers of the memory; what rests on words that not all of these may read, to the
-        members of its channel."""
-        return self.filter(_open_to(reader))
-
+class JobQuerySet(AudienceQuerySet["Job"]):
     def saying_who_reads(self, reader: Reader) -> "JobQuerySet":
         """All rows, with ``is_readable``: facts of operation are for more people than texts are."""
         readable = self.model.objects.visible_to(reader).filter(pk=models.OuterRef("pk"))

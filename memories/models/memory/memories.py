@@ -11,7 +11,7 @@ from django.utils.text import normalize_newlines
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
@@ -39,17 +39,7 @@ from memories.rules.memory.identity import (
 from memories.rules.memory.lines import Origin
 
 
-class MemoryQuerySet(models.QuerySet["Memory"]):
-    def visible_to(self, reader: Reader) -> "MemoryQuerySet":
-        """A memory's readers are those who may read all its sources (docs/rules.md)."""
-        return self.filter(
-            Q(channel__in=reader.keys(Channel.objects.visible_to))
-            | Q(
-                channel__isnull=True,
-                workspace__in=reader.keys(Workspace.objects.read_as_a_whole_by),
-            )
-        )
-
+class MemoryQuerySet(AudienceQuerySet["Memory"]):
     def with_current(self) -> "MemoryQuerySet":
         return self.select_related("current", "channel", "workspace")
 

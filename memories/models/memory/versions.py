@@ -9,7 +9,6 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.segments import Segment
@@ -31,19 +30,6 @@ _HAS_WORDS = re.compile(r"\w")
 
 class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
     searched_as = VERSION
-
-    def visible_to(self, reader: Reader) -> "MemoryVersionQuerySet":
-        """A memory's versions to its readers, but for those that rest on what not all of them may
-        read (`Audience`)."""
-        from memories.models.memory.memories import Memory
-
-        member_channels = reader.keys(Channel.objects.of_members)
-        # No list of all memories: of many versions a page reads few, in an order that an index gives.
-        readable = Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))
-        return self.filter(
-            Q(models.Exists(readable), audience=Audience.SCOPE)
-            | Q(audience=Audience.MEMBERS, memory__channel__in=member_channels)
-        )
 
     def current_in(
         self, channels: Iterable[Channel], memory_type: MemoryType

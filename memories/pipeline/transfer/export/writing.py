@@ -7,6 +7,7 @@ from pathlib import Path
 from django.db import connection, transaction
 
 from memories.models import AuditEvent, Reader, User, Workspace
+from memories.models.access.audience import readable_workspaces
 from memories.pipeline.generate.input_keys import PROMPTS
 from memories.pipeline.transfer.export.archive import BundleWriter, Tell
 from memories.pipeline.transfer.export.write_remembered import write_memories
@@ -33,7 +34,7 @@ def export_workspace(
     ``tell`` hears where it is and how many rows it has written. Raises NotAReader, FileExistsError
     without ``force``, and OSError; the file is whole or not there.
     """
-    readable = Workspace.objects.known_to(reader)
+    readable = readable_workspaces(reader)
     if not readable.filter(pk=workspace.pk).exists():
         raise NotAReader
     with new_file(path, force=force) as file:
