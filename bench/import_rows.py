@@ -120,7 +120,7 @@ def rates(path: Path, rows: int, rounds: int) -> dict[str, object]:
         with Export(path) as export:
             report = import_export(workspace, export, timezone.now(), progress=sample)
         import_seconds.append(time.perf_counter() - began)
-        assert report.tally.complete and not report.is_partial
+        assert report.tally.is_complete and not report.is_partial
         if number == 0:
             rise = highest - start
             names = [f.attname for f in Message._meta.concrete_fields if f.attname != "id"]

@@ -208,11 +208,11 @@ def current_lines(text: str) -> list[str]:
 
 def _within(lines: Iterable[str], budget: int, *, may_skip: bool = False) -> str:
     """The first lines that fit, up to the first that does not, or without those that do not."""
-    from memories.rules.generate.tokens import estimate
+    from memories.rules.generate.tokens import estimate_tokens
 
     kept = []
     for line in lines:
-        cost = estimate(f"{line}\n")
+        cost = estimate_tokens(f"{line}\n")
         if cost > budget:
             if may_skip:
                 continue

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.reply_text import answer_of, is_nothing
-from memories.rules.generate.summary import (
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.reply_statements import is_nothing, strip_thinking
+from memories.rules.generate.summariser import (
     OFFLINE,
     Bound,
-    Form,
+    PromptForm,
     Reply,
     Request,
     RequestStrategy,
     Summariser,
 )
-from memories.rules.memory.operations import read_operations
+from memories.rules.memory.operations import parse_operations
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,16 @@ class Recorder:
     def figures(self) -> Figures:
         """Of the memories in the database, and of all replies so far."""
         verified = [bool(line.sources.all()) and not line.unverified for line in _written()]
-        readings = [(r, reply, read_reply(reply, r)) for r, reply in self._last()]
+        readings = [(r, reply, parse_reply(reply, r)) for r, reply in self._last()]
         said = [line for r, _, reading in readings if r.messages for line in reading.lines]
         segments = {_key(r) for r, _ in self.replies if r.messages}
         empty = {
-            _key(r) for r, reply in self.replies if r.messages and is_nothing(answer_of(reply.text))
+            _key(r)
+            for r, reply in self.replies
+            if r.messages and is_nothing(strip_thinking(reply.text))
         }
         changes = [(reply, reading) for r, reply, reading in readings if _is_of_changes(r, reply)]
-        operations = sum(len(read_operations(answer_of(reply.text))) for reply, _ in changes)
+        operations = sum(len(parse_operations(strip_thinking(reply.text))) for reply, _ in changes)
         dropped = sum(len(reading.dropped) for _, reading in changes)
         replies = [reply for _, reply in self.replies]
         return Figures(
@@ -111,11 +113,11 @@ class Recorder:
 
 
 def _key(request: Request) -> str:
-    return repr(replace(request, form=Form.FULL, thinking_tokens=0))
+    return repr(replace(request, form=PromptForm.FULL, thinking_tokens=0))
 
 
 def _is_of_changes(request: Request, reply: Reply) -> bool:
-    return replace(request, form=Form(reply.form)).uses_operations
+    return replace(request, form=PromptForm(reply.form)).uses_operations
 
 
 def _written() -> Any:

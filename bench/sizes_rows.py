@@ -18,6 +18,7 @@ from memories.models import (
     AuditEvent,
     Channel,
     ChannelMember,
+    ChannelSync,
     Job,
     Line,
     Member,
@@ -152,11 +153,12 @@ def _channels(workspace: Workspace, people: Sequence[Person], size: Size) -> lis
             is_followed=True,
             bot_is_in=True,
             members_known_at=now,
-            walked_at=now,
-            synced_ts="1.000000",
             start_us=0,
         )
         for n in range(size.channels)
+    )
+    ChannelSync.objects.bulk_create(
+        ChannelSync(channel=channel, synced_at=now, synced_ts="1.000000") for channel in channels
     )
     chance = random.Random(2)
     private = [channel for channel in channels if not channel.is_public]

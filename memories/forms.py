@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import User, Workspace
 from memories.rules import settings as rules
-from memories.rules.settings import KEYS, KINDS, InvalidSetting
+from memories.rules.settings import FIELD_TYPES, KEYS, InvalidSetting
 
 _Words = str | Promise
 
@@ -131,11 +131,11 @@ def setting_field(key: str) -> forms.Field:
     if (choices := rules.choices(key)) is not None:
         named = CHOICE_WORDS[key]
         return forms.ChoiceField(choices=[(word, named[word]) for word in choices], **words)
-    if KINDS[key] is bool:
+    if FIELD_TYPES[key] is bool:
         return forms.BooleanField(required=False, **words)
-    if KINDS[key] is int:
-        least = rules.least(key)
-        return forms.IntegerField(min_value=least, max_value=rules.LARGEST, **words)
+    if FIELD_TYPES[key] is int:
+        least = rules.min_value(key)
+        return forms.IntegerField(min_value=least, max_value=rules.MAX_NUMBER, **words)
     zones = sorted(available_timezones())
     return forms.ChoiceField(choices=[(zone, zone) for zone in zones], **words)
 
@@ -172,7 +172,7 @@ class SettingsForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         for key, value in list(cleaned.items()):
             try:
-                cleaned[key] = rules.read_setting(key, value)
+                cleaned[key] = rules.parse_setting(key, value)
             except InvalidSetting:  # its reason is the command line's, in English
                 self.add_error(key, _("This value cannot be used here."))
         return cleaned

@@ -1,8 +1,8 @@
 """Every task, and the whole timetable. Tasks carry ids only; rows are the truth.
 
-The schedule ticks each minute (django-q2 looks at schedules every 30 s), and each worker's supervisor
-asks for a beat; what is too old goes once a day. Whatever a lost task leaves undone, the next tick or
-beat finds again; a doubled one finds nothing to do.
+The schedule ticks each minute (django-q2 reads schedules every 30 s), and each worker has its heartbeats
+(memoryhub/heartbeat.py). Retention runs once a day. The next tick or heartbeat finds the work of a lost
+task again. A task that is queued twice finds nothing to do.
 """
 
 import logging
@@ -15,7 +15,6 @@ from django.conf import settings
 from django.core.cache import cache
 from django.db import transaction
 from django.utils import timezone
-from django_q.brokers import get_broker
 from django_q.models import Schedule
 from django_q.tasks import async_task
 
@@ -29,9 +28,9 @@ from memories.pipeline.redaction.retention import delete_expired
 from memories.pipeline.search import indexing
 from memories.pipeline.sync.connecting import client_for, may_be_asked
 from memories.pipeline.sync.sync import State, sync_workspace
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.summariser import SummariserError
 from memoryhub.failpoints import fail_point
-from memoryhub.pulse import signs_of_life
+from memoryhub.heartbeat import keep_beating
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ WORK_SECONDS = settings.MEMORYHUB_TASK_WORKS  # then a task hands over to the ne
 IMPORT_SECONDS = 6 * 3600  # a gigabyte takes minutes: only what hangs for ever is ended
 HEARTBEAT = timedelta(seconds=settings.MEMORYHUB_HEARTBEAT)
 OFFER_AGAIN = 2 * HEARTBEAT  # a queued pass that has not begun by then may be lost
-GONE_AFTER = max(timedelta(hours=1), 10 * HEARTBEAT)  # a worker's row is kept so long
+KEEP_HEARTBEATS = max(timedelta(hours=1), 10 * HEARTBEAT)
 
 
 def sync_schedules() -> None:
@@ -81,7 +80,7 @@ def redact_task_errors(task: Callable[P, None]) -> Callable[P, None]:
     @wraps(task)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with signs_of_life():
+            with keep_beating():
                 task(*args, **kwargs)
         except Exception as error:
             logger.exception("task %s", task.__name__)
@@ -102,7 +101,7 @@ def tick() -> None:
         events_later(workspace_id)
     for workspace in Workspace.objects.all():
         remember_later(workspace.pk)
-    for upload in Upload.objects.left_alone(now):
+    for upload in Upload.objects.abandoned(now):
         import_later(upload.pk)
     slack_events.prune(now)
     if probing.needs_probe():
@@ -140,14 +139,12 @@ def index() -> None:
 
 
 @redact_task_errors
-def beat(asker: str) -> None:
-    """The answer to a supervisor, and the sweep: work that waits is offered, lost workers are forgotten."""
+def beat() -> None:
+    """Record a heartbeat, delete the rows of old workers, and queue passes for jobs that wait."""
     now = timezone.now()
     Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
-    Heartbeat.objects.answer(asker)
-    for name in Heartbeat.objects.forget(now - GONE_AFTER):
-        get_broker(name).delete_queue()  # its last question
-    for rows in (Job.objects.claimable(now), Job.objects.left_behind(now)):
+    Heartbeat.objects.delete_older(now - KEEP_HEARTBEATS)
+    for rows in (Job.objects.claimable(now), Job.objects.abandoned(now)):
         for workspace_id in rows.order_by().values_list("memory__workspace", flat=True).distinct():
             remember_later(workspace_id)
 
@@ -158,7 +155,7 @@ def retention() -> None:
     the next task."""
     Draft.objects.delete_old(timezone.now())
     indexing.erase()
-    uploads.tidy(timezone.now())
+    uploads.remove_stale_files(timezone.now())
     for workspace in Workspace.objects.all():
         if not delete_expired(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
             async_task("memories.tasks.retention")
@@ -201,7 +198,7 @@ def import_later(upload_id: int) -> None:
 def import_upload(upload_id: int) -> None:
     """Look into it, or store it: its row says which."""
     upload = Upload.objects.filter(pk=upload_id).first()
-    workspace = uploads.work_on(upload, timezone.now()) if upload else None
+    workspace = uploads.process_upload(upload, timezone.now()) if upload else None
     if workspace is not None:
         indexing.catch_up_or_wait(most=SOON)
         remember_later(workspace.pk)
@@ -218,7 +215,7 @@ def events_later(workspace_id: int) -> None:
 def events(workspace_id: int) -> None:
     """What Slack told by itself, until nothing of it waits or half the time-out is over."""
     workspace = Workspace.objects.filter(pk=workspace_id).first()
-    if workspace is not None and slack_events.work_on_all(workspace, seconds=WORK_SECONDS):
+    if workspace is not None and slack_events.process_events(workspace, seconds=WORK_SECONDS):
         events_later(workspace_id)
     indexing.catch_up_or_wait(most=SOON)
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management import CommandError, call_command
 
 from memories.models import Channel, Message, Person
-from memories.rules.ingest.markup import plain
+from memories.rules.ingest.markup import render_plain
 from tests.slackexports import export_files, write_zip
 
 
@@ -85,4 +85,4 @@ class Names:
 
 def readable() -> list[str]:
     names = Names(Person.objects.names(), Channel.objects.public().names())
-    return [plain(message.text, names) for message in Message.objects.in_order()]
+    return [render_plain(message.text, names) for message in Message.objects.in_order()]

@@ -246,7 +246,7 @@ def test_the_pages_are_ours_and_have_nothing_inline(
         assert "unsafe" not in answer["Content-Security-Policy"]
 
 
-def test_a_bundle_leaves_them_out(alice: User, tmp_path: Path) -> None:
+def test_an_export_leaves_them_out(alice: User, tmp_path: Path) -> None:
     workspace = WorkspaceFactory(slug="team")
     MemberFactory(workspace=workspace, user=alice, role="admin")
     give_factor(alice)

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone, translation
 
 from memories.llm import faults
-from memories.rules.generate.reply import Fault
+from memories.rules.generate.faults import Fault
 from memories.rules.ingest.timestamps import to_micros
 from memories.templatetags import reading
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryhub.supervise import MAX_FALSE_STARTS, YOUNG_SECONDS, Child, ChildFailedError
+from memoryhub.supervise import MAX_FAILED_STARTS, YOUNG_SECONDS, Child, ChildFailedError
 from tests.processes import alive_in_sessions, descendants, sessions_of, wait_until
 
 pytestmark = pytest.mark.cluster
@@ -42,7 +42,7 @@ def hangs(age):
         return True
     except FileNotFoundError:
         return False
-children[0].hangs, children[0].look_seconds = hangs, 0.2
+children[0].hangs, children[0].poll_seconds = hangs, 0.2
 Supervisor(children, stop_seconds=1.0 if temper == "stubborn" else 30.0).run()
 """
 
@@ -128,29 +128,29 @@ def test_a_hanging_child_is_replaced(run: Run) -> None:
 def test_a_child_that_never_starts_gives_up() -> None:
     child = Child("web", ["false"])
     now = 0.0
-    for _ in range(MAX_FALSE_STARTS - 1):
-        child.note_death(now, 1)
-        assert child.again_at > now
-        now = child.started_at = child.again_at
+    for _ in range(MAX_FAILED_STARTS - 1):
+        child.record_end(now, 1)
+        assert child.restart_at > now
+        now = child.started_at = child.restart_at
     with pytest.raises(ChildFailedError, match="web ended 5 times right after its start"):
-        child.note_death(now, 1)
+        child.record_end(now, 1)
 
 
 def test_what_has_lived_is_started_again_and_again() -> None:
     """It misses something, a database perhaps, that will be back; the pauses stay short."""
     child = Child("worker", ["false"], young_seconds=2.0)
     now = 0.0
-    child.note_death(now + 2.0, 1)
-    for _ in range(3 * MAX_FALSE_STARTS):
-        now = child.started_at = child.again_at
-        child.note_death(now + 0.5, 1)
-    assert child.again_at - now == pytest.approx(0.5 + 3 * 2.0)
+    child.record_end(now + 2.0, 1)
+    for _ in range(3 * MAX_FAILED_STARTS):
+        now = child.started_at = child.restart_at
+        child.record_end(now + 0.5, 1)
+    assert child.restart_at - now == pytest.approx(0.5 + 3 * 2.0)
 
 
 def test_a_long_life_is_forgiven() -> None:
     child = Child("web", ["false"])
-    for death in range(3 * MAX_FALSE_STARTS):
+    for death in range(3 * MAX_FAILED_STARTS):
         child.started_at = death * 1000.0
         died_at = child.started_at + YOUNG_SECONDS
-        child.note_death(died_at, 1)
-        assert child.again_at == died_at
+        child.record_end(died_at, 1)
+        assert child.restart_at == died_at

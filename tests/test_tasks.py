@@ -19,7 +19,7 @@ from memories.models import (
 )
 from memories.pipeline.ingest import events
 from memories.pipeline.search import indexing
-from memories.rules.generate.faults import MOST_ATTEMPTS
+from memories.rules.generate.faults import MAX_ATTEMPTS
 from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
@@ -154,26 +154,23 @@ def test_a_doubled_pass_finds_nothing_to_do(talk):
     assert Job.objects.exists()
 
 
-def test_a_beat_answers_its_asker_and_leaves_the_mark_of_who_ran_it(settings):
+def test_a_beat_updates_the_row_of_its_worker(settings):
     settings.MEMORYHUB_WORKER_NAME = "one"
     now = timezone.now()
-    for name in ("one", "other"):
-        Heartbeat.objects.ask(name, now)
-    tasks.beat("other")
+    Heartbeat.objects.beat("other", now)
+    tasks.beat()
     one, other = Heartbeat.objects.order_by("name")
-    assert (one.at >= now, one.asked_at) == (True, now)
-    assert (other.at, other.asked_at, other.seen_at) == (None, None, now)
+    assert one.at > now
+    assert other.at == now
 
 
-def test_a_beat_forgets_workers_that_are_gone():
+def test_a_beat_deletes_the_rows_of_old_workers():
     now = timezone.now()
-    for name, ago in (("gone", 2 * tasks.GONE_AFTER), ("here", tasks.GONE_AFTER / 2)):
-        Heartbeat.objects.ask(name, now - ago)
-        OrmQ.objects.create(key=name, payload="its question", lock=now)
-    Heartbeat.objects.create(name="of an older release", at=now - 2 * tasks.GONE_AFTER)
-    tasks.beat("here")
-    assert set(Heartbeat.objects.values_list("name", flat=True)) == {"here", "worker"}
-    assert set(OrmQ.objects.values_list("key", flat=True)) == {"here"}
+    Heartbeat.objects.beat("old", now - 2 * tasks.KEEP_HEARTBEATS)
+    Heartbeat.objects.beat("new", now - tasks.KEEP_HEARTBEATS / 2)
+    Heartbeat.objects.create(name="without a heartbeat")
+    tasks.beat()
+    assert set(Heartbeat.objects.values_list("name", flat=True)) == {"new", "worker"}
 
 
 LATER, BEFORE = timedelta(minutes=1), -timedelta(minutes=1)
@@ -202,11 +199,11 @@ def test_a_beat_offers_what_waits(state, lease, held, offered, django_capture_on
         state=state,
         lease_until=lease and now + lease,
         not_before=held and now + held,
-        attempts=MOST_ATTEMPTS,  # also one that may not be claimed again has to be buried
+        attempts=MAX_ATTEMPTS,  # also one that may not be claimed again has to be buried
     )
     WorkspaceFactory()
     with django_capture_on_commit_callbacks(execute=True):
-        tasks.beat("anybody")
+        tasks.beat()
     assert queued() == ([("remember", (memory.workspace_id,))] if offered else [])
 
 
@@ -292,7 +289,7 @@ class TestEvents:
     def tell(self, number=1):
         said = {"type": "message", "channel": "C1", "ts": f"1767603600.{number:06d}", "text": "hi"}
         told = {"type": "event_callback", "team_id": "T0TEAM", "event_id": f"Ev{number}"}
-        return events.take({**told, "event": said})
+        return events.store_payload({**told, "event": said})
 
     def test_a_task_works_on_all_of_them(self, room):
         self.tell(1)

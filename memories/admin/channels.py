@@ -21,8 +21,9 @@ from memories.admin.audience import (
 )
 from memories.admin.forgetting import Forgetting
 from memories.models import Channel, ChannelMember, Memory, Message, Reader, Segment
+from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.sync.coverage import coverage_of
-from memories.rules.ingest.markup import without_labels
+from memories.rules.ingest.markup import strip_channel_labels
 from memories.rules.ingest.timestamps import from_micros
 
 
@@ -39,11 +40,11 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
         "remember_bots",
         "remembered_from",
         "members_known_at",
-        "walked_at",
+        "synced_at",
         "read_from_slack",
     )
     list_filter = (("workspace", VisibleFilter), "kind", "is_archived", "remember_bots")
-    list_select_related = ("workspace",)
+    list_select_related = ("workspace", "sync")
     search_fields = ("name", "slack_id", "topic", "purpose")
     readonly_fields = (
         "lists",
@@ -60,8 +61,8 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
         "bot_is_in",
         "is_shared",
         "synced_ts",
-        "walked_at",
-        "swept_at",
+        "synced_at",
+        "resynced_at",
         "read_from_slack",
     )
     fields = ("remember_bots", *readonly_fields)
@@ -81,11 +82,11 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
 
     @admin.display(description=_("topic"))
     def topic_as_sent(self, channel: Channel) -> str:
-        return without_labels(channel.topic)
+        return strip_channel_labels(channel.topic)
 
     @admin.display(description=_("purpose"))
     def purpose_as_sent(self, channel: Channel) -> str:
-        return without_labels(channel.purpose)
+        return strip_channel_labels(channel.purpose)
 
     @admin.display(description=_("remembered from"), ordering="start_us")
     def remembered_from(self, channel: Channel) -> str:
@@ -97,7 +98,20 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
         was imported."""
         if channel.workspace.connected_at is None:
             return ""
-        return f"{coverage_of(channel, timezone.now()).why} {channel.sync_text}".strip()
+        why = coverage_of(channel, timezone.now()).why
+        return f"{why} {sync_of(channel).error_text}".strip()
+
+    @admin.display(description=_("synced up to"))
+    def synced_ts(self, channel: Channel) -> str:
+        return sync_of(channel).synced_ts
+
+    @admin.display(description=_("last read to the end"), ordering="sync__synced_at")
+    def synced_at(self, channel: Channel) -> datetime | None:
+        return sync_of(channel).synced_at
+
+    @admin.display(description=_("last swept"))
+    def resynced_at(self, channel: Channel) -> datetime | None:
+        return sync_of(channel).resynced_at
 
 
 @admin.register(ChannelMember)
@@ -151,15 +165,15 @@ class MessageAdmin(Forgetting, ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("text"))
     def beginning(self, message: Message) -> str:
-        return preview(without_labels(message.text))
+        return preview(strip_channel_labels(message.text))
 
     @admin.display(description=_("text"))
     def text_as_sent(self, message: Message) -> str:
-        return without_labels(message.text)
+        return strip_channel_labels(message.text)
 
     @admin.display(description=_("as received"))
     def raw_as_sent(self, message: Message) -> str:
-        return without_labels(message.raw)
+        return strip_channel_labels(message.raw)
 
 
 @admin.register(Segment)

@@ -13,7 +13,7 @@ from memories import tasks
 from memories.admin.audience import AudienceAdmin, ReadOnly, spelled
 from memories.models import Endpoint, Reader, User
 from memories.pipeline.generate import probing
-from memories.rules.generate.breaker import Refusal
+from memories.rules.generate.circuit_breaker import Refusal
 
 WORDS = {
     Refusal.RATE_LIMITED: _("asks for a pause"),
@@ -57,12 +57,12 @@ class EndpointAdmin(ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("takes no calls: why"))
     def closed(self, endpoint: Endpoint) -> Any:
-        refused = endpoint.breaker.refusal(timezone.now())
+        refused = endpoint.breaker.find_refusal(timezone.now())
         return spelled(refused and WORDS[refused[0]])
 
     @admin.display(description=_("until"))
     def until(self, endpoint: Endpoint) -> Any:
-        refused = endpoint.breaker.refusal(timezone.now())
+        refused = endpoint.breaker.find_refusal(timezone.now())
         return spelled(refused and refused[1])
 
     def has_probe_permission(self, request: HttpRequest) -> bool:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from memories.models import Channel, Message, Person, User
 from memories.pipeline.locks import Busy
 from memories.pipeline.redaction import forget
-from memories.pipeline.redaction.forget import Forgotten
+from memories.pipeline.redaction.forget import ForgetReport
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
@@ -24,19 +24,19 @@ else:
 MOST = 100  # rows at once
 
 
-def _message(row: Message, by: User) -> Forgotten:
+def _message(row: Message, by: User) -> ForgetReport:
     return forget.message(row.channel, row.ts, by=by)
 
 
-def _person(row: Person, by: User) -> Forgotten:
+def _person(row: Person, by: User) -> ForgetReport:
     return forget.person(row, timezone.now(), by=by)
 
 
-def _channel(row: Channel, by: User) -> Forgotten:
+def _channel(row: Channel, by: User) -> ForgetReport:
     return forget.channel(row, timezone.now(), by=by)
 
 
-_WAYS: dict[type, Callable[[Any, User], Forgotten]] = {
+_WAYS: dict[type, Callable[[Any, User], ForgetReport]] = {
     Message: _message,
     Person: _person,
     Channel: _channel,
@@ -76,8 +76,8 @@ class Forgetting(_ModelAdmin):
         try:
             for row in rows:
                 report = _WAYS[self.model](row, by)
-                count += report.touched.messages
-                versions += report.touched.versions + report.deleted
+                count += report.redaction.messages
+                versions += report.redaction.versions + report.versions_deleted
         except Busy:
             text = _("An import or a sync of this workspace is running; try again when it is done.")
             self.message_user(request, text, messages.ERROR)

@@ -24,7 +24,7 @@ from memories.models import (
     StaleBase,
     User,
 )
-from memories.pipeline.generate import operate
+from memories.pipeline.generate import job_control
 from memories.pipeline.memory import proposals
 
 
@@ -117,7 +117,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     )
 
     def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        rows = cast(Any, rows).saying_who_reads(reader)
+        rows = cast(Any, rows).with_is_readable(reader)
         return rows if reader.is_operator else rows.filter(is_readable=True)
 
     @admin.display(description=_("memory"), ordering="memory")
@@ -146,7 +146,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     @admin.display(description=_("proposed"))
     def sizes(self, job: Job) -> str:
         """Tokens of the text as it is, and as it is proposed: no words of it."""
-        return " → ".join(map(str, proposals.sizes(job) or ()))
+        return " → ".join(map(str, proposals.token_counts(job) or ()))
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_job")
@@ -154,7 +154,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     @admin.action(description=_("Retry what was given up or cancelled"), permissions=["operate"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Offer these again; the next tick of the worker takes them."""
-        count = operate.retry(queryset, _person(request))
+        count = job_control.retry_jobs(queryset, _person(request))
         text = ngettext(
             "%(count)d job will be tried again.",
             "%(count)d jobs will be tried again.",
@@ -165,7 +165,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     @admin.action(description=_("Cancel what waits"), permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Their messages count as left out, until a retry."""
-        count = operate.cancel(queryset, _person(request))
+        count = job_control.cancel_jobs(queryset, _person(request))
         text = ngettext("%(count)d job was cancelled.", "%(count)d jobs were cancelled.", count)
         self._say(request, text, count)
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged, User
 from memories.models.memory.versions import MemoryVersionQuerySet
-from memories.rules.memory import compare
+from memories.rules.memory import conflicts
 from memories.rules.memory.lines import words_of
 
 
@@ -51,7 +51,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.is_unchanged = self.are_pins_saved = self.is_stale = False
-        self.paragraphs: list[tuple[compare.Hunk, str]] = []
+        self.paragraphs: list[tuple[conflicts.Hunk, str]] = []
         self.yours, self.seen = "", 0
         self.initial = self._shown(self.instance.current)
 
@@ -115,7 +115,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         """Of a conflict the text that its choices make by now, unless another was typed."""
         if "seen" not in self.data:
             return typed
-        return compare.meant(self.data, self._hunks(*self._met()), typed)
+        return conflicts.resolved_text(self.data, self._hunks(*self._met()), typed)
 
     def _met(self) -> tuple[str, int, MemoryVersion | None]:
         """What a conflict's form says: which text, begun from which version, met which one."""
@@ -132,14 +132,16 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     ) -> None:
         """Both texts, paragraph by paragraph; saved again, it follows the text shown now."""
         hunks = self._hunks(yours, seen, theirs)
-        choices = compare.choices_in(given, hunks)
+        choices = conflicts.read_choices(given, hunks)
         self.paragraphs = list(zip(hunks, choices, strict=True))
         self.yours, self.seen = yours, seen
-        self.data = self._shown(theirs) | {"text": compare.put_together(hunks, choices)}
+        self.data = self._shown(theirs) | {"text": conflicts.join_choices(hunks, choices)}
 
-    def _hunks(self, yours: str, seen: int, theirs: MemoryVersion | None) -> list[compare.Hunk]:
+    def _hunks(self, yours: str, seen: int, theirs: MemoryVersion | None) -> list[conflicts.Hunk]:
         base = self._readable().filter(number=seen).first()
-        return compare.hunks(base.content if base else "", yours, theirs.content if theirs else "")
+        return conflicts.find_hunks(
+            base.content if base else "", yours, theirs.content if theirs else ""
+        )
 
 
 def _number(given: Any) -> int:

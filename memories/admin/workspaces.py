@@ -120,7 +120,7 @@ class MemberAdmin(ReadOnly, AudienceAdmin):
 
 @admin.register(Heartbeat)
 class HeartbeatAdmin(ReadOnly, AudienceAdmin):
-    list_display = ("name", "at", "asked_at", "seen_at")
+    list_display = ("name", "at")
     search_fields = ("name",)
 
     def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:

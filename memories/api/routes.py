@@ -435,7 +435,7 @@ def changes(
     since: Annotated[int, Query(0, ge=0, le=2**63 - 1, description="a cursor of an answer before")],
     limit: Limit,
 ) -> ChangesOut:
-    rows = MemoryVersion.objects.visible_to(reader_of(request)).saying_something()
+    rows = MemoryVersion.objects.visible_to(reader_of(request)).with_text()
     rows = rows.filter(memory__workspace=_workspace(request), pk__gt=since)
     page = list(rows.select_related("memory").order_by("pk")[:limit])
     last = str(page[-1].pk) if page else str(since)

@@ -28,8 +28,8 @@ from memories.models import (
     Workspace,
 )
 from memories.models.ingest.names import Names
-from memories.rules.ingest.invisible import clean
-from memories.rules.ingest.markup import mentions_in, plain
+from memories.rules.ingest.invisible import strip_invisible
+from memories.rules.ingest.markup import mentions_in, render_plain
 from memories.rules.ingest.permalinks import permalink
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.lines import words_of
@@ -105,7 +105,7 @@ def message_out(message: Message, domain: str, names: Names) -> MessageOut:
         ts=message.ts,
         thread_ts=message.thread_ts,
         author=message.author_name,
-        text=plain(clean(message.text), names),
+        text=render_plain(strip_invisible(message.text), names),
         sent_at=from_micros(message.micros),
         permalink=link or None,
     )
@@ -156,19 +156,25 @@ def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
         slug, slack_id = row.channel.workspace.slug, row.channel.slack_id
         path = f"{paths.messages_path(slug, slack_id)}?around={row.ts}#msg-{row.ts}"
         where, text, at = f"#{row.channel.name}: {row.author_name}", row.text, row.micros
-        return _hit("message", row.pk, where, plain(clean(text), names), path, terms, at)
+        return _hit(
+            "message", row.pk, where, render_plain(strip_invisible(text), names), path, terms, at
+        )
     if isinstance(row, Note):
         path = reverse("notes-detail", args=[row.workspace.slug, row.pk])
-        return _hit("note", row.pk, row.title, clean(row.content), path, terms, row.created_at)
+        return _hit(
+            "note", row.pk, row.title, strip_invisible(row.content), path, terms, row.created_at
+        )
     if isinstance(row, Line):
         memory = row.version.memory
         path = f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}"
         title = f"{paths.scope_name(memory)}: {paths.type_name(memory)}"
-        return _hit("line", row.pk, title, clean(words_of(row.text)), path, terms, row.at_us)
+        return _hit(
+            "line", row.pk, title, strip_invisible(words_of(row.text)), path, terms, row.at_us
+        )
     path = reverse("versions-detail", args=[row.pk])
     memory = row.memory
     title = f"{paths.scope_name(memory)}: {paths.type_name(memory)}, v{row.number}"
-    return _hit("version", row.pk, title, clean(row.content), path, terms, row.created_at)
+    return _hit("version", row.pk, title, strip_invisible(row.content), path, terms, row.created_at)
 
 
 def _hit(

@@ -4,10 +4,10 @@ from functools import cache
 
 from memories.llm.model import ModelSummariser
 from memories.llm.offline import OfflineSummariser
-from memories.rules.generate.reply import with_refs
-from memories.rules.generate.summary import (
-    ReadLine,
+from memories.rules.generate.reply import format_with_refs
+from memories.rules.generate.summariser import (
     Reply,
+    ReplyLine,
     Request,
     RequestStrategy,
     Summariser,
@@ -18,7 +18,7 @@ __all__ = ["ModelSummariser", "OfflineSummariser", "SummariserError", "configure
 
 
 @cache
-def configured(*, api_key: str, base_url: str, model: str, timeout: float) -> Summariser:
+def get_summariser(*, api_key: str, base_url: str, model: str, timeout: float) -> Summariser:
     """The model's summariser, or the offline one when no model is named. ``timeout`` in seconds.
     The same one for the whole process: its client is slow to make."""
     if not model:
@@ -34,7 +34,7 @@ def summarise(
     if not request.is_empty:
         return summariser.summarise(request, way)
     return Reply(
-        text=with_refs(ReadLine(line.text, (line.ref,)) for line in request.existing),
+        text=format_with_refs(ReplyLine(line.text, (line.ref,)) for line in request.existing),
         finish_reason="stop",
         model=summariser.name,
         prompt_version=summariser.prompt_version(request),

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class OverdueError(Exception):
+class DeadlineError(Exception):
     """The time is over."""
 
 
-class Wire:
+class CallConnection:
     """The connection of one call. ``sent``: the question went out, so it may be charged."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Wire:
         """Told of each step by the client (its "trace" extension)."""
         with self._lock:
             if self._is_cut:
-                raise OverdueError
+                raise DeadlineError
             stream = info.get("return_value")
             if hasattr(stream, "get_extra_info"):
                 self._stream = stream
@@ -52,13 +52,13 @@ class Wire:
 _of_this_thread = threading.local()
 
 
-def watched(request: Any) -> None:
+def trace_request(request: Any) -> None:
     """The client's hook before a request: lets the call's wire see it."""
     if wire := getattr(_of_this_thread, "wire", None):
         request.extensions["trace"] = wire
 
 
-def in_time(seconds: float, wire: Wire, work: Callable[[], T]) -> T:
+def run_with_deadline(seconds: float, wire: CallConnection, work: Callable[[], T]) -> T:
     """What the work returns or raises; OverdueError once the time is over."""
     outcome: Future[T] = Future()
 
@@ -74,5 +74,5 @@ def in_time(seconds: float, wire: Wire, work: Callable[[], T]) -> T:
     wait([outcome], seconds)
     if not outcome.done():
         wire.cut()
-        raise OverdueError
+        raise DeadlineError
     return outcome.result()

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import openai
 
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.summariser import SummariserError
 
-LONGEST_WAIT = 86_400.0  # seconds: whatever an endpoint asks for, it is called again in a day
+MAX_RETRY_AFTER = 86_400.0  # seconds: whatever an endpoint asks for, it is called again in a day
 
 _OUT_OF_CREDIT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _TOO_LONG = {
@@ -43,23 +43,23 @@ _BY_STATUS = {
 }
 
 
-def fault(error: openai.OpenAIError, *, sent: bool) -> SummariserError:
+def error_of(error: openai.OpenAIError, *, sent: bool) -> SummariserError:
     """The fault that an exception of the client means. Its sentence never quotes the endpoint's
     answer, for that may hold a part of the prompt or of the key. ``sent``: the question went out."""
     if isinstance(error, openai.APITimeoutError):
-        return overdue(sent=sent)
+        return timeout_error(sent=sent)
     if isinstance(error, openai.APIConnectionError):
         return SummariserError("connection", "The connection to the model broke.", unknown=sent)
     if isinstance(error, openai.APIStatusError):
         return _of_status(error)
-    return malformed(type(error).__name__)
+    return malformed_error(type(error).__name__)
 
 
-def overdue(*, sent: bool) -> SummariserError:
+def timeout_error(*, sent: bool) -> SummariserError:
     return SummariserError("timeout", "The model did not answer in time.", unknown=sent)
 
 
-def malformed(what: str) -> SummariserError:
+def malformed_error(what: str) -> SummariserError:
     """An answer with status 200 that is no completion, such as a proxy's page."""
     sentence = f"The endpoint's answer made no sense ({what})."
     return SummariserError("malformed", sentence, unknown=True)
@@ -105,7 +105,7 @@ def _retry_after(error: openai.APIStatusError) -> float | None:
             # By the endpoint's own clock: ours may be another.
             seconds = max((until - (now or datetime.now(UTC))).total_seconds(), 0.0)
         if 0 <= seconds < float("inf"):
-            return min(seconds, LONGEST_WAIT)
+            return min(seconds, MAX_RETRY_AFTER)
     return None
 
 

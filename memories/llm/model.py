@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from memories.llm.asking import Asking
-from memories.llm.deadline import OverdueError, Wire, in_time, watched
-from memories.rules.generate import bounds, prompts
+from memories.llm.deadline import CallConnection, DeadlineError, run_with_deadline, trace_request
+from memories.llm.request_runner import RequestRunner
+from memories.rules.generate import prompts, splitting
 from memories.rules.generate.prompts import Prompt
-from memories.rules.generate.summary import Bound, Form, Reply, Request, RequestStrategy
+from memories.rules.generate.summariser import Bound, PromptForm, Reply, Request, RequestStrategy
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -32,7 +32,7 @@ class ModelSummariser:
         base_url: str = "",
         model: str,
         timeout: float,
-        input_limit: int = bounds.INPUT_LIMIT,
+        input_limit: int = splitting.INPUT_LIMIT,
     ) -> None:
         self.name = model
         self._api_key = api_key or "none"  # local endpoints ask for no key, the client does
@@ -47,32 +47,34 @@ class ModelSummariser:
         self.endpoint = hmac.new(self._api_key.encode(), known_as, hashlib.sha256).hexdigest()
 
     def prompt_version(self, request: Request) -> str:
-        return prompts.version(request)
+        return prompts.prompt_version(request)
 
     def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
-        return bounds.bound(request, way, self._limit_of(request))
+        return splitting.upper_bound(request, way, self._limit_of(request))
 
     def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
-        return Asking(request, self._call, self.name, self._limit_of(request)).reply(way)
+        return RequestRunner(request, self._call, self.name, self._limit_of(request)).reply(way)
 
     def _limit_of(self, request: Request) -> int:
         return min(self._input_limit, request.input_limit or self._input_limit)
 
     def answer(self, prompt: Prompt, limit: int, thinking_tokens: int) -> Reply:
         """The reply to a prompt that asks for no memory, of so many tokens beside its thoughts."""
-        return self._complete(prompt, limit + thinking_tokens, Form.FULL, thinking_tokens)
+        return self._complete(prompt, limit + thinking_tokens, PromptForm.FULL, thinking_tokens)
 
     def _call(self, request: Request) -> Reply:
-        prompt = prompts.build(request, secrets.token_hex(4))
+        prompt = prompts.build_prompt(request, secrets.token_hex(4))
         limit = request.completion_limit
         return self._complete(prompt, limit, request.form, request.thinking_tokens)
 
-    def _complete(self, prompt: Prompt, limit: int, form: Form, thinking_tokens: int) -> Reply:
+    def _complete(
+        self, prompt: Prompt, limit: int, form: PromptForm, thinking_tokens: int
+    ) -> Reply:
         import openai  # half a second: only a process that calls a model pays it
 
-        from memories.llm import answers, faults
+        from memories.llm import completions, faults
 
-        client, wire = self._client(), Wire()
+        client, wire = self._client(), CallConnection()
 
         def create() -> Any:  # whatever the endpoint sent
             return client.chat.completions.create(
@@ -86,14 +88,14 @@ class ModelSummariser:
 
         started = time.monotonic()
         try:
-            answer = in_time(self._timeout, wire, create)
-        except OverdueError as error:
-            raise faults.overdue(sent=wire.sent) from error
+            answer = run_with_deadline(self._timeout, wire, create)
+        except DeadlineError as error:
+            raise faults.timeout_error(sent=wire.sent) from error
         except openai.OpenAIError as error:
-            raise faults.fault(error, sent=wire.sent) from error
+            raise faults.error_of(error, sent=wire.sent) from error
         except (ValueError, RecursionError) as error:  # a body that is no JSON, or a bottomless one
-            raise faults.malformed(type(error).__name__) from error
-        reply = answers.read_answer(answer, prompt, self.name, time.monotonic() - started)
+            raise faults.malformed_error(type(error).__name__) from error
+        reply = completions.parse_completion(answer, prompt, self.name, time.monotonic() - started)
         return replace(reply, form=form, thinking_tokens=thinking_tokens)
 
     def _limit(self, most: int) -> dict[str, Any]:
@@ -117,7 +119,7 @@ class ModelSummariser:
                         # one, and none but its own to cut.
                         limits=Limits(max_keepalive_connections=0),
                         timeout=self._timeout,
-                        event_hooks={"request": [watched]},
+                        event_hooks={"request": [trace_request]},
                     ),
                 )
             return self._opened

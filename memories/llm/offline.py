@@ -2,14 +2,14 @@
 
 import time
 
-from memories.rules.generate.extract import extract
-from memories.rules.generate.reply import with_refs
-from memories.rules.generate.summary import (
+from memories.rules.generate.highlights import extract_highlights
+from memories.rules.generate.reply import format_with_refs
+from memories.rules.generate.summariser import (
     NOTHING,
     OFFLINE,
     Bound,
-    ReadLine,
     Reply,
+    ReplyLine,
     Request,
     RequestStrategy,
 )
@@ -33,11 +33,11 @@ class OfflineSummariser:
 
     def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
         started = time.monotonic()
-        extracted = extract(request)
-        lines = [ReadLine(line.line, line.refs) for line in extracted.lines]
+        extracted = extract_highlights(request)
+        lines = [ReplyLine(line.line, line.refs) for line in extracted.lines]
         nothing = NOTHING if request.memory_type is MemoryType.SHORT_TERM else ""
         return Reply(
-            text=with_refs(lines) or nothing,
+            text=format_with_refs(lines) or nothing,
             finish_reason="stop",
             model=self.name,
             prompt_version=VERSION,

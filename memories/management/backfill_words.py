@@ -67,7 +67,7 @@ def progress_words(progress: Numbers, quote: Numbers) -> str:
     words = [f"{progress['made']:,} of {progress['wanted']:,} summaries"]
     if progress["given_up"]:
         words.append(f"{progress['given_up']:,} given up")
-    total = quote.get("total")  # none: a bundle left out a part of what was quoted
+    total = quote.get("total")  # none: an export left out a part of the estimate
     if total and not quote["free"]:
         words.append(f"{progress['tokens']:,} tokens of {span(total['tokens'])}")
         if total["dollars"] is None or progress["dollars"] is None:

@@ -10,12 +10,12 @@ from typing import Any
 
 from memories.models import ModelCall
 from memories.pipeline.costs.usage import CapUse
-from memories.pipeline.generate.operate import Health, wait_of
+from memories.pipeline.generate.job_control import Health, find_wait
 from memories.pipeline.memory import proposals
 from memories.rules.costs.money import MICROS
-from memories.rules.generate.faults import MOST_ATTEMPTS
-from memories.rules.generate.waits import Wait
-from memories.rules.ingest.invisible import marked
+from memories.rules.generate.faults import MAX_ATTEMPTS
+from memories.rules.generate.job_status import WaitReason
+from memories.rules.ingest.invisible import mark_invisible
 
 PRIVATE = "private"
 
@@ -24,7 +24,7 @@ def job_row(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]
     """A row of the list. ``job`` comes with its memory, base and backfill, and says
     ``is_readable``."""
     memory = job.memory
-    before, after = proposals.sizes(job) or (None, None)
+    before, after = proposals.token_counts(job) or (None, None)
     return {
         "id": job.pk,
         "workspace": memory.workspace.slug,
@@ -32,7 +32,7 @@ def job_row(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]
         "scope": memory.scope,
         "type": memory.memory_type,
         "state": job.state,
-        "waits_for": wait_of(job, now, endpoint_closed=endpoint_closed),
+        "waits_for": find_wait(job, now, endpoint_closed=endpoint_closed),
         "not_before": iso(job.not_before),
         "fault": job.fault,
         "attempts": job.attempts,
@@ -171,24 +171,24 @@ def why(row: dict[str, Any]) -> str:
     """What it waits for, in words with its numbers."""
     words = {
         None: "",
-        Wait.TURN: "its turn",
-        Wait.RUNNING: "an answer",
-        Wait.NO_WORKER: "another worker: its own is gone",
-        Wait.LATER: f"not before {row['not_before']}",
-        Wait.CAP: f"a cap is reached: not before {row['not_before']}",
-        Wait.ENDPOINT: "the model takes no calls now",
-        Wait.BACKFILL: f"backfill {row['backfill']} does not run",
-        Wait.PERSON: f"accept or reject: {row['tokens_before']} → {row['tokens_after']} tokens",
-        Wait.RETRY: "given up: retry",
+        WaitReason.TURN: "its turn",
+        WaitReason.RUNNING: "an answer",
+        WaitReason.NO_WORKER: "another worker: its own is gone",
+        WaitReason.LATER: f"not before {row['not_before']}",
+        WaitReason.CAP: f"a cap is reached: not before {row['not_before']}",
+        WaitReason.ENDPOINT: "the model takes no calls now",
+        WaitReason.BACKFILL: f"backfill {row['backfill']} does not run",
+        WaitReason.PERSON: f"accept or reject: {row['tokens_before']} → {row['tokens_after']} tokens",
+        WaitReason.RETRY: "given up: retry",
     }[row["waits_for"]]
     fault = row["fault"].replace("_", " ")
-    used = f"attempt {row['attempts']} of {MOST_ATTEMPTS}" if row["attempts"] else ""
+    used = f"attempt {row['attempts']} of {MAX_ATTEMPTS}" if row["attempts"] else ""
     return "; ".join(part for part in (words, fault, used) if part)
 
 
 def lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
-        where = marked(row["place"]) if row["place"] is not None else PRIVATE
+        where = mark_invisible(row["place"]) if row["place"] is not None else PRIVATE
         kind = f"{row['scope']} {row['type']}"
         yield f"{row['id']:>6}  {row['state']:<10}  {kind:<21}  {row['workspace']} {where}  {why(row)}"
 
@@ -199,7 +199,7 @@ def whole_lines(row: dict[str, Any]) -> Iterator[str]:
     hidden = {"id", "place", "scope", "type", "state", "workspace", "calls", "inputs", "reply"}
     for key, value in row.items():
         if key not in hidden and value not in (None, "", {}):
-            yield f"  {key}: {marked(str(value))}"
+            yield f"  {key}: {mark_invisible(str(value))}"
     for model_call in row["calls"]:
         amount = f"{model_call['tokens']} tokens, {'$' + model_call['dollars'] if model_call['dollars'] else 'unpriced'}"
         ended = model_call["ended_at"] or "not back: this is the most it may use"
@@ -208,6 +208,6 @@ def whole_lines(row: dict[str, Any]) -> Iterator[str]:
         yield f"  reads version {job_input['version']} (revision {job_input['revision']})"
     if row["reply"] is not None:
         yield "  reply:"
-        yield from (f"    {marked(line)}" for line in row["reply"].splitlines())
+        yield from (f"    {mark_invisible(line)}" for line in row["reply"].splitlines())
     elif row["place"] is None:
         yield "  reply: private"

@@ -17,7 +17,7 @@ from memories.models.ingest.channels import Channel, ChannelMember
 from memories.models.ingest.events import SlackEvent
 from memories.models.ingest.messages import Message
 from memories.models.ingest.people import Person
-from memories.models.ingest.uploads import AnotherUpload, Upload
+from memories.models.ingest.uploads import Upload, UploadInProgress
 from memories.models.memory.drafts import Draft
 from memories.models.memory.lines import Line
 from memories.models.memory.memories import Memory
@@ -27,13 +27,14 @@ from memories.models.memory.versions import MemoryVersion
 from memories.models.notes.notes import Note, NotesDisabled, NoteVersion, StaleNote
 from memories.models.safety.quarantine import QuarantinedLine
 from memories.models.search.documents import SearchDocument, SearchPending
+from memories.models.sync.channel_sync import ChannelSync
 from memories.models.sync.connections import SlackConnection
 from memories.models.sync.slack_budgets import SlackBudget
 
 __all__ = [
     "ApiKey",
     "AnotherBackfill",
-    "AnotherUpload",
+    "UploadInProgress",
     "AppendOnly",
     "AuditEvent",
     "Backfill",
@@ -43,6 +44,7 @@ __all__ = [
     "ChangedSince",
     "Channel",
     "ChannelMember",
+    "ChannelSync",
     "NewVersion",
     "Endpoint",
     "Job",

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from memories.rules.sync.resync_schedule import SYNC_EVERY
 
-SYNC_LASTS = 2 * SYNC_EVERY
+SYNC_MAX_AGE = 2 * SYNC_EVERY
 
 
 class HealthProblem(StrEnum):
@@ -19,7 +19,7 @@ class HealthProblem(StrEnum):
 
 
 @dataclass(frozen=True)
-class Signs:
+class HealthSignals:
     """``worker_at`` None: no sign yet. ``synced_at`` None: never read to the end; it says nothing
     where the workspace is not connected."""
 
@@ -33,9 +33,9 @@ class Signs:
     failed_jobs: int = 0
 
 
-def find_problems(signs: Signs, now: datetime) -> list[HealthProblem]:
+def find_problems(signs: HealthSignals, now: datetime) -> list[HealthProblem]:
     """Empty: all is well. A sync that never ended is a first one under way, not a late one."""
-    late = signs.synced_at is not None and now - signs.synced_at > SYNC_LASTS
+    late = signs.synced_at is not None and now - signs.synced_at > SYNC_MAX_AGE
     found = {
         HealthProblem.STOPPED: signs.is_stopped,
         HealthProblem.WORKER: signs.worker_at is None or now - signs.worker_at > signs.worker_lasts,

@@ -53,11 +53,11 @@ class MemorySettings:
         return self.short_term_window_hours * HOUR
 
 
-KINDS: dict[str, Any] = get_type_hints(MemorySettings)
+FIELD_TYPES: dict[str, Any] = get_type_hints(MemorySettings)
 KEYS = tuple(field.name for field in fields(MemorySettings))
 _BOOLEANS = {"true": True, "on": True, "yes": True, "1": True}
 _BOOLEANS |= {"false": False, "off": False, "no": False, "0": False}
-LARGEST = 10_000_000
+MAX_NUMBER = 10_000_000
 _FROM_NOUGHT = ("retention_days",)
 
 
@@ -68,42 +68,44 @@ def _zones() -> frozenset[str]:
 
 def choices(key: str) -> tuple[str, ...] | None:
     """The words a setting may be, None where it is a number, a switch or a zone."""
-    kind = KINDS[key]
+    kind = FIELD_TYPES[key]
     return get_args(kind) if get_origin(kind) is Literal else None
 
 
-def least(key: str) -> int:
+def min_value(key: str) -> int:
     """The smallest number that a setting may be."""
     return 0 if key in _FROM_NOUGHT else 1
 
 
-def read_setting(key: str, value: object) -> int | bool | str:
+def parse_setting(key: str, value: object) -> int | bool | str:
     """One value, from text or JSON, as its setting wants it; raises InvalidSetting with a reason."""
-    if key not in KINDS:
+    if key not in FIELD_TYPES:
         raise InvalidSetting(f"There is no setting {key!r}. Known: {', '.join(KEYS)}.")
     if (words := choices(key)) is not None:
         if value not in words:
             raise InvalidSetting(f"{key} must be one of {', '.join(words)}, not {value!r}.")
         return str(value)
-    if KINDS[key] is bool:
+    if FIELD_TYPES[key] is bool:
         if isinstance(value, bool):
             return value
         word = str(value).strip().lower()
         if word not in _BOOLEANS:
             raise InvalidSetting(f"{key} must be true or false, not {value!r}.")
         return _BOOLEANS[word]
-    if KINDS[key] is int:
+    if FIELD_TYPES[key] is int:
         digits = str(value).strip()
         if isinstance(value, bool) or not (digits.isascii() and digits.isdigit()):
             raise InvalidSetting(f"{key} must be a whole number, not {value!r}.")
-        if not least(key) <= (number := int(digits[:12])) <= LARGEST:
-            raise InvalidSetting(f"{key} must be between {least(key)} and {LARGEST}, not {digits}.")
+        if not min_value(key) <= (number := int(digits[:12])) <= MAX_NUMBER:
+            raise InvalidSetting(
+                f"{key} must be between {min_value(key)} and {MAX_NUMBER}, not {digits}."
+            )
         return number
     if not isinstance(value, str) or value not in _zones():
         raise InvalidSetting(f"{key} must be a time zone such as Asia/Tokyo, not {value!r}.")
     return str(value)
 
 
-def read_settings(given: Mapping[str, object]) -> MemorySettings:
+def parse_settings(given: Mapping[str, object]) -> MemorySettings:
     """The settings of a workspace from what was set for it; everything else is the default."""
-    return MemorySettings(**{key: read_setting(key, value) for key, value in given.items()})  # type: ignore[arg-type]
+    return MemorySettings(**{key: parse_setting(key, value) for key, value in given.items()})  # type: ignore[arg-type]

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from memories.slack.jsonlists import Readable, Unreadable, objects
-from memories.slack.limits import LARGEST_TOTAL, MOST_MEMBERS, Meter, may_unpack_to
+from memories.slack.jsonlists import Readable, Unreadable, iter_objects
+from memories.slack.limits import MAX_FILES, MAX_TOTAL_BYTES, Meter, max_unpacked_bytes
 from memories.slack.refusals import NotAnExport
 
 _LOCAL_HEADER = 30  # bytes before an entry's name
@@ -47,7 +47,7 @@ class Member:
         """The objects of the JSON list in this file; `Unreadable` where it breaks."""
         try:
             with self.source.open(self.key) as file:
-                yield from objects(file)
+                yield from iter_objects(file)
         except _DAMAGE as error:
             raise Unreadable("damaged") from error
         except NotImplementedError as error:
@@ -105,8 +105,8 @@ class Zip:
                 chunk = tail + chunk
                 count += chunk.count(_ENTRY)
                 tail = chunk[-len(_ENTRY) + 1 :]
-        if count > MOST_MEMBERS or too_long:
-            self._refuse("many_files", n=f"{MOST_MEMBERS:,}")
+        if count > MAX_FILES or too_long:
+            self._refuse("many_files", n=f"{MAX_FILES:,}")
 
     def _refuse_harm(self, infos: list[zipfile.ZipInfo]) -> None:
         names: set[str] = set()
@@ -130,7 +130,7 @@ class Zip:
 
     def _most(self, packed: int) -> int:
         """How much may be read. What claims to be more is refused before anything is stored."""
-        most = may_unpack_to(packed)
+        most = max_unpacked_bytes(packed)
         if sum(info.file_size for info in self._zip.infolist()) > most:
             self._refuse("unpacks_to_more")
         return most
@@ -167,15 +167,15 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self._top = path
-        self._meter = Meter(LARGEST_TOTAL)
+        self._meter = Meter(MAX_TOTAL_BYTES)
 
     def members(self) -> Iterator[Member]:
         count = 0
         for folder, folders, files in os.walk(self._top, onerror=self._stop):
             folders.sort()
             count += len(files)
-            if count > MOST_MEMBERS:
-                raise NotAnExport("many_files", name=self._top.name, n=f"{MOST_MEMBERS:,}")
+            if count > MAX_FILES:
+                raise NotAnExport("many_files", name=self._top.name, n=f"{MAX_FILES:,}")
             for name in sorted(files):
                 path = Path(folder, name)
                 inner = path.relative_to(self._top).as_posix()

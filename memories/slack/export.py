@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memories.rules.ingest.message_text import as_text
-from memories.rules.ingest.slack_objects import ChannelIn, channel, slack_id
+from memories.rules.ingest.slack_objects import ChannelIn, parse_channel, parse_slack_id
 from memories.rules.ingest.timestamps import SLACK_BEGAN, to_micros
 from memories.slack.archive import Folder, Member, Zip
 from memories.slack.jsonlists import Unreadable
@@ -172,9 +172,9 @@ class Export:
 
     def _note(self, raw: object, kind: str) -> None:
         """Remember whose the folders are. Of two lists with one channel the later decides."""
-        if not isinstance(raw, dict) or not (known_as := slack_id(raw.get("id"))):
+        if not isinstance(raw, dict) or not (known_as := parse_slack_id(raw.get("id"))):
             return
-        if isinstance(read := channel(raw, kind, direct=True), ChannelIn):
+        if isinstance(read := parse_channel(raw, kind, direct=True), ChannelIn):
             kind = read.kind
         names = {as_text(raw.get("name")), as_text(raw.get("name_normalized"))} - {""}
         _, known_names = self._listed.get(known_as, ("", set()))

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from memories.rules.ingest.slack_objects import TooLarge
 
-CHUNK = 1 << 16  # bytes
-LARGEST_HELD = 8_000_000  # characters
+CHUNK_BYTES = 1 << 16  # bytes
+MAX_VALUE_CHARACTERS = 8_000_000  # characters
 _SPACE = re.compile(r"[ \t\n\r]*")
 _STRUCTURE = re.compile(r'["\\{}\[\]]')
 _AFTER_NUMBER = re.compile(r"[^0-9eE.+-]")
@@ -34,7 +34,7 @@ class Unreadable(Exception):
     line = 0
 
 
-def objects(file: Readable) -> Iterator[object]:
+def iter_objects(file: Readable) -> Iterator[object]:
     """Yield what the list holds. What was read before a break has been yielded already."""
     text = _Window(file)
     try:
@@ -89,13 +89,13 @@ class _Window:
             self.position = space.end() if space else self.position
             if self.position < len(self._buffer):
                 return self._buffer[self.position]
-            if not self._more(CHUNK):
+            if not self._more(CHUNK_BYTES):
                 return ""
 
     def value(self) -> object:
         """The value that begins here. Asks for twice as much each time, to stay linear."""
         self.peek()
-        size = CHUNK
+        size = CHUNK_BYTES
         while True:
             try:
                 value, end = self._json.raw_decode(self._buffer, self.position)
@@ -113,7 +113,7 @@ class _Window:
                 if whole or end < len(self._buffer) - _NUMBER:
                     self.position = end
                     return value
-            if len(self._buffer) - self.position > LARGEST_HELD:
+            if len(self._buffer) - self.position > MAX_VALUE_CHARACTERS:
                 return self._pass_over()
             self._more(size)
             size *= 2
@@ -139,13 +139,13 @@ class _Window:
                     return TooLarge()
             escaped -= len(self._buffer)
             self.position = len(self._buffer)
-            if not self._more(CHUNK):
+            if not self._more(CHUNK_BYTES):
                 raise Unreadable(self.fault or "cut off")
 
     def _pass_over_number(self) -> TooLarge:
         while not (end := _AFTER_NUMBER.search(self._buffer, self.position)):
             self.position = len(self._buffer)
-            if not self._more(CHUNK):
+            if not self._more(CHUNK_BYTES):
                 raise Unreadable(self.fault or "cut off")
         self.position = end.start()
         return TooLarge()

@@ -2,18 +2,18 @@
 
 from memories.slack.jsonlists import Readable, Unreadable
 
-MOST_MEMBERS = 200_000  # files
-LARGEST_MEMBER = 2 << 30  # bytes, unpacked
-LARGEST_TOTAL = 64 << 30
+MAX_FILES = 200_000  # files
+MAX_FILE_BYTES = 2 << 30  # bytes, unpacked
+MAX_TOTAL_BYTES = 64 << 30
 # Messages pack to a tenth or a twentieth; what unpacks to more than this was made to harm. So much
 # is read in any case: a few lines may well be all alike.
-HIGHEST_RATIO = 200
-ALWAYS_READ = 1 << 20
+MAX_RATIO = 200
+MIN_TOTAL_BYTES = 1 << 20
 
 
-def may_unpack_to(packed: int) -> int:
+def max_unpacked_bytes(packed: int) -> int:
     """The most bytes that an archive of this size may hold."""
-    return min(LARGEST_TOTAL, ALWAYS_READ + HIGHEST_RATIO * packed)
+    return min(MAX_TOTAL_BYTES, MIN_TOTAL_BYTES + MAX_RATIO * packed)
 
 
 class Meter:
@@ -31,7 +31,7 @@ class Meter:
         """So many bytes of this file have been read. `Unreadable` beyond a limit."""
         self._total += max(0, so_far - self._of.get(key, 0))
         self._of[key] = max(so_far, self._of.get(key, 0))
-        if so_far > LARGEST_MEMBER:
+        if so_far > MAX_FILE_BYTES:
             raise Unreadable("too large")
         if self._total > self._most:
             raise Unreadable("after more than an export may hold")

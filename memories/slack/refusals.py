@@ -51,10 +51,10 @@ class NotAnExport(Exception):
     """What was given cannot be read as an export; the text says what to do instead."""
 
     def __init__(self, code: str, **values: str) -> None:
-        super().__init__(sentence_of(code, values))
+        super().__init__(refusal_sentence(code, values))
         self.code, self.values = code, values
 
 
-def sentence_of(code: str, values: Mapping[str, str]) -> str:
+def refusal_sentence(code: str, values: Mapping[str, str]) -> str:
     """In the language of whoever asks."""
     return str(SENTENCES[code]) % values

@@ -115,7 +115,7 @@ class Limiter(Protocol):
         """Slack refused a call, and takes none for so long."""
 
 
-class OwnLimits:
+class LocalLimiter:
     """Of a client on its own: calls as it likes, and heeds what Slack told it."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class SlackClient:
         # What the token may do, as the last answer said; None when none has.
         self.scopes: list[str] | None = None
         self.slow_plan = slow_plan
-        self._limiter = limiter or OwnLimits()
+        self._limiter = limiter or LocalLimiter()
         self._sleep = sleep
         self._cut_short: set[str] = set()  # methods whose last page was as short as the slow plan's
         self._client = WebClient(

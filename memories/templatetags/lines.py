@@ -11,7 +11,7 @@ from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
 from memories.models import Line
-from memories.rules.memory.compare import Kind, Piece, Row
+from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
 from memories.rules.memory.lines import Origin
 from memories.templatetags.reading import author_icon, icon, moment
 from memories.views.memory.marks import NavChannel
@@ -23,7 +23,7 @@ register = template.Library()
 NOTHING = mark_safe("")
 # A comparison that knows no lines gives "" in a template.
 MaybeLine = ShownLine | Literal[""] | None
-_MARKS = {Kind.ADDED: "<ins>{}</ins>", Kind.REMOVED: "<del>{}</del>"}
+_MARKS = {ChangeKind.ADDED: "<ins>{}</ins>", ChangeKind.REMOVED: "<del>{}</del>"}
 
 
 # Lines of memories
@@ -127,33 +127,33 @@ def fate(line: MaybeLine) -> SafeString:
 
 
 @register.filter
-def came(row: Row) -> SafeString:
+def came(row: DiffRow) -> SafeString:
     """A line that is new, or how it reads now."""
-    if row.kind is not Kind.CHANGED:
+    if row.kind is not ChangeKind.CHANGED:
         return line_text(row.after)
     label = format_html('<span class="hidden" lang="{}">{} </span>', get_language(), _("Reworded:"))
     return label + after(row)
 
 
 @register.filter
-def before(row: Row) -> SafeString:
+def before(row: DiffRow) -> SafeString:
     """The text that was, with what was taken out of it."""
-    return _marked(piece for piece in row.pieces if piece.kind is not Kind.ADDED)
+    return _marked(piece for piece in row.pieces if piece.kind is not ChangeKind.ADDED)
 
 
 @register.filter
-def after(row: Row) -> SafeString:
+def after(row: DiffRow) -> SafeString:
     """The text that is, with what came into it."""
-    return _marked(piece for piece in row.pieces if piece.kind is not Kind.REMOVED)
+    return _marked(piece for piece in row.pieces if piece.kind is not ChangeKind.REMOVED)
 
 
 @register.filter
-def both(row: Row) -> SafeString:
+def both(row: DiffRow) -> SafeString:
     """One text after the other, word by word."""
     return _marked(row.pieces)
 
 
-def _marked(pieces: Iterable[Piece]) -> SafeString:
+def _marked(pieces: Iterable[DiffPiece]) -> SafeString:
     html = (
         format_html(_MARKS[piece.kind], piece.text) if piece.kind in _MARKS else escape(piece.text)
         for piece in pieces

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from memories.models import Memory, MemoryVersion, User
 from memories.rules.generate.segments import Trigger
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.lines import words_of
 from memories.views import paths
@@ -113,7 +113,7 @@ _REASONS = {
     Trigger.FIRST: gettext_lazy("%(messages)s: the first look at this channel"),
     Trigger.HISTORY_OFF: gettext_lazy("%(messages)s, history is off"),
     Trigger.BACKFILL: gettext_lazy("%(messages)s from before"),
-    Trigger.ASKED: gettext_lazy("%(messages)s, asked for by hand"),
+    Trigger.REQUESTED: gettext_lazy("%(messages)s, asked for by hand"),
     Trigger.EDITED: gettext_lazy("a message was edited or deleted"),
     "merge": gettext_lazy("merged from %(texts)s"),
     "rebuild": gettext_lazy("made anew from %(texts)s"),
@@ -250,7 +250,7 @@ def type_name(memory: Memory) -> str:
 
 @register.filter
 def tokens(text: str) -> int:
-    return estimate(text)
+    return estimate_tokens(text)
 
 
 # Texts

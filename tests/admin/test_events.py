@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from memories.models import AuditEvent, SlackEvent, User
-from memories.rules.ingest.events import MOST_ATTEMPTS
+from memories.rules.ingest.events import MAX_ATTEMPTS
 from tests.factories import MemberFactory, UserFactory, WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ def event(number: int = 1, **given: Any) -> SlackEvent:
             "kind": "message",
             "state": STATE.FAILED,
             "reason": "OperationalError",
-            "attempts": MOST_ATTEMPTS,
+            "attempts": MAX_ATTEMPTS,
             "body": f'{{"event": {{"text": "{SECRET}"}}}}',
             **given,
         }

@@ -22,7 +22,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.generate.probing import configured_model
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
@@ -190,7 +190,7 @@ class TestEndpoints:
     ):
         settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "secret"
         model = configured_model()
-        named = Endpoint.objects.known_as(model.endpoint, model.endpoint_name)
+        named = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
         other = Endpoint.objects.create(fingerprint="f", name="other")
         with django_capture_on_commit_callbacks(execute=True):
             assert act(client, "endpoint", "probe", other) == ["The settings name another model."]

@@ -21,10 +21,10 @@ from memories.models import (
 )
 from memories.pipeline.costs.estimate import quote_backfill
 from memories.pipeline.search import indexing
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
-from memories.rules.memory.lines import Line, Origin, merged
+from memories.rules.memory.lines import Line, Origin, merge_lines
 from tests.browser.operated import operate
 from tests.factories import (
     ChannelFactory,
@@ -302,7 +302,7 @@ def remember(
         ]
         if i == segments - 1:
             made.append(Line("- Everybody likes the plan.", Origin.MODEL))
-        together, put_back, kept = merged(old, made)
+        together, put_back, kept = merge_lines(old, made)
         write(
             long,
             together,
@@ -349,7 +349,7 @@ def propose(memory: Memory) -> None:
         trigger={"reason": "merge", "new": 1},
     )
     short = Memory.objects.of_channel(memory.channel, MemoryType.SHORT_TERM)
-    job.take_inputs(list(short.versions.in_order()[:1]))
+    job.add_inputs(list(short.versions.in_order()[:1]))
 
 
 def first_look(channel: Channel, messages: list[Message]) -> None:

@@ -129,7 +129,7 @@ def test_pause_and_cancel(run, channel):
 
 
 def test_a_cap_in_dollars_needs_a_price_of_today(run, channel, model):
-    """What was quoted is no word on it: a price may be set since, and a bundle may leave it out."""
+    """What was quoted is no word on it: a price may be set since, and an export may leave it out."""
     backfill = Backfill.objects.start(
         channel.workspace,
         [channel],
@@ -165,7 +165,7 @@ def test_private_channels_are_for_their_readers(run, channel, model):
     member.save()
     person = PersonFactory(workspace=channel.workspace, user=user)
     secret.memberships.create(person=person)
-    secret.members_were_known(timezone.now())
+    secret.set_members_known(timezone.now())
     assert "salaries" in run("--estimate", "--as", "mika")
     run("--yes", "--as", "mika")
     assert AuditEvent.objects.get(action="backfill_start").actor == "mika"

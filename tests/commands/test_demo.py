@@ -25,8 +25,8 @@ from memories.models import (
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
-from tests.bundles import Forbidden, contents, exported, moved, owner_of
 from tests.demo.made import MadeDemo
+from tests.exports import Forbidden, contents, exported, moved, owner_of
 
 
 def run() -> str:

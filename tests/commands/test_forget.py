@@ -14,7 +14,7 @@ from memories.models import AuditEvent, Channel, Job, Memory, Message, Note, Per
 from memories.pipeline.ingest.roster import store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.names import safe_name
-from memories.rules.ingest.outcomes import Result, Thing
+from memories.rules.ingest.outcomes import ObjectType, Result
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -209,9 +209,9 @@ class TestAPerson:
                thread_ts=ts_at(MONDAY + timedelta(minutes=1))),
         ]  # fmt: skip
         tally.add(store_messages(channel, raws, NOW))
-        assert tally.complete
+        assert tally.is_complete
         assert tally.as_json()["messages"]["reasons"] == {"skipped: forgotten": 3}
-        assert tally.count(Thing.PERSON, Result.SKIPPED) == 1
+        assert tally.count(ObjectType.PERSON, Result.SKIPPED) == 1
         assert {(m.state, m.text, m.raw, m.author) for m in Message.objects.all()} == {
             ("deleted", "", "", None)
         }

@@ -15,8 +15,8 @@ import pytest
 import time_machine
 
 from memories.models import Channel, Message, Person, Reader
-from memories.rules.ingest.characters import fit
-from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.characters import make_storable
+from memories.rules.ingest.invisible import mark_invisible
 from tests.factories import UserFactory
 from tests.imports import Import, readable
 from tests.slackexports import START, channel, export_files, person, said, ts, write_folder
@@ -259,9 +259,9 @@ def test_what_is_shown(imported: Import) -> None:
     files = export_files({DAY: messages}, groups=[channel("G1", "secret")])
     imported.path(write_folder(imported.folder / "export", files))
     assert [json.loads(raw) for (raw,) in values("raw")] == messages
-    markup = {fit(raw["text"]) for raw in messages if raw["text"] and "files" not in raw}
+    markup = {make_storable(raw["text"]) for raw in messages if raw["text"] and "files" not in raw}
     assert markup <= {text for (text,) in values("text")}
-    assert [marked(text) for text in readable()] == [shown for _, shown in SHOWN]
+    assert [mark_invisible(text) for text in readable()] == [shown for _, shown in SHOWN]
 
 
 CUT = json.dumps([said(1, "whole"), said(2, "cut")])[:-9]
@@ -403,7 +403,7 @@ def test_direct_messages(imported: Import) -> None:
         ("D0123456789", "im", "Ann, Bob"),
         ("G0123456789", "mpim", "mpdm-a--b--c-1"),
     ]
-    assert not Channel.objects.flowing().exclude(kind="public").exists()
+    assert not Channel.objects.feeding_workspace_memory().exclude(kind="public").exists()
     visible = {}
     for slack_id in ("U1", "U3"):
         user = UserFactory()

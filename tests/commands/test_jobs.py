@@ -16,7 +16,7 @@ from memories.models import (
     Memory,
     ModelCall,
 )
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
@@ -176,7 +176,7 @@ class TestShow:
             reply=reply("- it was decided"),
         )
         version = make_version(memory=made.memory)
-        made.take_inputs([version])
+        made.add_inputs([version])
         ModelCall.objects.create(
             job=made,
             fence=3,
@@ -278,7 +278,7 @@ class TestProposals:
             reply=reply("- L1, L2, L3 [4]\n+ Ben ships the beta [4]"),
             cites=[[message.pk]] * 4,
         )
-        made.take_inputs([added])
+        made.add_inputs([added])
         return made
 
     def test_accepted_it_is_the_next_version(self, run, proposed):

@@ -26,8 +26,8 @@ from memories.models import (
     Workspace,
 )
 from memories.models import Endpoint as ModelEndpoint
-from memories.rules.generate.probe import Findings
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.probe import ProbeResult
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.documentation import COMMANDS, code, parsers, rows, sections
 from tests.factories import (
@@ -301,7 +301,7 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
             segment=segment if state == "dead" else None,
             backfill=backfill if state == "dead" else None,
         )
-        made.take_inputs(memory.versions.all())
+        made.add_inputs(memory.versions.all())
         make_call(made, ended_at=now if state == "done" else None, micros=5)
         make_call(made, fence=2, micros=None)
     channel.kind = "private"
@@ -410,7 +410,7 @@ def test_a_refusal_leaves_stdout_empty(words: list[str], capfd: pytest.CaptureFi
 
 
 def test_probe_model() -> None:
-    findings = Findings(
+    findings = ProbeResult(
         cites=True,
         writes_operations=False,
         keeps_language=True,

@@ -101,7 +101,7 @@ def test_a_model_that_fails_leaves_the_job_to_the_worker(
     with pytest.raises(CommandError, match="Not done yet"):
         call_command("rebuild", "--memory", "general")
     assert Job.objects.rebuilds().get().state == Job.State.WAITING
-    assert proposals.of(memory) is None
+    assert proposals.find_proposal(memory) is None
 
 
 @pytest.mark.parametrize(

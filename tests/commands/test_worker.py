@@ -124,7 +124,6 @@ def test_a_long_task_is_no_hang(start: Start, httpserver: HTTPServer) -> None:
         long = timezone.now() + timedelta(seconds=4 * HEARTBEAT)
         wait_until(lambda: beats_after(long) == 1, "signs of life all along")
         assert worker.leader() == leader
-        assert Heartbeat.objects.filter(asked_at__lt=long - timedelta(seconds=2 * HEARTBEAT))
         assert Job.objects.filter(state=Job.State.CLAIMED).exists()
     finally:
         released.set()

@@ -36,7 +36,7 @@ def messages_of(folder: Path, kind: str) -> set[str]:
 
 
 def is_question_alone(text: str) -> bool:
-    return all(salience.asks(part) for part in SENTENCE.split(text) if part.strip())
+    return all(salience.has_question(part) for part in SENTENCE.split(text) if part.strip())
 
 
 def merged() -> Iterator[tuple[str, str, list[str]]]:

@@ -276,7 +276,7 @@ class _Importer:
         from django.utils import timezone
 
         from memories.pipeline.ingest.importing import WrongTeam, import_export
-        from memories.rules.ingest.outcomes import Thing
+        from memories.rules.ingest.outcomes import ObjectType
         from memories.slack.export import Export, NotAnExport
 
         try:
@@ -289,18 +289,18 @@ class _Importer:
         json.dumps(report.as_json()).encode()
         self._read_again(workspace)
         tally = report.tally
-        counts = {thing.value: tally.seen[thing] for thing in Thing}
+        counts = {thing.value: tally.seen[thing] for thing in ObjectType}
         return {
             "end": "imported",
             "counts": {**counts, "seen": sum(counts.values())},
-            "complete": tally.complete,
+            "complete": tally.is_complete,
         }
 
     def _read_again(self, workspace: Any) -> None:
         """What was stored can be shown and given to a model."""
         from memories.models import Channel, Message, Person
-        from memories.rules.ingest.invisible import clean, marked
-        from memories.rules.ingest.markup import parse, plain
+        from memories.rules.ingest.invisible import mark_invisible, strip_invisible
+        from memories.rules.ingest.markup import parse, render_plain
         from memories.views.ingest.messages import files_of
         from tests.imports import Names
 
@@ -310,9 +310,9 @@ class _Importer:
         )
         newest = Message.objects.filter(channel__workspace=workspace).order_by("-pk")[:30]
         for message in newest:
-            clean(plain(message.text, names)).encode()
+            strip_invisible(render_plain(message.text, names)).encode()
             for token in parse(message.text, names):
-                marked(token.text).encode()
+                mark_invisible(token.text).encode()
             files_of(message.raw)
 
 

@@ -195,9 +195,9 @@ class Life:
         told += told
         self.chance.shuffle(told)
         for body in told:
-            events.take(body)
+            events.store_payload(body)
         if told:
-            events.work_on_all(self.workspace, seconds=600)
+            events.process_events(self.workspace, seconds=600)
 
     # What we do
 
@@ -236,7 +236,7 @@ class Life:
 
     def _look(self) -> None:
         """Which changes have come to us by now."""
-        walked = dict(self.workspace.channels.values_list("slack_id", "walked_at"))
+        walked = dict(self.workspace.channels.values_list("slack_id", "sync__synced_at"))
         new = {one for one, at in walked.items() if at != self.walked.get(one)}
         self.walked = walked
         for change in self.sought:
@@ -390,7 +390,7 @@ def _poll(life: Life) -> Counter[str]:
     before = Counter(life.calls)
     began = life.now()
     life.sync()
-    while life.workspace.channels.filter(Q(walked_at=None) | Q(walked_at__lt=began)).exists():
+    while life.workspace.channels.exclude(sync__synced_at__gte=began).exists():
         life.wait(_until_next(life))
         life.sync()
     return life.calls - before
@@ -403,7 +403,7 @@ def _whole(life: Life, *, slow: bool, **given: Any) -> float:
     life.sync(goes_on=False, **given)
     roots = Message.objects.filter(channel__workspace=life.workspace).roots()
     unread = roots.filter(Q(thread_moved=True) | Q(replies_read_at=None, reply_count__gt=0))
-    unswept = life.workspace.channels.filter(Q(walked_at=None) | Q(swept_at=None))
+    unswept = life.workspace.channels.filter(Q(sync__synced_at=None) | Q(sync__resynced_at=None))
     while unread.exists() or unswept.exists():
         life.wait(_until_next(life))
         life.sync()

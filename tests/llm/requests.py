@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memories.rules.generate.summary import Addition, MemoryLine, MessageLine, Request
+from memories.rules.generate.summariser import Addition, MemoryLine, MessageLine, Request
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 

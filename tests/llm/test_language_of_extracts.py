@@ -10,9 +10,10 @@ import pytest
 
 from memories.demo.workspace import build_export
 from memories.llm import OfflineSummariser
-from memories.rules.generate.language import clear_language
-from memories.rules.generate.reply import Fault, read_reply
-from memories.rules.generate.summary import MessageLine, Request
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.language import detect_language
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import MessageLine, Request
 from tests.llm.requests import messages, short
 
 
@@ -28,7 +29,7 @@ def segments(folder: Path, size: int) -> Iterator[list[MessageLine]]:
 
 def as_if_a_model_wrote(request: Request) -> str:
     reply = replace(OfflineSummariser().summarise(request), model="a-model")
-    return read_reply(reply, request).fault
+    return parse_reply(reply, request).fault
 
 
 @pytest.mark.slow
@@ -39,7 +40,7 @@ def test_the_demo_workspace_in_its_own_language(tmp_path: Path) -> None:
         for size in (5, 25, 50)
         for lines in segments(tmp_path, size)
     ]
-    spoken = {clear_language([m.text for m in request.messages]) for request in requests}
+    spoken = {detect_language([m.text for m in request.messages]) for request in requests}
     assert len(requests) > 50 and spoken - {None}  # there is something to be wrong about
     assert [fault for fault in map(as_if_a_model_wrote, requests) if fault] == []
 
@@ -53,5 +54,5 @@ def test_an_extract_is_not_blamed_for_its_messages() -> None:
     ]
     wanted = short(messages(*texts, author="田中"), language="en")
     extract = OfflineSummariser().summarise(wanted)
-    assert read_reply(extract, wanted).fault == ""
-    assert read_reply(replace(extract, model="a-model"), wanted).fault == Fault.WRONG_LANGUAGE
+    assert parse_reply(extract, wanted).fault == ""
+    assert parse_reply(replace(extract, model="a-model"), wanted).fault == Fault.WRONG_LANGUAGE

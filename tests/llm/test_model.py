@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memories.llm import ModelSummariser, OfflineSummariser, configured, summarise
-from memories.llm.asking import Asking
-from memories.rules.generate import bounds, prompts
-from memories.rules.generate.parts import combination
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.summary import (
-    Form,
+from memories.llm import ModelSummariser, OfflineSummariser, get_summariser, summarise
+from memories.llm.request_runner import RequestRunner
+from memories.rules.generate import prompts, splitting
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.splitting import build_combination
+from memories.rules.generate.summariser import (
     ParsedReply,
-    ReadLine,
+    PromptForm,
     Reply,
+    ReplyLine,
     Request,
     RequestStrategy,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from tests.llm.endpoint import Endpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
 
@@ -59,8 +59,8 @@ def test_each_call_has_its_own_key(endpoint: Endpoint) -> None:
 def test_without_usage_tokens_are_estimated(endpoint: Endpoint) -> None:
     endpoint.answers(completion("- hello [1]", usage=None))
     reply = summarise(short(messages("hello")), endpoint.summariser())
-    assert reply.prompt_tokens == sum(map(estimate, endpoint.prompt()))
-    assert reply.completion_tokens == estimate("- hello [1]")
+    assert reply.prompt_tokens == sum(map(estimate_tokens, endpoint.prompt()))
+    assert reply.completion_tokens == estimate_tokens("- hello [1]")
 
 
 def test_openai_itself_takes_the_new_name_of_the_limit() -> None:
@@ -81,8 +81,8 @@ def test_threads_share_one_client(endpoint: Endpoint) -> None:
 
 
 def test_configured() -> None:
-    model = configured(api_key="k", base_url="http://127.0.0.1:1/v1", model="m", timeout=2.0)
-    offline = configured(api_key="k", base_url="", model="", timeout=2.0)
+    model = get_summariser(api_key="k", base_url="http://127.0.0.1:1/v1", model="m", timeout=2.0)
+    offline = get_summariser(api_key="k", base_url="", model="", timeout=2.0)
     assert isinstance(model, ModelSummariser) and model.name == "m"
     assert isinstance(offline, OfflineSummariser) and offline.name == "offline"
 
@@ -107,7 +107,7 @@ def test_a_long_conversation_is_read_in_parts(endpoint: Endpoint) -> None:
     seen = [n for n in range(1, 41) if f"message {n} " in first]
     assert seen == list(range(1, len(seen) + 1)) and 15 <= len(seen) <= 25
     assert all((f"message {n} " in second) == (n not in seen) for n in range(1, 41))
-    asked = prompts.request_text(combination(wanted, [ParsedReply([ReadLine("word")])] * 2))
+    asked = prompts.request_text(build_combination(wanted, [ParsedReply([ReplyLine("word")])] * 2))
     assert [line for line in both.split("\n") if not line.startswith("<<")] == [
         "1 word of message 1, 2", "2 word 39", "3 word 40", "", *asked.split("\n"),
     ]  # fmt: skip
@@ -117,10 +117,10 @@ def test_a_long_conversation_is_read_in_parts(endpoint: Endpoint) -> None:
 @given(
     st.lists(st.integers(1, 4_000), min_size=1, max_size=3),
     st.sampled_from([900, 2_500, 24_000]),
-    st.sampled_from(list(Form)),
+    st.sampled_from(list(PromptForm)),
 )
 @settings(max_examples=25)
-def test_no_word_of_a_long_message_is_lost(sizes: list[int], limit: int, form: Form) -> None:
+def test_no_word_of_a_long_message_is_lost(sizes: list[int], limit: int, form: PromptForm) -> None:
     """Over all requests: each word of each message stands in one of them, once."""
     words = [[f"w{n}x{i}" for i in range(size)] for n, size in enumerate(sizes)]
     wanted = short(messages(*map(" ".join, words)), form=form)
@@ -130,9 +130,9 @@ def test_no_word_of_a_long_message_is_lost(sizes: list[int], limit: int, form: F
         shown.extend(re.findall(r"w\d+x\d+", prompts.data_text(request, "k")))
         return Reply("- Something is going on here. [1]", "stop", "m", "p", form=form, calls=1)
 
-    reply = Asking(wanted, ask, "m", limit).reply(RequestStrategy.WHOLE)
+    reply = RequestRunner(wanted, ask, "m", limit).reply(RequestStrategy.WHOLE)
     assert shown == [word for said in words for word in said]
-    assert reply.calls <= bounds.bound(wanted, RequestStrategy.WHOLE, limit).calls
+    assert reply.calls <= splitting.upper_bound(wanted, RequestStrategy.WHOLE, limit).calls
 
 
 def test_a_long_merge_is_made_in_parts(endpoint: Endpoint) -> None:
@@ -160,7 +160,7 @@ def test_operations_of_parts_are_about_the_whole(endpoint: Endpoint) -> None:
     )
     reply = summarise(wanted, endpoint.summariser(input_limit=1600))
     assert reply.calls == 2
-    assert [line.text for line in read_reply(reply, wanted).lines] == [
+    assert [line.text for line in parse_reply(reply, wanted).lines] == [
         "very first line",
         "line word",
     ]
@@ -177,7 +177,7 @@ def test_parts_with_nothing_worth_keeping(endpoint: Endpoint) -> None:
     endpoint.answers("NOTHING")
     wanted = short(messages(*["word " * 40] * 40))
     reply = summarise(wanted, endpoint.summariser(input_limit=1600))
-    assert read_reply(reply, wanted).nothing
+    assert parse_reply(reply, wanted).nothing
     assert reply.calls == 2
 
 

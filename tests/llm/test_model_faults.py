@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memories.llm import ModelSummariser, faults, summarise
-from memories.rules.generate.reply import Fault, read_reply
-from memories.rules.generate.summary import SummariserError, Usage
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import SummariserError, Usage
 from tests.llm.endpoint import PATH, Endpoint, completion
 from tests.llm.requests import messages, short
 
@@ -95,7 +96,7 @@ def test_retry_after_as_a_date(seconds: int, told: float) -> None:
         request=httpx2.Request("POST", "http://127.0.0.1/v1"),
     )
     error = openai.RateLimitError("no", response=response, body=None)
-    assert faults.fault(error, sent=True).retry_after == told
+    assert faults.error_of(error, sent=True).retry_after == told
 
 
 def test_nobody_listens() -> None:
@@ -183,7 +184,7 @@ def test_whatever_comes_has_a_name(
     except SummariserError as error:
         assert error.code
         return
-    read_reply(reply, HELLO)
+    parse_reply(reply, HELLO)
     assert reply.prompt_tokens > 0 and reply.model
 
 
@@ -215,13 +216,13 @@ def test_replies_that_are_no_good(
     """Rule 8: they come back with their tokens, and reading them names the fault."""
     endpoint.answers(body)
     reply = summarise(HELLO, endpoint.summariser())
-    assert read_reply(reply, HELLO).fault == fault
+    assert parse_reply(reply, HELLO).fault == fault
     assert (reply.calls, reply.prompt_tokens) == (1, 100)
 
 
 def test_malformed_references_leave_an_unmarked_line(endpoint: Endpoint) -> None:
     endpoint.answers("- hello [one, 77, -]\n- hi [99]")
-    reading = read_reply(summarise(HELLO, endpoint.summariser()), HELLO)
+    reading = parse_reply(summarise(HELLO, endpoint.summariser()), HELLO)
     assert [(line.text, line.refs) for line in reading.lines] == [
         ("hello [one, 77, -]", (1,)),
         ("hi", ()),

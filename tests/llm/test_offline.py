@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.llm import OfflineSummariser, summarise
-from memories.rules.generate.extract import extract
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.summary import (
+from memories.rules.generate.highlights import extract_highlights
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import (
     Addition,
     Kind,
     MemoryLine,
@@ -21,7 +21,7 @@ from memories.rules.generate.summary import (
     ParsedReply,
     Request,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from tests.llm.requests import START, added, long, memory, messages, request, short
 
@@ -36,7 +36,7 @@ LIMIT = 300  # tokens: the seed's defaults
 
 def read(wanted: Request) -> ParsedReply:
     reply = summarise(wanted, OFFLINE)
-    reading = read_reply(reply, wanted)
+    reading = parse_reply(reply, wanted)
     assert reading.fault == ""
     return reading
 
@@ -62,7 +62,7 @@ def newest(wanted: Request, tokens: int) -> set[int]:
     """The refs of the newest messages that fit, each as a line of the extract would be."""
     kept: set[int] = set()
     for line in reversed(wanted.messages):
-        tokens -= estimate(f"- {line.author}: {line.text} [{line.ref}]\n")
+        tokens -= estimate_tokens(f"- {line.author}: {line.text} [{line.ref}]\n")
         if tokens < 0:
             break
         kept.add(line.ref)
@@ -86,9 +86,9 @@ def test_it_keeps_more_of_what_matters_than_the_newest_messages(language: str) -
     extracted = latest = 0
     for wanted, marked in segments(language):
         reply = summarise(wanted, OFFLINE)
-        kept = {ref for line in read_reply(reply, wanted).lines for ref in line.refs}
+        kept = {ref for line in parse_reply(reply, wanted).lines for ref in line.refs}
         extracted += len(kept & marked)
-        latest += len(newest(wanted, estimate(reply.text)) & marked)
+        latest += len(newest(wanted, estimate_tokens(reply.text)) & marked)
     assert extracted >= 1.5 * max(latest, 1)
 
 
@@ -113,7 +113,7 @@ def test_a_very_long_message_ends_with_a_sentence_and_a_mark() -> None:
         assert words.removesuffix(" …") in wanted.messages[line.refs[0] - 1].text.replace(
             "。", "。 "
         )
-        assert 100 < estimate(words) <= 125
+        assert 100 < estimate_tokens(words) <= 125
 
 
 def test_a_sentence_without_an_end_is_cut_visibly() -> None:
@@ -189,7 +189,7 @@ def test_lines_stand_with_what_holds_first_oldest_first_and_within_the_limit() -
             events = [line.refs[0] for line in read(wanted).lines if line.kind is Kind.EVENT]
             now = refs[: len(refs) - len(events)]
             assert refs == [*sorted(now), *sorted(events)]
-            assert estimate(summarise(wanted, OFFLINE).text) <= LIMIT
+            assert estimate_tokens(summarise(wanted, OFFLINE).text) <= LIMIT
 
 
 def test_the_same_request_gives_the_same_reply() -> None:
@@ -236,7 +236,7 @@ def test_a_name_adds_nothing_to_a_highlight(name: str, shown: str) -> None:
     [line] = read(short(messages("We ship on Friday", author=name))).lines
     assert line.text == f"{shown}: We ship on Friday"
     # A merge reads the message's words behind the name, too.
-    [merged] = extract(long(additions=added(line.text))).lines
+    [merged] = extract_highlights(long(additions=added(line.text))).lines
     assert merged.body == "We ship on Friday"
 
 
@@ -329,7 +329,7 @@ class TestMerges:
             news = [f"Ana: box{merge}{n} is ready, room{n}{merge} needs paint" for n in range(9)]
             wanted = long(existing=memory(*held), additions=added(*news, first=len(held) + 1))
             reply = summarise(wanted, OFFLINE)
-            assert estimate(reply.text) <= 500
-            held = [(held + news)[line.refs[0] - 1] for line in read_reply(reply, wanted).lines]
+            assert estimate_tokens(reply.text) <= 500
+            held = [(held + news)[line.refs[0] - 1] for line in parse_reply(reply, wanted).lines]
         assert "Osaka" in held[0]
         assert "box29" in held[-1]

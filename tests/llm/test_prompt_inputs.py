@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memories import llm
-from memories.rules.generate.summary import Reference, Request
+from memories.rules.generate.summariser import Reference, Request
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from tests.llm.endpoint import Endpoint
 from tests.llm.requests import added, long, memory, messages, request, short

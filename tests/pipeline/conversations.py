@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from memories.llm import OfflineSummariser
 from memories.models import Memory, Segment
-from memories.pipeline.generate.ask import Asker
-from memories.rules.generate.summary import Reply, RequestStrategy
+from memories.pipeline.generate.requests import RequestBuilder
+from memories.rules.generate.summariser import Reply, RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
 from tests.factories import (
     MONDAY,
@@ -97,7 +97,7 @@ def made_stale(message):
 
 def during(monkeypatch, happens, wanted=lambda job: True):
     """Call ``happens`` once, between the request of a matching job and its answer."""
-    question = Asker.question
+    question = RequestBuilder.build
     done = []
 
     def ask(asker, job):
@@ -106,7 +106,7 @@ def during(monkeypatch, happens, wanted=lambda job: True):
             done.append(happens())
         return asked
 
-    monkeypatch.setattr(Asker, "question", ask)
+    monkeypatch.setattr(RequestBuilder, "build", ask)
     return done
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 
 
 class Metered:
@@ -31,11 +31,11 @@ class Metered:
         body = request.get_json()
         system, user = (message["content"] for message in body["messages"])
         self.before(user)
-        most = min(body["max_tokens"], int(0.25 * estimate(user)) + 30)
+        most = min(body["max_tokens"], int(0.25 * estimate_tokens(user)) + 30)
         text = self._summary(user, most)
         used = {
-            "prompt_tokens": estimate(system) + estimate(user) + 8,
-            "completion_tokens": math.ceil(estimate(text)),
+            "prompt_tokens": estimate_tokens(system) + estimate_tokens(user) + 8,
+            "completion_tokens": math.ceil(estimate_tokens(text)),
         }
         used["total_tokens"] = sum(used.values())
         with self._lock:
@@ -56,7 +56,7 @@ class Metered:
         for row in rows[:: max(1, len(rows) // max(1, most // 25))]:
             ref, _, said = row.partition(" ")
             line = f"- noted: {said[:160]} [{ref}]"
-            if lines and estimate("\n".join([*lines, line])) > most:
+            if lines and estimate_tokens("\n".join([*lines, line])) > most:
                 break
             lines.append(line)
         return "\n".join(lines)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from memories.rules.health import SYNC_LASTS, HealthProblem, Signs, find_problems
+from memories.rules.health import SYNC_MAX_AGE, HealthProblem, HealthSignals, find_problems
 from tests.factories import MONDAY as NOW
 
 A_SECOND = timedelta(seconds=1)
-WELL = Signs(NOW, timedelta(minutes=3), is_connected=True, synced_at=NOW - SYNC_LASTS)
+WELL = HealthSignals(NOW, timedelta(minutes=3), is_connected=True, synced_at=NOW - SYNC_MAX_AGE)
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ WELL = Signs(NOW, timedelta(minutes=3), is_connected=True, synced_at=NOW - SYNC_
         ({"worker_at": None}, [HealthProblem.WORKER]),
         ({"worker_at": NOW - timedelta(minutes=3)}, []),
         ({"worker_at": NOW - timedelta(minutes=3) - A_SECOND}, [HealthProblem.WORKER]),
-        ({"synced_at": NOW - SYNC_LASTS - A_SECOND}, [HealthProblem.SLACK]),
-        ({"synced_at": NOW - SYNC_LASTS - A_SECOND, "is_connected": False}, []),
+        ({"synced_at": NOW - SYNC_MAX_AGE - A_SECOND}, [HealthProblem.SLACK]),
+        ({"synced_at": NOW - SYNC_MAX_AGE - A_SECOND, "is_connected": False}, []),
         ({"synced_at": None}, []),
         ({"synced_at": NOW - timedelta(days=1), "is_stopped": True}, [HealthProblem.STOPPED]),
         (

@@ -12,8 +12,8 @@ from memories.rules.settings import (
     InvalidSetting,
     MemorySettings,
     choices,
-    read_setting,
-    read_settings,
+    parse_setting,
+    parse_settings,
 )
 
 DEFAULTS = {
@@ -46,8 +46,8 @@ def test_defaults_are_the_seeds_and_ours():
 
 
 def test_unset_means_default():
-    assert read_settings({}) == MemorySettings()
-    assert read_settings({"message_threshold": 10}) == MemorySettings(message_threshold=10)
+    assert parse_settings({}) == MemorySettings()
+    assert parse_settings({"message_threshold": 10}) == MemorySettings(message_threshold=10)
 
 
 @pytest.mark.parametrize("key", COUNTS)
@@ -57,7 +57,7 @@ def test_unset_means_default():
     ids=["one", "text", "white space", "the largest", "leading zeros"],
 )
 def test_a_count_is_read(key, value, expected):
-    assert read_setting(key, value) == expected
+    assert parse_setting(key, value) == expected
 
 
 @pytest.mark.parametrize("key", COUNTS)
@@ -68,16 +68,16 @@ def test_a_count_is_read(key, value, expected):
 )
 def test_a_count_is_refused(key, value):
     with pytest.raises(InvalidSetting, match=key):
-        read_setting(key, value)
+        parse_setting(key, value)
 
 
 @pytest.mark.parametrize("key", COUNTS)
 def test_only_keeping_for_ever_is_nought(key):
     if key == "retention_days":
-        assert read_setting(key, "0") == 0
+        assert parse_setting(key, "0") == 0
     else:
         with pytest.raises(InvalidSetting, match=key):
-            read_setting(key, 0)
+            parse_setting(key, 0)
 
 
 @pytest.mark.parametrize("key", SWITCHES)
@@ -88,14 +88,14 @@ def test_only_keeping_for_ever_is_nought(key):
     ids=str,
 )
 def test_a_switch_is_read(key, value, expected):
-    assert read_setting(key, value) is expected
+    assert parse_setting(key, value) is expected
 
 
 @pytest.mark.parametrize("key", SWITCHES)
 @pytest.mark.parametrize("value", ["", "maybe", 2, None, "truefalse", []], ids=str)
 def test_a_switch_is_refused(key, value):
     with pytest.raises(InvalidSetting, match=key):
-        read_setting(key, value)
+        parse_setting(key, value)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,10 @@ def test_a_switch_is_refused(key, value):
 )
 def test_a_choice_takes_its_words_and_no_others(key, words):
     assert choices(key) == words
-    assert [read_setting(key, word) for word in words] == list(words)
+    assert [parse_setting(key, word) for word in words] == list(words)
     for wrong in ("", "AUTO", "fr", None, 1):
         with pytest.raises(InvalidSetting, match=key):
-            read_setting(key, wrong)
+            parse_setting(key, wrong)
 
 
 def test_what_is_not_a_choice_has_none():
@@ -123,8 +123,8 @@ def test_what_is_not_a_choice_has_none():
 
 
 def test_a_time_zone_is_one_that_exists():
-    assert read_setting("time_zone", "Asia/Tokyo") == "Asia/Tokyo"
-    assert read_settings({"time_zone": "Asia/Tokyo"}).zone == ZoneInfo("Asia/Tokyo")
+    assert parse_setting("time_zone", "Asia/Tokyo") == "Asia/Tokyo"
+    assert parse_settings({"time_zone": "Asia/Tokyo"}).zone == ZoneInfo("Asia/Tokyo")
 
 
 @pytest.mark.parametrize(
@@ -132,23 +132,23 @@ def test_a_time_zone_is_one_that_exists():
 )
 def test_a_time_zone_is_refused(value):
     with pytest.raises(InvalidSetting, match="time_zone"):
-        read_setting("time_zone", value)
+        parse_setting("time_zone", value)
 
 
 def test_an_unknown_key_is_refused_and_the_known_ones_are_named():
     with pytest.raises(InvalidSetting, match=r"no setting 'message_treshold'.*message_threshold"):
-        read_setting("message_treshold", 5)
+        parse_setting("message_treshold", 5)
     with pytest.raises(InvalidSetting):
-        read_settings({"zone": "UTC"})
+        parse_settings({"zone": "UTC"})
 
 
 @given(st.sampled_from(KEYS), st.none() | st.booleans() | st.integers() | st.text() | st.floats())
 def test_whatever_is_given_is_read_for_good_or_refused(key, value):
     """Reading what was read changes nothing, and nothing but InvalidSetting is ever raised."""
     try:
-        read = read_setting(key, value)
+        read = parse_setting(key, value)
     except InvalidSetting:
         return
     assert type(read) is type(DEFAULTS[key])
-    assert read_setting(key, read) == read
-    assert getattr(read_settings({key: value}), key) == read
+    assert parse_setting(key, read) == read
+    assert getattr(parse_settings({key: value}), key) == read

@@ -12,7 +12,7 @@ from memories.rules.ingest.slack_objects import TooLarge
 from memories.slack import archive, export, limits
 from memories.slack.export import Export, NotAnExport
 from memories.slack.jsonlists import Unreadable
-from memories.slack.limits import Meter, may_unpack_to
+from memories.slack.limits import Meter, max_unpacked_bytes
 from tests.hard.mutated_exports import empty_files
 from tests.hostilezips import claiming, encrypted, laid_over, packed, place_of, with_link
 from tests.slackexports import channel, export_files, said, write_folder
@@ -52,7 +52,7 @@ REFUSED = {name: (packed(FILES | {name: b"[]"}), "names a place outside") for na
     "far behind": (claiming(ZIP, DAY, place=0xFFFFFFFE), "lie over each other"),
     "password": (encrypted(ZIP), "password"),
     "zip inside": (packed({"export.zip": ZIP}), "another zip file"),
-    "many files": (empty_files(limits.MOST_MEMBERS + 1), "more than 200,000 files"),
+    "many files": (empty_files(limits.MAX_FILES + 1), "more than 200,000 files"),
     "two teams": (packed(TEAMS), "2 teams of an organisation"),
 }
 
@@ -71,7 +71,7 @@ def test_too_large_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(archive, "_LARGEST_DIRECTORY", 100)
     with pytest.raises(NotAnExport, match="Give it in parts"):
         opened(tmp_path, ZIP)
-    monkeypatch.setattr(archive, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(archive, "MAX_FILES", 2)
     with pytest.raises(NotAnExport, match="more than 2 files"):
         opened(tmp_path / "folder", FILES)
 
@@ -163,7 +163,7 @@ def test_channels_called_canvases_and_teams(tmp_path: Path) -> None:
     [(1 << 20, 0, True), (2 << 20, 1000, False), (10**9, 10**7, True), (65 << 30, 1 << 40, False)],
 )
 def test_how_much_an_archive_may_hold(size: int, packed_size: int, fits: bool) -> None:
-    assert (size <= may_unpack_to(packed_size)) is fits
+    assert (size <= max_unpacked_bytes(packed_size)) is fits
 
 
 def test_what_is_read_twice_counts_once() -> None:
@@ -179,7 +179,7 @@ def test_a_file_is_read_up_to_its_limit(
     write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = export_files({"general/2023-11-15": [said(n, "b" * 100) for n in range(1000)]})
-    monkeypatch.setattr(limits, "LARGEST_MEMBER", 70_000)
+    monkeypatch.setattr(limits, "MAX_FILE_BYTES", 70_000)
     source = opened(tmp_path, write(FILES | later))
     assert 1 < len(read(source)) < 1001
     assert source.broken == [(LATER, "too large")]

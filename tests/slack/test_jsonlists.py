@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memories.rules.ingest.slack_objects import TooLarge
 from memories.slack import jsonlists
-from memories.slack.jsonlists import Unreadable, objects
+from memories.slack.jsonlists import Unreadable, iter_objects
 
 
 class Drip(io.BytesIO):
@@ -22,7 +22,7 @@ def read(content: bytes) -> tuple[list[object], str]:
     """What was read, and the reason why reading ended early."""
     found: list[object] = []
     try:
-        for one in objects(Drip(content)):
+        for one in iter_objects(Drip(content)):
             found.append(one)
     except Unreadable as error:
         return found, str(error)
@@ -99,7 +99,7 @@ def test_breaks(content: bytes, found: list[object], reason: str) -> None:
 def test_the_line_where_what_breaks_begins(content: bytes, line: int) -> None:
     for file in (Drip, io.BytesIO):
         with pytest.raises(Unreadable) as error:
-            list(objects(file(content)))
+            list(iter_objects(file(content)))
         assert error.value.line == line
 
 
@@ -115,17 +115,17 @@ def test_the_line_where_what_breaks_begins(content: bytes, line: int) -> None:
 def test_what_is_too_large_is_passed_over_and_the_rest_is_read(
     large: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonlists, "LARGEST_HELD", 1000)
-    monkeypatch.setattr(jsonlists, "CHUNK", 64)
+    monkeypatch.setattr(jsonlists, "MAX_VALUE_CHARACTERS", 1000)
+    monkeypatch.setattr(jsonlists, "CHUNK_BYTES", 64)
     for file in (Drip, io.BytesIO):
-        first, odd, last = objects(file(f'[{{"n": 1}}, {large}, {{"n": 2}}]'.encode()))
+        first, odd, last = iter_objects(file(f'[{{"n": 1}}, {large}, {{"n": 2}}]'.encode()))
         assert (first, last) == ({"n": 1}, {"n": 2})
         assert isinstance(odd, TooLarge)
 
 
 @pytest.mark.parametrize("odd", ["[" * 100_000 + "]" * 100_000, '{"n": ' + "9" * 5000 + "}"])
 def test_what_cannot_be_held_is_passed_over(odd: str) -> None:
-    first, passed, last = objects(io.BytesIO(f"[1, {odd}, 2]".encode()))
+    first, passed, last = iter_objects(io.BytesIO(f"[1, {odd}, 2]".encode()))
     assert (first, last) == (1, 2)
     assert isinstance(passed, TooLarge)
 
@@ -133,7 +133,7 @@ def test_what_cannot_be_held_is_passed_over(odd: str) -> None:
 @pytest.mark.parametrize("file", [Drip, io.BytesIO])
 def test_a_number_that_cannot_be_held_takes_no_neighbour_with_it(file: Any) -> None:
     digits = "9" * 70_000
-    first, odd, last = objects(file(f'[{{"n": 1}}, {digits} , {{"n": 2}}]'.encode()))
+    first, odd, last = iter_objects(file(f'[{{"n": 1}}, {digits} , {{"n": 2}}]'.encode()))
     assert (first, last) == ({"n": 1}, {"n": 2})
     assert isinstance(odd, TooLarge)
     assert read(f"[1, {digits}".encode())[1] == "cut off"
@@ -149,7 +149,7 @@ def test_only_a_piece_of_the_file_is_held() -> None:
             return begin + b'{"a": 1},' * (size // 9)
 
     file = Endless()
-    found = objects(file)  # type: ignore[arg-type]
+    found = iter_objects(file)  # type: ignore[arg-type]
     for _ in range(1000):
         next(found)
-    assert file.read_bytes <= 2 * jsonlists.CHUNK
+    assert file.read_bytes <= 2 * jsonlists.CHUNK_BYTES

@@ -167,7 +167,7 @@ class TestResume:
         response = client.post(cast.path("jobs/resume/"), {"next": path})
         assert (response.status_code, response["Location"]) == (302, path)
         closed.refresh_from_db()
-        assert closed.breaker.refusal(timezone.now()) is None
+        assert closed.breaker.find_refusal(timezone.now()) is None
         page = client.get(path).content.decode()
         assert "The model is called again" in page
         assert 'class="band warn banner"' not in page

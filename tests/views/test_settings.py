@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from memories.models import AuditEvent, Cap, Endpoint, Job, Memory, Price, Workspace
 from memories.pipeline.generate.probing import configured_model
-from memories.rules.generate.probe import Findings
+from memories.rules.generate.probe import ProbeResult
 from memories.rules.memory.identity import MemoryType
 from tests.factories import WorkspaceFactory, make_thread_memory
 from tests.views.conftest import Cast
@@ -230,8 +230,8 @@ def test_an_operator_has_the_model_probed(
     assert AuditEvent.objects.get(action="endpoint_probe").actor == "operator"
     model = configured_model()
     assert model is not None
-    endpoint = Endpoint.objects.known_as(model.endpoint, model.endpoint_name)
-    findings = Findings(
+    endpoint = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
+    findings = ProbeResult(
         cites=True,
         writes_operations=False,
         keeps_language=True,

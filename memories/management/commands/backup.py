@@ -11,7 +11,7 @@ from django.utils import timezone
 from memories.management.arguments import add_json_argument, document
 from memories.management.progress import STOPPED, ProgressLine
 from memories.pipeline.transfer.archive import ArchiveError
-from memories.pipeline.transfer.backup import VENDORS, Report, back_up
+from memories.pipeline.transfer.backup import VENDORS, BackupReport, back_up
 
 
 class Command(BaseCommand):
@@ -29,7 +29,9 @@ class Command(BaseCommand):
         path: Path = options["path"]
         progress = ProgressLine(self.stderr)
         try:
-            report = back_up(path, timezone.now(), force=options["force"], tell=progress.share)
+            report = back_up(
+                path, timezone.now(), force=options["force"], on_progress=progress.share
+            )
         except FileExistsError as error:
             raise CommandError(f"{path} is there already; --force overwrites it.") from error
         except ArchiveError as error:
@@ -48,7 +50,7 @@ class Command(BaseCommand):
             self.stdout.write(_in_words(path, report))
 
 
-def _in_words(path: Path, report: Report) -> str:
+def _in_words(path: Path, report: BackupReport) -> str:
     manifest = report.manifest
     return (
         f"{path}: {manifest.rows:,} rows of {len(manifest.tables)} tables"

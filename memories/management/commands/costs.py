@@ -23,7 +23,7 @@ from memories.management.arguments import (
 from memories.management.shown_jobs import dollars
 from memories.models import Cap, Price, Reader, Workspace
 from memories.pipeline.costs.usage import MONEY, NAMES, By, Row, Sums, cap_uses, costs, total
-from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.invisible import mark_invisible
 
 NONE = "none"
 
@@ -134,7 +134,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{first} to {last} (UTC)")
         width = max((len(row.name) for row in rows), default=0)
         for row in [*rows, Row("", "total", whole)]:
-            self.stdout.write(f"{marked(row.name):<{max(width, 5)}}  {_in_words(row.sums)}")
+            self.stdout.write(f"{mark_invisible(row.name):<{max(width, 5)}}  {_in_words(row.sums)}")
         for cap in caps:
             used = _limits(cap["tokens_used"], cap["dollars_used"])
             limit = _limits(cap["tokens"], cap["dollars"])

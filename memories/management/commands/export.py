@@ -1,4 +1,4 @@
-"""A whole workspace, with all versions of its memories, as one open file (docs/bundle.md)."""
+"""A whole workspace, with all versions of its memories, as one open file (docs/export.md)."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.management.progress import STOPPED, ProgressLine
-from memories.pipeline.transfer.export.writing import NotAReader, export_workspace
+from memories.pipeline.transfer.export.export_workspace import NotAReader, export_workspace
 
 
 class Command(BaseCommand):
@@ -43,7 +43,7 @@ class Command(BaseCommand):
                 path,
                 by=by,
                 force=options["force"],
-                tell=progress.rows,
+                on_progress=progress.rows,
             )
         except KeyboardInterrupt as error:
             raise CommandError("Stopped. Nothing was written.", returncode=STOPPED) from error

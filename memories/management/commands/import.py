@@ -1,4 +1,4 @@
-"""Take in a workspace that `export` wrote: all of it or nothing (docs/bundle.md)."""
+"""Take in a workspace that `export` wrote: all of it or nothing (docs/export.md)."""
 
 import argparse
 import re
@@ -12,7 +12,7 @@ from memories.management.arguments import add_json_argument, document
 from memories.management.progress import STOPPED, ProgressLine
 from memories.pipeline.search import indexing
 from memories.pipeline.transfer.archive import ArchiveError
-from memories.pipeline.transfer.export.reading import import_workspace
+from memories.pipeline.transfer.export.import_workspace import import_workspace
 
 
 def slug(text: str) -> str:
@@ -38,7 +38,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         progress = ProgressLine(self.stderr)
         try:
-            done = import_workspace(options["file"], slug=options["workspace"], tell=progress.rows)
+            done = import_workspace(
+                options["file"], slug=options["workspace"], on_progress=progress.rows
+            )
         except ArchiveError as error:
             raise CommandError(f"{options['file']}: {error} Nothing was taken in.") from error
         except KeyboardInterrupt as error:

@@ -19,8 +19,8 @@ from memories.models import Workspace
 from memories.pipeline.ingest.importing import Backfill, ImportReport, WrongTeam, import_export
 from memories.pipeline.locks import Busy
 from memories.pipeline.search import indexing
-from memories.rules.ingest.invisible import marked
-from memories.rules.ingest.outcomes import Result, Thing
+from memories.rules.ingest.invisible import mark_invisible
+from memories.rules.ingest.outcomes import ObjectType, Result
 from memories.rules.ingest.permalinks import DOMAIN
 from memories.slack.export import Export, NotAnExport
 
@@ -94,7 +94,7 @@ class Command(BaseCommand):
                     direct_messages=options["direct_messages"],
                     domain=options["slack_domain"] or "",
                     progress=lambda where, seen: progress.say(
-                        lambda: f"{seen:,} read, {marked(where)}"
+                        lambda: f"{seen:,} read, {mark_invisible(where)}"
                     ),
                 )
         except NotAnExport as error:
@@ -132,11 +132,11 @@ class Command(BaseCommand):
         write = self.stdout.write
         write(title)
         write("".join(f"{head:>12}" for head in ("", "seen", *Result)))
-        for thing in Thing:
+        for thing in ObjectType:
             counts = [report.tally.seen[thing]]
             counts += [report.tally.count(thing, result) for result in Result]
             write(f"{thing.value:>12}" + "".join(f"{count:>12,}" for count in counts))
-        for thing, outcome, count in report.tally.lines():
+        for thing, outcome, count in report.tally.sorted_outcomes():
             if outcome.reason:
                 write(f"  {thing}, {outcome.result}: {outcome.reason}: {count:,}")
         if not workspace.domain:
@@ -145,9 +145,11 @@ class Command(BaseCommand):
                 " again with --slack-domain."
             )
         for name, reason in report.files:
-            write(f"  left out from where it breaks: {marked(name)} ({reason})")
+            write(f"  left out from where it breaks: {mark_invisible(name)} ({reason})")
         for name, count in report.unlisted:
-            write(f"  left out, since no list names this channel: {marked(name)} ({count:,})")
+            write(
+                f"  left out, since no list names this channel: {mark_invisible(name)} ({count:,})"
+            )
         if report.earlier:
             count = sum(channel_start.count for channel_start in report.earlier)
             write(

@@ -19,7 +19,7 @@ from memories.management.arguments import (
 )
 from memories.models import Job, Member, Reader, StaleBase, User
 from memories.models.generate.job_queries import JobQuerySet
-from memories.pipeline.generate import operate
+from memories.pipeline.generate import job_control
 from memories.pipeline.memory import proposals
 from memories.rules.context.contents import NoSuchChannel, find_channel
 
@@ -86,7 +86,7 @@ class Command(BaseCommand):
 
     def _list(self, reader: Reader, options: dict[str, Any]) -> None:
         now, rows = timezone.now(), _narrowed(self.rows, reader, options)
-        health = operate.health(reader, rows, now)
+        health = job_control.get_health(reader, rows, now)
         closed = health.refusal is not None
         limit = max(options["limit"], 0)
         matches = _in_order(rows, options["state"])
@@ -104,8 +104,8 @@ class Command(BaseCommand):
 
     def _show(self, reader: Reader, options: dict[str, Any]) -> None:
         now, job = timezone.now(), self._job(options)
-        endpoint = operate.endpoint_in_use().first()
-        closed = endpoint is not None and endpoint.breaker.refusal(now) is not None
+        endpoint = job_control.endpoint_in_use().first()
+        closed = endpoint is not None and endpoint.breaker.find_refusal(now) is not None
         row = shown_jobs.whole_job(job, now, endpoint_closed=closed)
         if options["json"]:
             self.stdout.write(document(row))
@@ -121,13 +121,13 @@ class Command(BaseCommand):
         else:
             jobs = self._some(rows, options["id"])
         self._must_be(reader, (Member.Role.ADMIN,), jobs)
-        count = operate.retry(jobs, self.by)
+        count = job_control.retry_jobs(jobs, self.by)
         self.stdout.write(f"{count} of {len(jobs)} will be tried again.")
 
     def _cancel(self, reader: Reader, options: dict[str, Any]) -> None:
         jobs = self._some(self.rows, options["id"])
         self._must_be(reader, (Member.Role.ADMIN,), jobs)
-        count = operate.cancel(jobs, self.by)
+        count = job_control.cancel_jobs(jobs, self.by)
         self.stdout.write(f"{count} of {len(jobs)} cancelled; what runs is not stopped.")
 
     def _accept(self, reader: Reader, options: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ class Command(BaseCommand):
     def _resume(self, reader: Reader, options: dict[str, Any]) -> None:
         if self.by and not _administers(self.by):
             raise CommandError("That is for operators and workspace admins.")
-        count = operate.resume(self.by, timezone.now())
+        count = job_control.resume_endpoints(self.by, timezone.now())
         self.stdout.write("Calls may go again." if count else "Nothing held the calls back.")
 
     def _job(self, options: dict[str, Any]) -> Any:

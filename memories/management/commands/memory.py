@@ -20,7 +20,7 @@ from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspac
 from memories.models.access.audience import readable_workspaces
 from memories.pipeline.notes import files
 from memories.rules.context.contents import NoSuchChannel, find_channel
-from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.notes.fields import KINDS, InvalidNote
 from memories.rules.notes.notes_file import LARGE, Fate
 
@@ -105,7 +105,7 @@ class Command(BaseCommand):
         if self.as_json:
             self.stdout.write(document(note.value.as_json()))
         else:
-            self.stdout.write(f"Note {note.pk} added: {marked(note.title)}")
+            self.stdout.write(f"Note {note.pk} added: {mark_invisible(note.title)}")
 
     def _search(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         notes = Note.objects.in_use(workspace).visible_to(reader)
@@ -208,7 +208,7 @@ def _author(reader: Reader) -> User | None:
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     """Columns side by side, also where letters are two cells wide; nothing hidden in them."""
-    cells = [COLUMNS, *([marked(cell) for cell in row] for row in rows)]
+    cells = [COLUMNS, *([mark_invisible(cell) for cell in row] for row in rows)]
     widths = [max(_width(row[i]) for row in cells) for i in range(len(COLUMNS))]
     return "\n".join(
         "  ".join(c + " " * (w - _width(c)) for c, w in zip(row, widths, strict=True)).rstrip()

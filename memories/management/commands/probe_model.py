@@ -7,8 +7,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_json_argument, document
 from memories.pipeline.generate.probing import ProbeRefused, configured_model, probe_model
-from memories.rules.generate.probe import Findings
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.probe import ProbeResult
+from memories.rules.generate.summariser import SummariserError
 
 
 class Command(BaseCommand):
@@ -35,7 +35,7 @@ class Command(BaseCommand):
             self.stdout.write(in_words(summariser.endpoint_name, findings))
 
 
-def in_words(name: str, findings: Findings) -> str:
+def in_words(name: str, findings: ProbeResult) -> str:
     yes_no = {True: "yes", False: "no"}
     return "\n".join(
         [

@@ -12,12 +12,12 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_json_argument, document
 from memories.rules.generate import prompts
-from memories.rules.generate.summary import (
+from memories.rules.generate.summariser import (
     Addition,
-    Form,
     Language,
     MemoryLine,
     MessageLine,
+    PromptForm,
     Reference,
     Request,
 )
@@ -62,8 +62,8 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--form",
-            choices=list(Form),
-            default=Form.FULL,
+            choices=list(PromptForm),
+            default=PromptForm.FULL,
             help="full: kinds and references; simple: sentences only, and a long-term memory is only "
             "added to (default: %(default)s)",
         )
@@ -78,8 +78,8 @@ class Command(BaseCommand):
         scope, kind = MemoryScope(options["scope"]), MemoryType(options["type"])
         if not is_valid_memory_combination(scope, kind):
             raise CommandError("A thread has no long-term memory, so there is no prompt for it.")
-        request = example(scope, kind, options["language"], Form(options["form"]))
-        prompt = prompts.build(request, KEY)
+        request = example(scope, kind, options["language"], PromptForm(options["form"]))
+        prompt = prompts.build_prompt(request, KEY)
         if options["json"]:
             shown = {"version": prompt.version, "system": prompt.system, "user": prompt.user}
             self.stdout.write(document(shown))
@@ -93,7 +93,7 @@ class Command(BaseCommand):
                 "type": kind,
                 "form": form,
                 "language": language,
-                "version": prompts.version(request),
+                "version": prompts.prompt_version(request),
             }
             for scope, kind, form, language, request in _examples()
         ]
@@ -106,7 +106,7 @@ class Command(BaseCommand):
             )
 
 
-def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Form) -> Request:
+def example(scope: MemoryScope, kind: MemoryType, language: Language, form: PromptForm) -> Request:
     """A small request of this scope and type, with every block that it can have."""
     words = WORDS["ja" if language == "ja" else "en"]
     settings = MemorySettings()
@@ -140,10 +140,10 @@ def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Form
     return replace(request, messages=messages)
 
 
-def _examples() -> Iterator[tuple[MemoryScope, MemoryType, Form, Language, Request]]:
+def _examples() -> Iterator[tuple[MemoryScope, MemoryType, PromptForm, Language, Request]]:
     languages: tuple[Language, ...] = ("ja", "en", "conversation")
     for scope in MemoryScope:
         for kind in MemoryType:
             if is_valid_memory_combination(scope, kind):
-                for form, language in product(Form, languages):
+                for form, language in product(PromptForm, languages):
                     yield scope, kind, form, language, example(scope, kind, language, form)

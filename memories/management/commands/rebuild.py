@@ -20,11 +20,11 @@ from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.update_now import rebuild
 from memories.pipeline.memory import proposals
 from memories.rules.context.contents import NoSuchChannel, find_channel
-from memories.rules.ingest.invisible import marked
-from memories.rules.memory.compare import Kind, Row, compare
+from memories.rules.ingest.invisible import mark_invisible
+from memories.rules.memory.compare import ChangeKind, DiffRow, compare_lines
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
-SIGNS = {Kind.SAME: " ", Kind.ADDED: "+", Kind.REMOVED: "-"}
+SIGNS = {ChangeKind.SAME: " ", ChangeKind.ADDED: "+", ChangeKind.REMOVED: "-"}
 MADE = (Job.State.PROPOSED, Job.State.DONE)  # done: it came out the same
 
 
@@ -105,21 +105,21 @@ def _outcome(scope: str, job: Job) -> dict[str, Any]:
         "fault": job.fault,
     }
     outcome |= dict.fromkeys(("based_on", "text", "diff", "drift"))
-    base = proposals.base_of(job)
+    base = proposals.get_base(job)
     if job.state != Job.State.PROPOSED or base is None:
         return outcome
-    text = "\n".join(line.text for line in proposals.lines(job))
-    drift = proposals.drift(job)
+    text = "\n".join(line.text for line in proposals.proposed_lines(job))
+    drift = proposals.proposal_drift(job)
     return outcome | {
         "based_on": base.number,
         "text": text,
-        "diff": [line for row in compare(base.content, text) for line in _diff(row)],
+        "diff": [line for row in compare_lines(base.content, text) for line in _diff(row)],
         "drift": {str(d.kind): {"lost": d.lost, "gained": d.gained} for d in drift},
     }
 
 
-def _diff(row: Row) -> list[str]:
-    if row.kind is Kind.CHANGED:
+def _diff(row: DiffRow) -> list[str]:
+    if row.kind is ChangeKind.CHANGED:
         return [f"- {row.before}", f"+ {row.after}"]
     return [f"{SIGNS[row.kind]} {row.before or row.after}"]
 
@@ -129,9 +129,9 @@ def in_words(outcome: dict[str, Any]) -> str:
         because = f" ({outcome['fault']})" if outcome["fault"] else ""
         return f"{outcome['memory']}: job {outcome['job']} is {outcome['state']}{because}"
     rows = [f"{outcome['memory']}: job {outcome['job']}, beside version {outcome['based_on']}"]
-    rows += [f"  {marked(line)}" for line in outcome["diff"]]
+    rows += [f"  {mark_invisible(line)}" for line in outcome["diff"]]
     rows += [
-        f"  {kind}, only the {which} text: {marked(', '.join(words))}"
+        f"  {kind}, only the {which} text: {mark_invisible(', '.join(words))}"
         for kind, difference in outcome["drift"].items()
         for which, words in (("current", difference["lost"]), ("rebuilt", difference["gained"]))
         if words

@@ -14,9 +14,9 @@ from memories.pipeline.search import indexing
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.backup import (
     VENDORS,
-    HoldsData,
-    Report,
-    WorkerAtWork,
+    BackupReport,
+    DatabaseNotEmpty,
+    WorkerRunning,
     check,
     restore,
 )
@@ -48,23 +48,23 @@ class Command(BaseCommand):
         progress = ProgressLine(self.stderr)
         try:
             if options["check"]:
-                report = check(path, tell=progress.share)
+                report = check(path, on_progress=progress.share)
             else:
                 report = restore(
                     path,
                     timezone.now(),
                     replace=options["replace"],
                     force=options["force"],
-                    tell=progress.share,
+                    on_progress=progress.share,
                 )
         except ArchiveError as error:
             raise CommandError(f"{path}: {error} Nothing was changed.") from error
-        except HoldsData as error:
+        except DatabaseNotEmpty as error:
             raise CommandError(
                 "The database is not empty. --replace throws away what it holds; make a backup of"
                 " that first. Nothing was changed."
             ) from error
-        except WorkerAtWork as error:
+        except WorkerRunning as error:
             raise CommandError(
                 "A worker has been at work within the last two minutes. Stop `serve` and all"
                 " workers and wait that long, or --force. Nothing was changed."
@@ -89,7 +89,7 @@ class Command(BaseCommand):
             self.stdout.write(_in_words(report, is_check=options["check"]))
 
 
-def _in_words(report: Report, *, is_check: bool) -> str:
+def _in_words(report: BackupReport, *, is_check: bool) -> str:
     manifest = report.manifest
     summary = (
         f"{report.file} of {manifest.created_at} (Memory Hub {manifest.version or 'unknown'},"

@@ -73,12 +73,12 @@ def take(body: object) -> None:
     """Store an event as the endpoint does; raises when it cannot."""
     close_old_connections()
     try:
-        received = events.take(body)
+        received = events.store_payload(body)
         if received is None:
             logger.warning("an event of a kind that is not known")
             return
-        for workspace_id in received.call:
-            events_later(workspace_id)
+        if received.workspace_id is not None:
+            events_later(received.workspace_id)
     finally:
         close_old_connections()
 

@@ -82,7 +82,7 @@ class Command(BaseCommand):
 
     def _tell(self, report: SyncReport) -> None:
         write = self.stdout.write
-        for thing, outcome, count in report.tally.lines():
+        for thing, outcome, count in report.tally.sorted_outcomes():
             reason = f" ({outcome.reason})" if outcome.reason else ""
             write(f"{thing} {outcome.result}{reason}: {count:,}")
         for channel in report.channels:

@@ -20,7 +20,7 @@ from memories.models.access.readers import Reader
 from memories.models.access.workspaces import Member, Workspace, WorkspaceQuerySet
 from memories.models.costs.model_calls import ModelCall
 from memories.models.generate.backfills import Backfill, BackfillChannel
-from memories.models.generate.jobs import Job, JobInput
+from memories.models.generate.jobs import Job
 from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel, ChannelMember, ChannelQuerySet
 from memories.models.ingest.messages import Message
@@ -83,8 +83,8 @@ def _is_member(reader: Reader) -> Q:
     if reader.user_id is None:
         return _NO_ROW
     people = Person.objects.filter(user=reader.user_id)
-    full = people_of(reader).full()
-    restricted = people.narrow() | people.filter(is_deleted=True)
+    full = people_of(reader).full_members()
+    restricted = people.restricted() | people.filter(is_deleted=True)
     members = Member.objects.filter(user=reader.user_id)
     reading = members.filter(role__in=Member.READING)
     guests = members.filter(role=Member.Role.GUEST)
@@ -109,7 +109,7 @@ def member_channels(reader: Reader) -> ChannelQuerySet:
     """
     if reader.user_id is None:
         return Channel.objects.none()
-    people = people_of(reader).who_open(reader.now)
+    people = people_of(reader).with_open_link(reader.now)
     joined = ChannelMember.objects.filter(person__in=people).values("channel")
     is_member = Q(
         Q(workspace__connected_at__isnull=True) | Q(members_known_at__gte=reader.memberships_since),
@@ -279,19 +279,20 @@ def _job_rests_on_private() -> Q:
     # Two subqueries, each with an index: SQLite reads a whole channel for their disjunction.
     in_segment = private.filter(segment=OuterRef("segment"))
     in_thread = in_channel.filter(~Q(thread_ts=""), thread_ts=OuterRef("memory__thread_ts"))
-    not_flowing = Q(version__memory__channel__isnull=False) & ~Q(
-        version__memory__channel__in=Channel.objects.flowing().values("pk")
+    inputs = MemoryVersion.objects.filter(read_by__job=OuterRef("pk"))
+    made = MemoryVersion.objects.filter(job=OuterRef("pk"))
+    base = MemoryVersion.objects.filter(pk=OuterRef("base"))
+    not_flowing = inputs.filter(memory__channel__isnull=False).exclude(
+        memory__channel__in=Channel.objects.feeding_workspace_memory().values("pk")
     )
-    inputs = JobInput.objects.filter(job=OuterRef("pk"))
-    restricted = MemoryVersion.objects.exclude(audience=Audience.SCOPE)
     return (
         Q(Exists(in_segment))
         | Exists(in_thread)
-        | Exists(inputs.filter(~Q(version__audience=Audience.SCOPE)))
-        | Exists(restricted.filter(job=OuterRef("pk")))
-        | Exists(restricted.filter(pk=OuterRef("base")))
+        | Exists(inputs.exclude(audience=Audience.SCOPE))
+        | Exists(made.exclude(audience=Audience.SCOPE))
+        | Exists(base.exclude(audience=Audience.SCOPE))
         | Q(provisional=True) & Exists(in_channel)
-        | Q(memory__scope=MemoryScope.WORKSPACE) & Exists(inputs.filter(not_flowing))
+        | Q(memory__scope=MemoryScope.WORKSPACE) & Exists(not_flowing)
     )
 
 

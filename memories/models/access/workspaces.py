@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.readers import MEMBERSHIP_LASTS, AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.rules.access import roles
-from memories.rules.settings import MemorySettings, read_setting, read_settings
+from memories.rules.settings import MemorySettings, parse_setting, parse_settings
 
 
 class RoleRefused(Exception):
@@ -90,7 +90,7 @@ class Workspace(models.Model):
     @cached_property
     def memory_settings(self) -> MemorySettings:
         """The one accessor of settings; unset means default."""
-        return read_settings(self.settings)
+        return parse_settings(self.settings)
 
     @transaction.atomic
     def change_settings(
@@ -103,7 +103,7 @@ class Workspace(models.Model):
         """
         from memories.models.access.audit import AuditEvent
 
-        read = {key: read_setting(key, value) for key, value in given.items()}
+        read = {key: parse_setting(key, value) for key, value in given.items()}
         self.settings = Workspace.objects.select_for_update().get(pk=self.pk).settings
         self.__dict__.pop("memory_settings", None)
         before = self.memory_settings

@@ -208,4 +208,4 @@ def _ask_again(workspace: Workspace | None) -> None:
     waiting = Job.objects.over_cap()
     if workspace is not None:
         waiting = waiting.of_workspace(workspace)
-    waiting.ask_again()
+    waiting.make_due()

@@ -1,4 +1,4 @@
-"""Segments: closed windows of a channel's, or a thread's, messages (rule 1)."""
+"""Segments: closed time windows of the messages of a channel or thread (rule 1)."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -17,17 +17,17 @@ class SegmentQuerySet(AudienceQuerySet["Segment"]):
 
 
 class Segment(models.Model):
-    """One window. Its bounds never move; ``number`` counts them as they were cut.
+    """A window of messages. Its bounds never move; ``number`` counts up in a channel or thread.
 
-    ``closed_us`` is the moment at which the rule closed it, whenever a job came to see that.
+    ``closed_us`` is the moment at which the rule closes it, which a pass may notice later.
     """
 
     class Outcome(models.TextChoices):
         WAITING = "waiting", _("waiting for its summary")
         REMEMBERED = "remembered", _("remembered")
-        NOTHING = "nothing", _("nothing to remember")  # the summariser's word
-        SKIPPED = "skipped", _("nothing to summarise")  # no text in it: no call was made
-        CANCELLED = "cancelled", _("left out by a person")  # until somebody wants it again
+        NOTHING = "nothing", _("nothing to remember")  # by the summariser
+        SKIPPED = "skipped", _("nothing to summarise")  # it has no text
+        CANCELLED = "cancelled", _("left out by a person")  # until a retry
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="segments")
     thread_ts = models.CharField(_("thread"), max_length=20, blank=True)
@@ -42,7 +42,7 @@ class Segment(models.Model):
     outcome = models.CharField(
         _("outcome"), max_length=20, choices=Outcome, default=Outcome.WAITING
     )
-    # An edit or a deletion inside: its version is to be made again, under the same number.
+    # A message was edited or deleted: its version is made again, under the same number.
     stale = models.BooleanField(_("edited since"), default=False)
 
     objects = SegmentQuerySet.as_manager()
@@ -65,8 +65,10 @@ class Segment(models.Model):
         self.save(update_fields=["outcome"])
 
     def settle_read(self, outcome: str, before: str | None = None) -> None:
-        """What became of all that a job of this segment reads: itself, or the segments of
-        its thread so far. ``before``: only of those with this outcome."""
+        """Set the outcome of this segment or, in a thread, of all its segments so far.
+
+        ``before``: only where the outcome is this one.
+        """
         read = Segment.objects.filter(pk=self.pk)
         if self.thread_ts:
             read = Segment.objects.filter(
@@ -76,7 +78,6 @@ class Segment(models.Model):
             read = read.filter(outcome=before)
         read.update(outcome=outcome)
 
-    def is_read_again(self) -> None:
-        """Its edit is taken up: its version is being made again."""
+    def clear_stale(self) -> None:
         self.stale = False
         self.save(update_fields=["stale"])

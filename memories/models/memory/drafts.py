@@ -50,10 +50,10 @@ class DraftQuerySet(models.QuerySet["Draft"]):
         """It was saved, or is not wanted any more."""
         self.filter(user=reader.user_id, memory=memory).delete()
 
-    def drop_quoting(self, matcher: QuoteMatcher) -> None:
+    def delete_quoting(self, matcher: QuoteMatcher) -> None:
         """Words were forgotten: what holds them goes as a whole."""
         texts = self.values_list("pk", "text").iterator(200)
-        quoting = [pk for pk, text in texts if matcher.in_text(text)]
+        quoting = [pk for pk, text in texts if matcher.find_in(text)]
         self.filter(pk__in=quoting).delete()
 
     def delete_old(self, now: datetime) -> None:

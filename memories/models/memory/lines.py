@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.users import User
 from memories.models.ingest.messages import Message
 from memories.models.memory.new_version import NewVersion
-from memories.rules.generate.summary import Kind
+from memories.rules.generate.summariser import Kind
 from memories.rules.memory import lines as line_rules
 from memories.rules.memory.lines import Origin
 
@@ -104,7 +104,7 @@ class Line(models.Model):
     masked = models.BooleanField(_("masked"), default=False)
     sources = models.ManyToManyField(Message, related_name="lines")
 
-    successor_text: str  # set by `MemoryVersion.left_lines`
+    successor_text: str  # set by `MemoryVersion.removed_lines`
 
     objects = LineQuerySet.as_manager()
 
@@ -135,17 +135,17 @@ class Line(models.Model):
         of the current text. It is pinned: no merge archives it again. Raises StaleBase as
         `Memory.revise` does, LookupError when the archive has it no longer."""
         memory = self.version.memory
-        base = memory.as_seen(based_on, revision)
+        base = memory.get_seen_version(based_on, revision)
         values = memory.archived_lines().filter(pk=self.pk).as_values()
         if not values or base is None:
             raise LookupError(f"The archive has no line {self.pk}.")
         current, restored = base.line_values(), replace(values[0], pinned=True)
-        place = line_rules.place_among(current, restored)
+        place = line_rules.insert_position(current, restored)
         lines = [*current[:place], restored, *current[place:]]
         made = memory.add_version(
             NewVersion(
                 lines=lines,
-                content=line_rules.with_line(base.without_masked(base.content), lines, place),
+                content=line_rules.insert_line(base.without_redacted(base.content), lines, place),
                 origin=Origin.RESTORE,
                 author=by,
                 base=base,

@@ -72,7 +72,7 @@ class MemoryQuerySet(AudienceQuerySet["Memory"]):
         )
         return self.filter(~Exists(marks), current__isnull=False)
 
-    def dated(self) -> "MemoryQuerySet":
+    def with_current_dates(self) -> "MemoryQuerySet":
         """With when the current text was written, up to when it covers, and by whom it is, without
         the text."""
         return self.annotate(  # type: ignore[no-redef]
@@ -81,7 +81,7 @@ class MemoryQuerySet(AudienceQuerySet["Memory"]):
             origin=F("current__origin"),
         )
 
-    def long_before_short(self) -> "MemoryQuerySet":
+    def prefer_long_term(self) -> "MemoryQuerySet":
         """Of each place the long-term memory, or the short-term one as long as there is no other."""
         long = Memory.objects.filter(
             memory_type=MemoryType.LONG_TERM, channel=OuterRef("channel"), current__isnull=False
@@ -175,7 +175,7 @@ class Memory(models.Model):
     seen: int
     seen_at: datetime | None
     news: int
-    # And by `MemoryQuerySet.dated`.
+    # And by `MemoryQuerySet.with_current_dates`.
     written_at: datetime
     until_us: int
     origin: str
@@ -242,7 +242,7 @@ class Memory(models.Model):
             version.write_lines(draft.lines)
             back = self.archived_lines().filter(text__in=[line.text for line in draft.lines])
             back.update(fate=Line.Fate.RETURNED)
-            self.show_newest()
+            self.update_current()
         return version
 
     def archived_lines(self) -> "LineQuerySet":
@@ -254,10 +254,10 @@ class Memory(models.Model):
         is there takes turns."""
         self.refresh_from_db(from_queryset=Memory.objects.select_for_update(no_key=True))
 
-    def show_newest(self) -> None:
+    def update_current(self) -> None:
         """Let readers get the newest version that all of them may read; none, if there is none."""
         current = (
-            self.versions.saying_something()
+            self.versions.with_text()
             .filter(audience=Audience.SCOPE)
             .order_by("-until_us", "-number")
             .first()
@@ -278,17 +278,17 @@ class Memory(models.Model):
         text = normalize_newlines(text).strip("\n")
         if not line_rules.split_text(text):
             raise ValueError("There is no text in this edit.")
-        base = self.as_seen(based_on, revision)
+        base = self.get_seen_version(based_on, revision)
         if base is not None and text == base.content:
             raise Unchanged
         if base is not None:
-            text = base.without_masked(text)
+            text = base.without_redacted(text)
             if not line_rules.split_text(text):
                 raise ValueError("Nothing is left in this edit but what was forgotten.")
         old = base.line_values() if base else []
         version = self.add_version(
             NewVersion(
-                lines=line_rules.revised(old, text),
+                lines=line_rules.revise_lines(old, text),
                 content=text,
                 origin=Origin.PERSON,
                 author=by,
@@ -315,14 +315,14 @@ class Memory(models.Model):
         """Bring an older version back as a new one; history only grows. Raises like revise."""
         if version.memory_id != self.pk:
             raise ValueError("a version of another memory")
-        base = self.as_seen(based_on, revision)
-        content = version.without_masked(version.content)
+        base = self.get_seen_version(based_on, revision)
+        content = version.without_redacted(version.content)
         if not content or (base is not None and base.content == content):
             raise Unchanged
         current = base.line_values() if base else []
         made = self.add_version(
             NewVersion(
-                lines=line_rules.restored(current, version.line_values()),
+                lines=line_rules.restore_lines(current, version.line_values()),
                 content=content,
                 origin=Origin.RESTORE,
                 author=by,
@@ -356,15 +356,15 @@ class Memory(models.Model):
         Raises StaleBase like revise, ChangedSince when what the change left is different by now,
         ValueError when nothing would be left, IndexError when there is no such change.
         """
-        base = self.as_seen(based_on, revision)
+        base = self.get_seen_version(based_on, revision)
         if base is None:
             raise ChangedSince
-        text = compare.taken_back(older.content, newer.content, change, base.content)
+        text = compare.revert_change(older.content, newer.content, change, base.content)
         if text is None:
             raise ChangedSince
-        text = base.without_masked(text)
+        text = base.without_redacted(text)
         current = base.line_values()
-        lines = line_rules.brought_back(current, older.line_values(), text)
+        lines = line_rules.restore_text(current, older.line_values(), text)
         if lines is None:  # what was forgotten does not come back
             raise ChangedSince
         if not lines:
@@ -405,7 +405,7 @@ class Memory(models.Model):
 
         False when it was so already. Raises StaleBase like revise, LookupError for no such line.
         """
-        current = self.as_seen(based_on, revision)
+        current = self.get_seen_version(based_on, revision)
         lines = list(current.lines.all()) if current else []
         if not 0 <= position < len(lines):
             raise LookupError(f"There is no line {position}.")
@@ -429,7 +429,7 @@ class Memory(models.Model):
     ) -> int:
         """Pin all lines of the current version that say the same as one of these texts, as `pin`
         does; words that do not stand in it are passed over. How many were not pinned yet."""
-        current = self.as_seen(based_on, revision)
+        current = self.get_seen_version(based_on, revision)
         words = {line_rules.words_of(text) for text in texts}
         lines = Line.objects.filter(version=current, masked=False, pinned=False)
         matches = [line for line in lines if line_rules.words_of(line.text) in words]
@@ -443,7 +443,7 @@ class Memory(models.Model):
             action, by=by, workspace=self.workspace, subject=f"memory {self.pk}", **details
         )
 
-    def as_seen(self, number: int, revision: int | None = None) -> "MemoryVersion | None":
+    def get_seen_version(self, number: int, revision: int | None = None) -> "MemoryVersion | None":
         """The current version if it still is the one a person saw, else StaleBase.
 
         Seen is the current one, never the head: after a late backfill the newest number belongs

@@ -41,7 +41,7 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
             current_of__memory_type=memory_type,
         )
 
-    def saying_something(self) -> "MemoryVersionQuerySet":
+    def with_text(self) -> "MemoryVersionQuerySet":
         """Without those of which nothing is left: all that they said was forgotten."""
         return self.exclude(content=MARK)
 
@@ -52,7 +52,7 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         memories = Memory.objects.filter(pk=models.OuterRef("memory"), workspace=workspace)
         return self.filter(models.Exists(memories))
 
-    def not_for_all(self) -> "MemoryVersionQuerySet":
+    def restricted(self) -> "MemoryVersionQuerySet":
         """Those that not all readers of their memory may read."""
         return self.filter(~Q(audience=Audience.SCOPE))
 
@@ -86,7 +86,7 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
             memory=models.OuterRef("memory"),
             number__gt=models.OuterRef("number"),
         )
-        return self.saying_something().filter(
+        return self.with_text().filter(
             Q(segment__isnull=True) | ~models.Exists(newer),
             provisional=False,
             audience=Audience.SCOPE,
@@ -165,7 +165,7 @@ class MemoryVersion(models.Model):
                 name="version_not_merged",
                 condition=Q(merged=False, provisional=False),
             ),
-            # MemoryVersionQuerySet.not_for_all: few rows as well.
+            # MemoryVersionQuerySet.restricted: few rows as well.
             models.Index(
                 fields=["memory"], name="version_not_for_all", condition=~Q(audience="scope")
             ),
@@ -211,7 +211,7 @@ class MemoryVersion(models.Model):
         return bool(done)
 
     @cached_property
-    def left_lines(self) -> "list[Line]":
+    def removed_lines(self) -> "list[Line]":
         """The lines of the version before that a merge took away, with the ``successor_text`` of those
         that were superseded."""
         standing = self.lines.values("text")
@@ -225,25 +225,26 @@ class MemoryVersion(models.Model):
             )
         return left
 
-    def held_lines(self) -> list[line_rules.Line]:
+    def protected_lines(self) -> list[line_rules.Line]:
         """What a person wrote or pinned: no job loses it."""
-        return [line for line in self.line_values() if line.is_held]
+        return [line for line in self.line_values() if line.is_protected]
 
-    def without_masked(self, text: str) -> str:
+    def without_redacted(self, text: str) -> str:
         """A text made over this version's, without the lines that were masked in it."""
         masked = {
-            line_rules.words_of(line) for line in self.masked_lines().values_list("text", flat=True)
+            line_rules.words_of(line)
+            for line in self.redacted_lines().values_list("text", flat=True)
         }
         if not masked:
             return text
         kept = [line for line in text.split("\n") if line_rules.words_of(line) not in masked]
         return "\n".join(kept).strip("\n")
 
-    def free_lines(self) -> "models.QuerySet[Line]":
+    def unprotected_lines(self) -> "models.QuerySet[Line]":
         """Those that an update may reword."""
         return self.lines.filter(masked=False, pinned=False).exclude(origin=Origin.PERSON)
 
-    def masked_lines(self) -> "models.QuerySet[Line]":
+    def redacted_lines(self) -> "models.QuerySet[Line]":
         return self.lines.filter(masked=True)
 
     def write_lines(self, lines: Iterable[line_rules.Line]) -> None:
@@ -291,16 +292,16 @@ class MemoryVersion(models.Model):
         elsewhere what quotes ``known``, or in a line of ``short`` that. How many lines it changed.
 
         Unlike `rewrite` it touches texts of people too; their pages then refuse what was based on
-        the text from before, and what was typed over it and not saved yet is gone. Call `Memory.show_newest` afterwards.
+        the text from before, and what was typed over it and not saved yet is gone. Call `Memory.update_current` afterwards.
         """
         lines = list(self.lines.order_by("position"))
         texts = [
-            line_rules.emptied(line.text)
+            line_rules.redacted_line(line.text)
             if line.pk in whole
-            else (short or {}).get(line.pk, matcher).masked(line.text)
+            else (short or {}).get(line.pk, matcher).redact(line.text)
             for line in lines
         ]
-        together = matcher.masked("\n".join(texts)).split(
+        together = matcher.redact("\n".join(texts)).split(
             "\n"
         )  # a quotation may fill several lines
         if len(together) == len(texts):
@@ -310,14 +311,14 @@ class MemoryVersion(models.Model):
         content = "\n".join(
             masked_texts.get(part.rstrip(), part) for part in self.content.split("\n")
         )
-        content = matcher.masked(content)
+        content = matcher.redact(content)
         says_something = bool(_HAS_WORDS.search(content.replace(MARK, "")))
         values = {
-            "name": matcher.masked(self.name)[:LONGEST_NAME] if says_something else "",
+            "name": matcher.redact(self.name)[:LONGEST_NAME] if says_something else "",
             "content": content if says_something else MARK,
-            "put_back": [matcher.masked(masked_texts.get(text, text)) for text in self.put_back],
-            "kept": [matcher.masked(masked_texts.get(text, text)) for text in self.kept],
-            "dropped": [matcher.masked(text) for text in self.dropped],
+            "put_back": [matcher.redact(masked_texts.get(text, text)) for text in self.put_back],
+            "kept": [matcher.redact(masked_texts.get(text, text)) for text in self.kept],
+            "dropped": [matcher.redact(text) for text in self.dropped],
         }
         if not changed and all(getattr(self, name) == value for name, value in values.items()):
             return 0
@@ -352,5 +353,5 @@ class MemoryVersion(models.Model):
             self.lines.all().delete()
             self.refresh_from_db()
             self.write_lines(draft.lines)
-            self.memory.show_newest()
+            self.memory.update_current()
         return True

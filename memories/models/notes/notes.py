@@ -51,7 +51,7 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
     searched_as = NOTE
 
     def kept_for(self, reader: Reader) -> "NoteQuerySet":
-        """Those in the trash as well: for the pages that bring them back, and for bundles."""
+        """Those in the trash as well: for the pages that bring them back, and for exports."""
         # The rules import this module.
         from memories.models.access.audience import note_words
 

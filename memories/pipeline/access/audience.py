@@ -87,7 +87,7 @@ def left_the_workspace(channel: Channel) -> None:
 
 def read_again(workspace: Workspace) -> None:
     """The workspace's long-term memory owes all that may flow into it once more."""
-    _merge_again(workspace.channels.flowing())
+    _merge_again(workspace.channels.feeding_workspace_memory())
 
 
 def _is_owed(channel: Channel) -> None:
@@ -129,7 +129,7 @@ def _note_opt_in(channel: Channel, *, by: User | None, on: bool) -> None:
 
 def _withdraw_proposals(jobs: JobQuerySet) -> None:
     """Texts that wait for a person's word and rest on what changes its readers: merged again."""
-    jobs.proposed().end(Job.State.SUPERSEDED)
+    jobs.proposed().supersede()
 
 
 def _take_turns(memories: Iterable[Memory]) -> list[Memory]:
@@ -200,4 +200,4 @@ def _restrict(versions: Iterable[MemoryVersion], audience: str) -> None:
     memories = list(Memory.objects.filter(versions__in=rows).distinct())
     rows.exclude(audience=Audience.NOBODY).update(audience=audience)
     for memory in memories:
-        memory.show_newest()
+        memory.update_current()

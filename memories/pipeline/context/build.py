@@ -36,8 +36,8 @@ from memories.rules.context import contents as rules
 from memories.rules.context import context_text
 from memories.rules.context.contents import Context
 from memories.rules.context.context_text import ChannelTexts, LineFacts, Material, Part, Version
-from memories.rules.generate.prompts import for_model, message_line
-from memories.rules.ingest.markup import mentions_in, plain
+from memories.rules.generate.prompts import clean_for_model, format_message
+from memories.rules.ingest.markup import mentions_in, render_plain
 from memories.rules.ingest.timestamps import from_micros, micros, to_micros
 from memories.rules.memory.identity import (
     WORKSPACE_SCOPE_ID,
@@ -262,7 +262,7 @@ class _Rows:
             of_workspace | of_channels & Q(memory_type=MemoryType.LONG_TERM) | self._of_threads()
         )
         short_term = memories.filter(of_channels, memory_type=MemoryType.SHORT_TERM)
-        readable = MemoryVersion.objects.visible_to(self.reader).saying_something()
+        readable = MemoryVersion.objects.visible_to(self.reader).with_text()
         return readable.filter(
             Q(pk__in=current.values("current")) | Q(pk__in=self._history(short_term).values("pk"))
         ).select_related("memory")
@@ -279,7 +279,7 @@ class _Rows:
         )
         ranked = (
             MemoryVersion.objects.visible_to(self.reader)
-            .saying_something()
+            .with_text()
             .filter(~replaced, memory__in=memories.values("pk"))
             .annotate(
                 rank=Window(
@@ -343,10 +343,10 @@ class _Rows:
     def _line(self, message: Message, names: Names) -> context_text.Message:
         return context_text.Message(
             message.micros,
-            message_line(
+            format_message(
                 from_micros(message.micros).astimezone(self.settings.zone),
-                for_model(message.author_name),
-                for_model(plain(message.text, names)),
+                clean_for_model(message.author_name),
+                clean_for_model(render_plain(message.text, names)),
             ),
             # A root may not say yet that it has become one.
             message.ts if message.ts == self.thread_ts else message.thread_ts,

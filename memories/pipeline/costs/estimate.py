@@ -30,9 +30,8 @@ from memories.rules.costs.estimate import (
     answer_length,
     quote_of,
 )
-from memories.rules.generate.segments import should_update_short_term_memory
-from memories.rules.generate.tokens import counts, estimate, of_counts
-from memories.rules.generate.windows import windows
+from memories.rules.generate.segments import cut_waiting_messages, should_update_short_term_memory
+from memories.rules.generate.tokens import count_characters, estimate_tokens, tokens_of_counts
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.settings import MemorySettings
@@ -100,7 +99,7 @@ def means_of(model: str) -> Means:
     messages = Message.objects.filter(Q(segment__in=segments) | Q(thread_segment__in=segments))
     for *keys, text in messages.values_list("segment", "thread_segment", "text"):
         for key in keys:
-            sizes[key] += estimate(text) + LINE
+            sizes[key] += estimate_tokens(text) + LINE
     besides, answers, seconds = [], [], []
     for job in jobs:
         assert job.segment_id
@@ -145,7 +144,9 @@ def load_of(
         )
         is_closed_now = close_now == thread_ts
         from_us = channel.cut_from_us
-        cuts = windows(times, from_us, frontier, due, now_us, settings, asked=is_closed_now)
+        cuts = cut_waiting_messages(
+            times, from_us, frontier, due, now_us, settings, is_requested=is_closed_now
+        )
         if thread_ts and cuts:  # one version of all that a thread has
             cuts = [replace(cuts[-1], begin=cuts[0].begin)]
         for cut in cuts:
@@ -187,7 +188,7 @@ def _waiting(
     rows = messages.until(now_us).in_order().values_list(*columns)
     wide = others = 0
     for us, thread_ts, segment, in_thread, text in rows.iterator(AT_ONCE):
-        size = counts(text)
+        size = count_characters(text)
         wide, others = wide + size[0], others + size[1]
         keys = [] if segment else [""]
         if thread_ts and in_thread is None and settings.thread_memories:
@@ -195,7 +196,7 @@ def _waiting(
         for key in keys:
             times, tokens = waiting[key]
             times.append(us)
-            tokens.append(of_counts(*size) + LINE if text.strip() else 0)
+            tokens.append(tokens_of_counts(*size) + LINE if text.strip() else 0)
     return waiting, 2 * wide > others
 
 
@@ -207,7 +208,7 @@ def _left_out(channel: Channel, since_us: int, column: str) -> tuple[int, list[i
     messages = Message.objects.rememberable().filter(**{f"{column}__in": cancelled.values("pk")})
     sizes, numbers = Counter[int](), Counter[int]()
     for key, text in messages.values_list(column, "text").iterator(AT_ONCE):
-        sizes[key] += estimate(text) + LINE if text.strip() else 0
+        sizes[key] += estimate_tokens(text) + LINE if text.strip() else 0
         numbers[key] += 1
     kept = [key for key in sizes if sizes[key]]
     return sum(numbers[key] for key in kept), [sizes[key] for key in kept]
@@ -222,6 +223,6 @@ def _lengths(memories: "QuerySet[Memory]") -> dict[str, int]:
     """Tokens of the current texts, by type."""
     current = memories.filter(current__isnull=False, current__provisional=False)
     return {
-        memory_type: estimate(content)
+        memory_type: estimate_tokens(content)
         for memory_type, content in current.values_list("memory_type", "current__content")
     }

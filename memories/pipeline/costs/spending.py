@@ -15,10 +15,10 @@ from django.db import transaction
 
 from memories.models import Backfill, Cap, Endpoint, Job, ModelCall, Price, Workspace
 from memories.rules.costs.money import Asked, Limit, refusal
-from memories.rules.generate.breaker import Breaker
-from memories.rules.generate.summary import (
+from memories.rules.generate.circuit_breaker import CircuitBreaker
+from memories.rules.generate.summariser import (
     Bound,
-    Form,
+    PromptForm,
     Reply,
     Request,
     Summariser,
@@ -52,7 +52,9 @@ class CallBudget:
         self.lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
         self.pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
         self.endpoint = (
-            Endpoint.objects.known_as(self.summariser.endpoint, self.summariser.endpoint_name)
+            Endpoint.objects.get_or_create_for(
+                self.summariser.endpoint, self.summariser.endpoint_name
+            )
             if self.summariser.endpoint
             else None  # the offline summariser: no call, no money
         )
@@ -64,14 +66,14 @@ class CallBudget:
         self.endpoint.refresh_from_db()
         return _refused_by(self.endpoint.breaker, now)
 
-    def form_for(self, job: Job, request: Request) -> Form:
+    def form_for(self, job: Job, request: Request) -> PromptForm:
         """In which form of the prompt it is asked: its own after a bad answer, else the endpoint's. A
         model that cannot write operations only adds."""
         if job.form or self.endpoint is None:
-            return Form(job.form or Form.FULL)
+            return PromptForm(job.form or PromptForm.FULL)
         if request.uses_operations and self.endpoint.writes_operations is False:
-            return Form.SIMPLE
-        return Form(self.endpoint.form or Form.FULL)
+            return PromptForm.SIMPLE
+        return PromptForm(self.endpoint.form or PromptForm.FULL)
 
     @property
     def thinking_tokens(self) -> int:
@@ -103,7 +105,7 @@ class CallBudget:
 
     def give_room(self, reply: Reply | None) -> None:
         if self.endpoint is not None and reply is not None:
-            self.endpoint.give_room(reply.thinking_tokens)
+            self.endpoint.raise_thinking_tokens(reply.thinking_tokens)
             self.endpoint.refresh_from_db()
 
     @transaction.atomic
@@ -119,7 +121,7 @@ class CallBudget:
             until = min(call.until or soon, soon) if call.of_all else call.until or soon
             # That backfill is paused now, or has room when what is under way has ended.
             waits = call.why != "over_backfill_cap"
-            job.put_back(call.why, call.text, until if waits else None)
+            job.release(call.why, call.text, until if waits else None)
         return call
 
     @transaction.atomic
@@ -144,9 +146,9 @@ class CallBudget:
                 return Refused(why, text, limit.until)
         if job is not None and not job.renew(now, self.lease):
             return Refused("lost", "Another worker has it.")
-        began = breaker.began(now, self.lease)
+        began = breaker.after_start(now, self.lease)
         if began != breaker:
-            endpoint.becomes(began)
+            endpoint.set_breaker(began)
         return ModelCall.objects.create(
             job=job,
             fence=job.fence if job else 0,
@@ -189,17 +191,17 @@ class CallBudget:
         else:
             self._settle(call, error.spent, now, error.code)
         if call.job is not None:
-            call.job.spent(error.spent)
-        breaker = endpoint.breaker.failed(
+            call.job.add_usage(error.spent)
+        breaker = endpoint.breaker.after_failure(
             error.code,
             str(error),
             now,
             retry_after=error.retry_after,
             pause=self.pause,
-            luck=random.random(),  # noqa: S311  # spreads retries, guards nothing
+            jitter=random.random(),  # noqa: S311  # spreads retries, guards nothing
         )
         if breaker != endpoint.breaker:
-            endpoint.becomes(breaker)
+            endpoint.set_breaker(breaker)
 
     def _settle(self, call: ModelCall, usage: Usage, now: datetime, fault: str = "") -> None:
         tokens = usage.prompt_tokens + usage.completion_tokens
@@ -222,13 +224,13 @@ class CallBudget:
         """The endpoint answered: it is well, and told how it counts tokens."""
         current = Endpoint.objects.get(pk=self._pk)
         if (
-            current.breaker == current.breaker.answered()
+            current.breaker == current.breaker.after_answer()
             and min(ratio, WORST) <= current.worst_ratio
         ):
             return  # as always: nothing to write, nobody to wait for
         endpoint = self._locked()
         worst = min(max(ratio, endpoint.worst_ratio), WORST)
-        endpoint.becomes(endpoint.breaker.answered(), worst_ratio=worst, answered_at=now)
+        endpoint.set_breaker(endpoint.breaker.after_answer(), worst_ratio=worst, answered_at=now)
 
     def _locked(self) -> Endpoint:
         return Endpoint.objects.select_for_update().get(pk=self._pk)
@@ -240,8 +242,8 @@ class CallBudget:
         return self.endpoint.pk
 
 
-def _refused_by(breaker: Breaker, now: datetime) -> Refused | None:
-    refused = breaker.refusal(now)
+def _refused_by(breaker: CircuitBreaker, now: datetime) -> Refused | None:
+    refused = breaker.find_refusal(now)
     if refused is None:
         return None
     why, until = refused

@@ -6,55 +6,56 @@ from django.utils import timezone
 
 from memories.models import AuditEvent, Job, Memory, MemoryVersion, StaleBase, User
 from memories.pipeline.generate import followups
-from memories.pipeline.generate.ask import Asker
-from memories.pipeline.generate.close import hold_readers, made_lines, supersede, write
+from memories.pipeline.generate.close import lock_readers, supersede
+from memories.pipeline.generate.requests import RequestBuilder
+from memories.pipeline.generate.write_version import build_lines, write_version
 from memories.pipeline.safety import guarding
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.drift import Drift, find_drift
-from memories.rules.memory.lines import Line, merged
+from memories.rules.memory.lines import Line, merge_lines
 
 
-def of(memory: Memory) -> Job | None:
+def find_proposal(memory: Memory) -> Job | None:
     """The proposal that waits for this memory, the newest if there are several. One that read what
     the memory's readers may not read any more is none."""
     job = memory.jobs.proposed().with_memory().order_by("-pk").first()
-    return job if job is not None and followups.may_flow(job) else None
+    return job if job is not None and followups.has_allowed_inputs(job) else None
 
 
-def base_of(job: Job) -> MemoryVersion | None:
+def get_base(job: Job) -> MemoryVersion | None:
     """The text that the proposal would replace. A rebuild rests on no other text, so it stands beside
     the current one, also after merges."""
     return job.memory.current if job.is_rebuild else job.base
 
 
-def sizes(job: Job) -> tuple[int, int] | None:
+def token_counts(job: Job) -> tuple[int, int] | None:
     """Tokens of the text as it is and as it is proposed; None when nothing is proposed."""
     is_proposed = job.state == Job.State.PROPOSED
     reply = job.saved_reply if is_proposed else None
     if reply is None:
         return None
-    base = base_of(job)
-    return estimate(base.content) if base else 0, estimate(reply.text)
+    base = get_base(job)
+    return estimate_tokens(base.content) if base else 0, estimate_tokens(reply.text)
 
 
-def lines(job: Job) -> list[Line]:
+def proposed_lines(job: Job) -> list[Line]:
     """The lines that the memory would have: what people hold is put back here too."""
-    question = Asker(job.memory.workspace).question(job)
+    question = RequestBuilder(job.memory.workspace).build(job)
     reply = job.saved_reply
     if reply is None:
         return []
-    reading = read_reply(reply, question.request)
-    made = made_lines(job.cites, guarding.judge(job, question, reading).reading)
-    base = base_of(job)
-    return merged(base.line_values() if base else [], made).lines
+    reading = parse_reply(reply, question.request)
+    made = build_lines(job.cites, guarding.judge(job, question, reading).reading)
+    base = get_base(job)
+    return merge_lines(base.line_values() if base else [], made).lines
 
 
-def drift(job: Job) -> list[Drift]:
+def proposal_drift(job: Job) -> list[Drift]:
     """What a rebuilt text says and the current one lacks, and the other way round."""
-    memory, base = job.memory, base_of(job)
+    memory, base = job.memory, get_base(job)
     old = base.line_values() if base else []
-    new = lines(job)
+    new = proposed_lines(job)
     return find_drift(
         [line.text for line in old],
         [line.text for line in new],
@@ -70,22 +71,22 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
     reply = job.saved_reply
     if job.state != Job.State.PROPOSED or reply is None:
         return None
-    job.rebase(base_of(job))
-    question = Asker(job.memory.workspace).question(job)
+    job.rebase(get_base(job))
+    question = RequestBuilder(job.memory.workspace).build(job)
     try:
-        if not followups.is_as_owed(job):
+        if not followups.is_current(job):
             raise StaleBase(job.memory.current)
         with transaction.atomic():
-            hold_readers(job)
+            lock_readers(job)
             if not job.close(Job.State.DONE, now):
                 return None
-            reading = read_reply(reply, question.request)
+            reading = parse_reply(reply, question.request)
             if reading.fault:
                 raise guarding.NothingLeft(())
-            closed = write(job, question, reading, accepted=True)
+            closed = write_version(job, question, reading, accepted=True)
             if job.is_rebuild:
-                followups.merge_again_since(job)
-            followups.follow_ups(job)
+                followups.unmerge_unread(job)
+            followups.schedule_followups(job)
             AuditEvent.objects.record(
                 "proposal_accept",
                 by=by,
@@ -109,5 +110,5 @@ def reject(job: Job, *, by: User | None) -> bool:
     with transaction.atomic():
         rejected = job.reject(by)
         if rejected:
-            followups.follow_ups(job)
+            followups.schedule_followups(job)
     return rejected

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memories.models import Job, Message, QuarantinedLine
-from memories.pipeline.generate.ask import Question
-from memories.rules.generate.prompts import for_model
-from memories.rules.generate.summary import MOST_SOURCES, ParsedReply, ReadLine
+from memories.pipeline.generate.requests import JobRequest
+from memories.rules.generate.prompts import clean_for_model
+from memories.rules.generate.summariser import MAX_SOURCES, ParsedReply, ReplyLine
 from memories.rules.memory.lines import words_of
 from memories.rules.safety import guard
 from memories.rules.safety.secrets import redacted
@@ -45,7 +45,7 @@ class NothingLeft(Exception):
         self.held = held
 
 
-def judge(job: Job, question: Question, reading: ParsedReply) -> Judged:
+def judge(job: Job, question: JobRequest, reading: ParsedReply) -> Judged:
     """Hold each line against the rules (`rules.guard`). Nothing is written.
 
     Lines that a merge by operations leaves alone were judged when they came in. A line that would
@@ -54,13 +54,17 @@ def judge(job: Job, question: Question, reading: ParsedReply) -> Judged:
     if not reading.lines:
         return Judged(reading)
     sources = guard.Sources.of(question.request)
-    own = {for_model(words_of(line.text)): line for line in question.base_lines if line.is_held}
+    own = {
+        clean_for_model(words_of(line.text)): line
+        for line in question.base_lines
+        if line.is_protected
+    }
     request = question.request
     existing = {line.text for line in request.existing}
     untouched = existing if reading.is_of_operations else set()
     stays = {line.ref: line for line in request.memory_lines}
     superseded = dict(reading.superseded)
-    lines: list[ReadLine] = []
+    lines: list[ReplyLine] = []
     held: list[Held] = []
     for line in reading.lines:
         replaces = [ref for ref, text in reading.superseded.items() if text == line.text]
@@ -75,10 +79,10 @@ def judge(job: Job, question: Question, reading: ParsedReply) -> Judged:
             keys = _traced(job, line, sources)
             held.append(Held(redacted(line.text), str(finding.rule), keys))
             for ref in replaces:
-                lines.append(ReadLine(stays[ref].text, (ref,), stays[ref].kind))
+                lines.append(ReplyLine(stays[ref].text, (ref,), stays[ref].kind))
                 del superseded[ref]
         else:
-            refs = guard.rests_on(line.text, line.refs, sources)[:MOST_SOURCES]
+            refs = guard.rests_on(line.text, line.refs, sources)[:MAX_SOURCES]
             lines.append(replace(line, text=redacted(line.text), refs=refs))
             superseded |= dict.fromkeys(replaces, redacted(line.text))
     return Judged(replace(reading, lines=lines, superseded=superseded), held)
@@ -103,7 +107,7 @@ def _keys(job: Job, refs: Sequence[int]) -> list[int]:
     return [key for ref in refs if ref <= len(cites) for key in cites[ref - 1]]
 
 
-def _traced(job: Job, line: ReadLine, sources: guard.Sources) -> tuple[int, ...]:
+def _traced(job: Job, line: ReplyLine, sources: guard.Sources) -> tuple[int, ...]:
     """Where the line comes from: what it cites, for as much as that is worth, and what it resembles
     most; where orders to a model were shown, these first. Else everything that was shown."""
     refs = list(line.refs)
@@ -112,4 +116,4 @@ def _traced(job: Job, line: ReadLine, sources: guard.Sources) -> tuple[int, ...]
         refs += sorted(sources.orders)
     refs.sort(key=lambda ref: ref not in sources.orders)
     keys = _keys(job, refs) or _keys(job, [source.ref for source in sources.texts])
-    return tuple(dict.fromkeys(keys))[: MOST_SOURCES + len(sources.orders) + 1]
+    return tuple(dict.fromkeys(keys))[: MAX_SOURCES + len(sources.orders) + 1]

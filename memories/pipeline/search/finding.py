@@ -33,7 +33,7 @@ from memories.models.access.audience import (
 from memories.models.ingest.messages import MessageQuerySet
 from memories.models.search.documents import MESSAGE, NOTE, VERSION, SearchableQuerySet
 from memories.rules.generate import salience
-from memories.rules.ingest.invisible import clean
+from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.memory.identity import MemoryScope
 from memories.rules.search import tokenizer
 from memories.rules.search.query import Has, Kind, Query, Sort
@@ -145,12 +145,12 @@ def keys_of(workspace: Workspace, reader: Reader, channel: Channel | None) -> li
 def best_for(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> list[Message]:
     """Those that are most about a question, of the newest hits of any of its words, the best first,
     with the keys of the reader's audiences. Two queries."""
-    question_words = salience.words_in(question)
+    question_words = salience.content_words(question)
     if not question_words:
         return []
     hits = list(messages.matching_any(sorted(question_words), keys).tokens_found()[:QUESTION_HITS])
     texts = [frozenset(tokens.split()) for _, _, tokens in hits]
-    scores = salience.relevance(question_words, texts, salience.rarity(texts))
+    scores = salience.bm25_scores(question_words, texts, salience.word_rarity(texts))
     ranked = sorted(zip(scores, hits, strict=True), key=lambda hit: (-hit[0], -hit[1][1]))
     best = [hit[0] for _, hit in ranked[:BEST_ASKED]]
     rows = messages.in_bulk(best)
@@ -176,7 +176,7 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
     if kind is Kind.MESSAGES:
         messages = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
         return messages.select_related("channel", "author")
-    versions = MemoryVersion.objects.visible_to(reader).saying_something()
+    versions = MemoryVersion.objects.visible_to(reader).with_text()
     versions = versions.filter(memory__workspace=workspace).select_related(
         "memory__channel", "memory__workspace", "author", "job"
     )
@@ -228,7 +228,7 @@ def _archived(matching: Any, query: Query) -> Group:
     rows = [
         line
         for line in lines.select_related("version__memory__channel", "version__memory__workspace")
-        if tokenizer.holds(tokenizer.stored(clean(line.text)), query.terms)
+        if tokenizer.holds(tokenizer.stored(strip_invisible(line.text)), query.terms)
         and query.writer in ("", line.origin)
         and (Has.LINK not in query.has or "://" in line.text)
         and (Has.CODE not in query.has or "`" in line.text)

@@ -11,8 +11,8 @@ from django.db.models import Model, QuerySet
 from memories.models import Channel, MemoryVersion, Message, Note, SearchDocument, SearchPending
 from memories.models.search.documents import MESSAGE, NOTE, SLOTS, VERSION, WORDS
 from memories.models.search.search_triggers import ERASED, erases_at_once
-from memories.rules.ingest.invisible import clean
-from memories.rules.ingest.markup import plain
+from memories.rules.ingest.invisible import strip_invisible
+from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.search.tokenizer import Audience, audience_key, stored
 
@@ -158,7 +158,7 @@ def _messages(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
         seen.add(message.pk)
         if message.state != Message.State.LIVE or message.is_notice:
             continue
-        tokens = stored(clean(plain(message.text, _NO_NAMES)))
+        tokens = stored(strip_invisible(render_plain(message.text, _NO_NAMES)))
         if tokens:
             found_by = _keys(
                 MESSAGE, channel.workspace_id, channel, for_members=message.was_private
@@ -182,7 +182,7 @@ def _versions(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
         seen.add(version.pk)
         for_members = version.audience == MemoryVersion.Audience.MEMBERS
         is_read = version.audience != MemoryVersion.Audience.NOBODY
-        tokens = stored(clean(version.content)) if is_read else ""
+        tokens = stored(strip_invisible(version.content)) if is_read else ""
         if tokens and not (for_members and memory.channel_id is None):
             at, channel = to_micros(version.created_at), channels[memory.channel_id]
             found_by = _keys(VERSION, memory.workspace_id, channel, for_members=for_members)
@@ -200,7 +200,7 @@ def _notes(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
             continue
         seen.add(note.pk)
         text = "\n".join([note.title, note.content, *note.tags])
-        tokens = stored(clean(text)) if note.deleted_at is None else ""
+        tokens = stored(strip_invisible(text)) if note.deleted_at is None else ""
         if tokens:
             at, channel = to_micros(note.created_at), channels[note.channel_id]
             found_by = _keys(NOTE, note.workspace_id, channel, for_members=note.was_private)

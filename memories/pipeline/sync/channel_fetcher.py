@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from django.db.models import Max
 
-from memories.models import Channel, Message
+from memories.models import Channel, ChannelSync, Message
 from memories.models.ingest.messages import MessageQuerySet
 from memories.pipeline.ingest.store import store_messages
-from memories.rules.ingest.outcomes import Result, Tally, Thing
+from memories.rules.ingest.outcomes import ObjectType, Result, Tally
 from memories.rules.ingest.timestamps import micros, to_micros, ts_from_micros
 from memories.rules.sync.covered_range import CoveredRange
 from memories.slack.web import SlackClient
@@ -45,11 +45,11 @@ class Walked:
 
     @property
     def new(self) -> int:
-        return self.tally.count(Thing.MESSAGE, Result.STORED)
+        return self.tally.count(ObjectType.MESSAGE, Result.STORED)
 
     @property
     def updated(self) -> int:
-        return self.tally.count(Thing.MESSAGE, Result.UPDATED) - self.deleted
+        return self.tally.count(ObjectType.MESSAGE, Result.UPDATED) - self.deleted
 
 
 class ChannelFetcher:
@@ -63,10 +63,11 @@ class ChannelFetcher:
         in_time: Callable[[], bool] = lambda: True,
     ) -> None:
         self.channel = channel
+        self.sync = ChannelSync.objects.of(channel)
         self.client = client
         self.now = now
         self.now_us = to_micros(now)
-        self.walked = Walked(mark=channel.synced_ts)
+        self.walked = Walked(mark=self.sync.synced_ts)
         self._in_time = in_time
 
     def each(self, pages: Iterator[_Page]) -> Iterator[tuple[_Page, int]]:
@@ -92,7 +93,7 @@ class ChannelFetcher:
         """The ts of those rows of ``held`` that the page should hold and does not."""
         if covered is None:
             return []
-        rows = stored.still_there().filter(micros__gt=covered.after_us, pk__lte=newest)
+        rows = stored.existing_in_slack().filter(micros__gt=covered.after_us, pk__lte=newest)
         if covered.before_us is not None:
             rows = rows.filter(micros__lt=covered.before_us)
         return sorted(set(rows.values_list("ts", flat=True)) - met)

@@ -8,8 +8,9 @@ from django.utils.functional import Promise
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from memories.models import Channel, Workspace
-from memories.rules.health import SYNC_LASTS
+from memories.models import Channel, ChannelSync, Workspace
+from memories.models.sync.channel_sync import sync_of
+from memories.rules.health import SYNC_MAX_AGE
 from memories.rules.ingest.timestamps import from_micros, micros
 
 BY_ITSELF = ("", "new", "walking", "threads", "ratelimited")  # codes that nobody has to act on
@@ -54,6 +55,8 @@ class Coverage:
     behind: int | None
     code: str
     why: str | Promise
+    synced_at: datetime | None
+    retry_at: datetime | None
 
     @property
     def is_whole(self) -> bool:
@@ -76,16 +79,17 @@ class Coverage:
 def is_late(workspace: Workspace, now: datetime) -> bool:
     """Whether a connected workspace's last sync was so long ago that somebody has to look."""
     last = workspace.synced_at or workspace.connected_at
-    return workspace.connected_at is not None and last is not None and now - last > SYNC_LASTS
+    return workspace.connected_at is not None and last is not None and now - last > SYNC_MAX_AGE
 
 
 def coverage_of(channel: Channel, now: datetime) -> Coverage:
-    """From the channel's own row: no query."""
-    gaps = tuple(_gaps(channel))
-    end = _moment(channel.walk_top_ts or channel.synced_ts)
+    """Return the coverage. No query if the channel was read with its ``sync``."""
+    sync = sync_of(channel)
+    gaps = tuple(_gaps(sync))
+    end = _moment(sync.history_newest_ts or sync.synced_ts)
     first = bool(gaps) and gaps[0].begin is None
-    behind = int((now - channel.walked_at).total_seconds()) if channel.walked_at else None
-    code, why = _why(channel, gaps, behind)
+    behind = int((now - sync.synced_at).total_seconds()) if sync.synced_at else None
+    code, why = _why(channel, sync, gaps, behind)
     return Coverage(
         begin=gaps[0].end if first else None,
         end=end,
@@ -93,34 +97,38 @@ def coverage_of(channel: Channel, now: datetime) -> Coverage:
         behind=max(0, behind) if behind is not None else None,
         code=code,
         why=why,
+        synced_at=sync.synced_at,
+        retry_at=sync.retry_at,
     )
 
 
-def _gaps(channel: Channel) -> list[Gap]:
+def _gaps(sync: ChannelSync) -> list[Gap]:
     """A walk under way leaves one between the mark and how far down it has come."""
-    at = _moment(channel.walk_at_ts)
-    mark = _moment(channel.synced_ts)
+    at = _moment(sync.history_reached_ts)
+    mark = _moment(sync.synced_ts)
     if at is None or (mark is not None and at <= mark):
         return []
     return [Gap(mark, at)]
 
 
-def _why(channel: Channel, gaps: tuple[Gap, ...], behind: int | None) -> tuple[str, str | Promise]:
+def _why(
+    channel: Channel, sync: ChannelSync, gaps: tuple[Gap, ...], behind: int | None
+) -> tuple[str, str | Promise]:
     if channel.forgotten_at is not None and not channel.is_followed:
         return "forgotten", _("Everything in it was forgotten.")
     if not channel.is_followed:
         return "not_followed", _("Nobody chose it: its messages are not read from Slack.")
     if not channel.bot_is_in:
         return "not_in_channel", _("The bot is not in it: invite it in Slack.")
-    if code := channel.sync_code:
+    if code := sync.error_code:
         return code, _MET.get(code) or format_lazy(_("Slack refuses it: {code}."), code=code)
     if gaps:
         return "walking", _("Older messages are being read.")
     if behind is None:
         return "new", _("It was not read to the end yet.")
-    if channel.walk_began_at is not None:
+    if sync.history_started_at is not None:
         return "threads", _("Replies of threads are being read.")
-    if behind > SYNC_LASTS.total_seconds():
+    if behind > SYNC_MAX_AGE.total_seconds():
         return "late", _("The last sync was long ago: is the worker running?")
     return "", ""
 

@@ -14,7 +14,7 @@ from django.db.models import Count, F, Max, Q
 
 from memories.pipeline.sync.channel_fetcher import ChannelFetcher, highest, lowest, us_or_none
 from memories.rules.ingest.message_text import as_dict
-from memories.rules.ingest.messages import replies
+from memories.rules.ingest.messages import parse_reply_info
 from memories.rules.ingest.timestamps import micros_or_0, ts_from_micros
 from memories.rules.sync import resync_schedule
 from memories.rules.sync.covered_range import Seen, going_down, key_of, see, takes_much
@@ -27,41 +27,43 @@ _IN_CHANNEL = Q(thread_ts="") | Q(thread_ts=F("ts")) | Q(broadcast=True)
 class HistoryReader:
     def __init__(self, reading: ChannelFetcher) -> None:
         self.reading = reading
-        self.channel = reading.channel
+        self.channel, self.sync = reading.channel, reading.sync
         self.now = reading.now
 
     def run(self, *, goes_on: bool = False) -> None:
         """Raises `SlackError` or `OutOfTime`; what was stored until then is right and stays.
         ``goes_on``: a walk of minutes ago is as good as one now."""
-        if self.channel.is_being_walked:
+        if self.sync.is_reading_history:
             self._go_on()
-        if not (goes_on and resync_schedule.is_fresh(self.channel.known_as_of, self.now)):
+        if not (goes_on and resync_schedule.is_fresh(self.sync.history_complete_as_of, self.now)):
             self._begin()
 
     def sweep_on(self) -> None:
         """Go on with a sweep that was begun below an earlier walk."""
-        if self.channel.sweep_at_ts:
-            for page in self._pages(self.channel.sweep_at_ts, ""):
+        if self.sync.resync_reached_ts:
+            for page in self._pages(self.sync.resync_reached_ts, ""):
                 with transaction.atomic():
                     at_ts = page.keep()
                     self._sweep_to(at_ts, is_last=page.is_last)
 
     def _begin(self) -> None:
-        channel = self.channel
-        end_us = resync_schedule.end_of_walk(channel.synced_ts, self.reading.now_us)
+        end_us = resync_schedule.end_of_walk(self.sync.synced_ts, self.reading.now_us)
         self._descend("", ts_from_micros(end_us) if end_us else "", "", self.now)
 
     def _go_on(self) -> None:
-        channel = self.channel
+        sync = self.sync
         self._descend(
-            channel.walk_at_ts, channel.walk_end_ts, channel.walk_top_ts, channel.walk_began_at
+            sync.history_reached_ts,
+            sync.history_until_ts,
+            sync.history_newest_ts,
+            sync.history_started_at,
         )
 
     def _descend(self, at_ts: str, end_ts: str, top_ts: str, began_at: datetime | None) -> None:
         """From ``at_ts`` ("": the newest) down to ``end_ts``, and as a sweep below it."""
         self.reading.walked.asked_from = end_ts
         is_sweep = not end_ts or self._sweep_is_due()
-        channel = self.channel
+        sync = self.sync
         walking = True
         for page in self._pages(at_ts, "" if is_sweep else end_ts):
             with transaction.atomic():
@@ -70,25 +72,27 @@ class HistoryReader:
                 passed = bool(end_ts and at_ts) and micros_or_0(at_ts) <= micros_or_0(end_ts)
                 if walking and (page.is_last or passed):
                     walking = False
-                    channel.walk_ends(top_ts, began_at)
+                    sync.finish_history(top_ts, began_at)
                 elif walking and top_ts:
-                    channel.walk_goes_on(
-                        top_ts=top_ts, at_ts=at_ts, end_ts=end_ts, began_at=began_at
+                    sync.save_history_progress(
+                        newest_ts=top_ts, reached_ts=at_ts, until_ts=end_ts, started_at=began_at
                     )
                 if is_sweep and not walking:
                     self._sweep_to(at_ts, is_last=page.is_last)
-            self.reading.walked.mark = channel.synced_ts
+            self.reading.walked.mark = sync.synced_ts
 
     def _sweep_is_due(self) -> bool:
         """None is under way, and the last one was long ago."""
-        channel = self.channel
-        return not channel.sweep_at_ts and resync_schedule.sweep_is_due(channel.swept_at, self.now)
+        sync = self.sync
+        return not sync.resync_reached_ts and resync_schedule.sweep_is_due(
+            sync.resynced_at, self.now
+        )
 
     def _sweep_to(self, at_ts: str, *, is_last: bool) -> None:
         if is_last:
-            self.channel.sweep_ends(self.now)
+            self.sync.finish_resync(self.now)
         else:
-            self.channel.sweep_goes_on(at_ts)
+            self.sync.save_resync_progress(at_ts)
 
     def _pages(self, at_ts: str, end_ts: str) -> Iterator["_Page"]:
         """Every page between the two places, to be kept one after the other."""
@@ -155,7 +159,7 @@ class _Page:
         reading.store(reversed(self.messages))
         reading.delete(self.missing)
         if moved := self._moved(before) | self._alive_below(self.missing):
-            rows.filter(ts__in=moved).thread_has_moved()
+            rows.filter(ts__in=moved).mark_threads_unread()
         return lowest(self.seen.moments, self._at_ts)
 
     def _told_before(self) -> dict[str, tuple[bool, _Replies]]:
@@ -176,9 +180,9 @@ class _Page:
         slack_counts: dict[str, _Replies] = {}
         for raw in self.messages:
             if ts := key_of(raw, now_us):
-                count, latest = replies(as_dict(raw))
+                count, latest = parse_reply_info(as_dict(raw))
                 slack_counts[ts] = (count, micros_or_0(latest))
-        there = self.reading.channel.messages.still_there().filter(thread_ts__in=slack_counts)
+        there = self.reading.channel.messages.existing_in_slack().filter(thread_ts__in=slack_counts)
         counted = (
             there.exclude(ts=F("thread_ts"))
             .values_list("thread_ts")
@@ -198,5 +202,5 @@ class _Page:
         """Of roots that are gone, those whose replies we still hold."""
         if not deleted:
             return set()
-        there = self.reading.channel.messages.still_there().filter(thread_ts__in=deleted)
+        there = self.reading.channel.messages.existing_in_slack().filter(thread_ts__in=deleted)
         return set(there.exclude(ts=F("thread_ts")).values_list("thread_ts", flat=True).distinct())

@@ -18,7 +18,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, Q
 
-from memories.models import Channel, SlackConnection, Workspace
+from memories.models import Channel, ChannelSync, SlackConnection, Workspace
 from memories.pipeline.access import audience
 from memories.pipeline.ingest.roster import (
     demote_unlisted_people,
@@ -34,7 +34,7 @@ from memories.pipeline.sync.history import HistoryReader
 from memories.pipeline.sync.threads import Threads
 from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.outcomes import Tally
-from memories.rules.ingest.slack_objects import slack_id
+from memories.rules.ingest.slack_objects import parse_slack_id
 from memories.rules.sync import resync_schedule
 from memories.slack.web import Identity, SlackClient, SlackError
 
@@ -237,7 +237,7 @@ class _Sync:
     def _is_known(self, *, whole: bool) -> None:
         """Conversations are known as far as those channels are that could be read at all; one in its
         first walk holds up nobody, for nothing of it is remembered yet."""
-        rows = self.workspace.channels.past_first_walk()
+        rows = self.workspace.channels.past_first_sync()
         if whole:
             ids = [channel_report.channel_id for channel_report in self.report.of(*_READABLE)]
             rows = rows.filter(slack_id__in=ids)
@@ -245,7 +245,7 @@ class _Sync:
             rows = rows.followed().filter(bot_is_in=True)
             if not self.workspace.memory_settings.read_private_channels:
                 rows = rows.public()
-        as_of = list(rows.values_list("walked_at", flat=True))
+        as_of = list(rows.values_list("sync__synced_at", flat=True))
         known_moments = [moment for moment in as_of if moment is not None]
         if len(known_moments) == len(as_of):
             self.workspace.has_been_synced(min(known_moments, default=self.now))
@@ -257,7 +257,7 @@ class _Sync:
         named = set()
         for page in self.client.people():
             self.report.tally.add(store_people(self.workspace, page, live=True))
-            named |= {slack_id(as_dict(raw).get("id")) for raw in page}
+            named |= {parse_slack_id(as_dict(raw).get("id")) for raw in page}
         if unnamed := demote_unlisted_people(self.workspace, named):
             logger.warning("sync of %s: Slack lists %s people no more", self.workspace, unnamed)
         self._channels(private=private)
@@ -289,7 +289,7 @@ class _Sync:
                 self.workspace, zip(raws, kinds, strict=True), known_at=self.now, live=True
             )
         )
-        listed = {slack_id(raw.get("id")) for raw in raws}
+        listed = {parse_slack_id(raw.get("id")) for raw in raws}
         for channel in self.workspace.channels.public():
             if channel.slack_id not in listed:
                 # Deleted, or made private without the bot: nobody can tell who may read it.
@@ -297,8 +297,8 @@ class _Sync:
                     channel.describe({"kind": Channel.Kind.PRIVATE})
                     audience.follow(channel, Channel.Kind.PUBLIC, was_shared=channel.is_shared)
                 self._add_report(channel, State.HIDDEN)
-        joined = {slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
-        self.workspace.channels.bot_is_in_these(joined)
+        joined = {parse_slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
+        self.workspace.channels.set_bot_channels(joined)
 
     def _listed(self, *, private: bool) -> list[dict[str, Any]]:
         """Private channels only where somebody wants them read: their scope is asked for then."""
@@ -317,7 +317,7 @@ class _Sync:
 
     def _followed(self, requested: Sequence[str] | None) -> list[Channel]:
         rows = self.workspace.channels.select_related("workspace").order_by(
-            F("turn_at").asc(nulls_first=True), "pk"
+            F("sync__last_read_at").asc(nulls_first=True), "pk"
         )
         if requested is None:
             followed = list(rows.followed())
@@ -348,7 +348,7 @@ class _Sync:
     def _may_read(self, channel: Channel) -> bool:
         if channel.bot_is_in:
             return True
-        channel.record_sync_result("not_in_channel", "", None)
+        ChannelSync.objects.of(channel).record_result("not_in_channel", "", None)
         if not channel.is_archived and not self._is_reported(channel):
             self._add_report(channel, State.NOT_MEMBER).coverage = coverage_of(channel, self.now)
         return False
@@ -372,6 +372,7 @@ class _Turn:
         self.channel = channel
         self.report = sync._add_report(channel, State.SYNCED)
         reading = ChannelFetcher(channel, sync.client, sync.now, sync._in_time)
+        self.channel_sync = reading.sync
         self.walked = self.report.walked = reading.walked
         self.history = HistoryReader(reading)
         self.threads = Threads(reading)
@@ -381,14 +382,14 @@ class _Turn:
 
     def begin(self, *, full: bool) -> None:
         if full:
-            self.channel.look_all_over(self.sync.now - resync_schedule.PACE)
+            self.channel_sync.request_full_resync(self.sync.now - resync_schedule.PACE)
             self.channel.messages.roots().update(replies_read_at=None)
 
     def look(self, *, goes_on: bool) -> None:
         """Who is in it, what is new, and what moved in the hot window."""
         self._has_looked = True
         due = resync_schedule.members_are_due(self.channel.members_known_at, self.sync.now)
-        if due or self.channel.members_have_changed:
+        if due or self.channel.have_members_changed:
             self._try(self._members)
         if not self._is_read:
             return
@@ -413,11 +414,11 @@ class _Turn:
         if not self._is_read and report.state in (State.SYNCED, State.UNFINISHED):
             report.state, report.code = State.SWITCHED_OFF, "switched_off"
         if self.walked.pages:
-            channel.has_had_its_turn(now)
+            self.channel_sync.set_last_read(now)
         if self._is_read and not self.threads.are_owed:
-            channel.is_complete()
+            self.channel_sync.finish_threads()
         text = " ".join(report.failures)
-        channel.record_sync_result(
+        self.channel_sync.record_result(
             report.code or ("failed" if text else ""), text, report.not_before
         )
         report.coverage = coverage_of(channel, now)
@@ -425,7 +426,7 @@ class _Turn:
     def _members(self) -> None:
         """All or nothing: a walk that breaks off leaves the old list, and its old date."""
         pages = self.sync.client.members(self.channel.slack_id)
-        ids = [slack_id(member) for page in pages for member in page]
+        ids = [parse_slack_id(member) for page in pages for member in page]
         set_members(
             self.channel, [member_id for member_id in ids if member_id], self.sync.now, live=True
         )

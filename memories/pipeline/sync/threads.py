@@ -22,14 +22,14 @@ AT_ONCE = 500  # roots taken out of the database together
 class Threads:
     def __init__(self, reading: ChannelFetcher) -> None:
         self.reading = reading
-        self.channel = reading.channel
+        self.channel, self.sync = reading.channel, reading.sync
         self.now = reading.now
 
     def read_owed(self) -> None:
         """Those that moved, newest first. Raises `SlackError` or `OutOfTime`."""
         tried: set[int] = set()
         while roots := list(
-            self.channel.messages.owing_replies().exclude(pk__in=tried).defer("raw")[:AT_ONCE]
+            self.channel.messages.with_unread_replies().exclude(pk__in=tried).defer("raw")[:AT_ONCE]
         ):
             for root in roots:
                 tried.add(root.pk)
@@ -37,15 +37,15 @@ class Threads:
 
     @property
     def are_owed(self) -> bool:
-        return self.channel.messages.owing_replies().exists()
+        return self.channel.messages.with_unread_replies().exists()
 
     def turn_ring(self) -> None:
         """Read those whose turn it is: whichever were not read for the longest time, and none that was
         read just now. Raises `SlackError` or `OutOfTime`."""
         roots = self.channel.messages.roots()
-        turn = resync_schedule.turn_of_ring(roots.count(), self.channel.ring_at, self.now)
-        if self.channel.ring_at is None:
-            self.channel.ring_turns_to(self.now)
+        turn = resync_schedule.turn_of_ring(roots.count(), self.sync.threads_resynced_to, self.now)
+        if self.sync.threads_resynced_to is None:
+            self.sync.set_threads_resynced_to(self.now)
         if not turn.threads:
             return
         rested = Q(replies_read_at=None) | Q(replies_read_at__lt=self.now - resync_schedule.REST)
@@ -57,10 +57,12 @@ class Threads:
             if has_replies or self._replies(root).exists():
                 self._read(root, in_ring=True)
             else:
-                root.thread_was_read(self.now)
-            self.channel.ring_turns_to((self.channel.ring_at or self.now) + turn.each)
+                root.record_thread_read(self.now)
+            self.sync.set_threads_resynced_to(
+                (self.sync.threads_resynced_to or self.now) + turn.each
+            )
         if len(due) < turn.threads:
-            self.channel.ring_turns_to(self.now)  # the others have only been read
+            self.sync.set_threads_resynced_to(self.now)  # the others have only been read
 
     def _read(self, root: Message, *, in_ring: bool = False) -> None:
         try:
@@ -71,7 +73,7 @@ class Threads:
             if error.code == "thread_not_found" and root.state == Message.State.DELETED:
                 self._end(root)
             elif in_ring and error.permanent:
-                root.thread_was_read(self.now)  # its next turn comes; nothing is concluded
+                root.record_thread_read(self.now)  # its next turn comes; nothing is concluded
             else:
                 if in_ring:
                     self._put_off(root)
@@ -91,24 +93,24 @@ class Threads:
                 reading.delete(missing)
                 at_ts = highest(seen.moments, at_ts)
                 if page.is_last:
-                    root.thread_was_read(self.now)
+                    root.record_thread_read(self.now)
                 else:
-                    root.thread_goes_on(at_ts)
+                    root.record_thread_progress(at_ts)
         reading.walked.threads += 1
 
     @transaction.atomic
     def _end(self, root: Message) -> None:
         """A deleted root whose thread Slack knows no more: all of it is gone."""
         self.reading.delete(list(self._replies(root).values_list("ts", flat=True)))
-        root.thread_was_read(self.now)
+        root.record_thread_read(self.now)
         self.reading.walked.threads += 1
 
     @transaction.atomic
     def _put_off(self, root: Message) -> None:
         """The ring goes on to the others, and the next sync reads this one."""
-        root.thread_was_read(self.now)
-        self.channel.messages.filter(pk=root.pk).thread_has_moved()
+        root.record_thread_read(self.now)
+        self.channel.messages.filter(pk=root.pk).mark_threads_unread()
 
     def _replies(self, root: Message) -> MessageQuerySet:
         replies = self.channel.messages.filter(thread_ts=root.ts).exclude(ts=root.ts)
-        return replies.still_there()
+        return replies.existing_in_slack()

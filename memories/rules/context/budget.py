@@ -14,7 +14,7 @@ from itertools import accumulate, takewhile
 
 from memories.rules.context.context_text import ChannelTexts, Material, Version, dated, day_of_all
 from memories.rules.generate import salience
-from memories.rules.generate.tokens import counts, estimate
+from memories.rules.generate.tokens import count_characters, estimate_tokens
 from memories.rules.memory.lines import split_text, words_of
 from memories.rules.notes.fields import NoteText
 from memories.rules.notes.notes_file import injection
@@ -127,13 +127,13 @@ class Choice:
     def __init__(self, material: Material, units: Sequence[Unit], budget: int) -> None:
         self.material = material
         self.units = units
-        self.left: float = budget - min(_FRAME, budget / 4) - estimate(material.persona)
+        self.left: float = budget - min(_FRAME, budget / 4) - estimate_tokens(material.persona)
         self.chosen: list[int] = []
         self.taken: set[int] = set()
         self.groups: set[Group] = set()
         self.duplicates: list[int] = []
-        alike = _ASKED_ALIKE if material.question else salience.ALIKE
-        self.covered = salience.Covered(alike)
+        alike = _ASKED_ALIKE if material.question else salience.DUPLICATE_SHARE
+        self.covered = salience.ChosenTexts(alike)
         self.values = _values(units)
         best_first = sorted(range(len(units)), key=lambda i: (-self.values[i], -units[i].at_us))
         self.best_first = best_first
@@ -163,7 +163,7 @@ class Choice:
         better filled than left empty."""
         self.left = room
         self._take(self.best_first, room)
-        covered, self.covered = self.covered, salience.Covered(alike=2)
+        covered, self.covered = self.covered, salience.ChosenTexts(alike=2)
         self._take(self.duplicates, self.left)
         self.covered = covered
 
@@ -179,9 +179,9 @@ class Choice:
 
     def _about(self, question: str) -> list[int]:
         """The units that hold words of the question, by how much they are about it and are worth."""
-        words = salience.words_in(question)
+        words = salience.content_words(question)
         texts = [unit.words for unit in self.units]
-        relevance = salience.relevance(words, texts, salience.rarity(texts))
+        relevance = salience.bm25_scores(words, texts, salience.word_rarity(texts))
         best = max(self.values, default=0.0) or 1.0
         scores = [
             about * (1 + value / best) for about, value in zip(relevance, self.values, strict=True)
@@ -212,14 +212,14 @@ class Choice:
 
 
 def _values(units: Sequence[Unit]) -> list[float]:
-    worths = salience.worth([unit.words for unit in units])
+    worths = salience.word_worth([unit.words for unit in units])
     moments = sorted(unit.at_us for unit in units)
     values = []
     for unit in units:
-        recency = salience.recency(len(moments) - bisect_right(moments, unit.at_us))
+        recency = salience.recency_factor(len(moments) - bisect_right(moments, unit.at_us))
         if unit.what in ("long_term_memory", ARCHIVE):
             recency = max(recency, _LONG_TERM_KEEPS)
-        worth = salience.density(unit.text, unit.words, worths, unit.cost)
+        worth = salience.worth_per_token(unit.text, unit.words, worths, unit.cost)
         values.append(worth * unit.factor * (1.0 if unit.what == "note" else recency))
     return values
 
@@ -278,8 +278,8 @@ def _unit(
     shown: str = "",
 ) -> Unit:
     """``shown`` is the text with its time, which says nothing about its worth."""
-    wide, others = counts(shown or text)
-    words = salience.words_in(text)
+    wide, others = count_characters(shown or text)
+    words = salience.content_words(text)
     return Unit(group, position, text, words, at_us, wide + others / 4 + 0.3, factor, is_held)
 
 
@@ -328,8 +328,8 @@ def _cut(m: Material, budget: int) -> Material:
 
 def shortened(text: str, most: int) -> str:
     """A text of at most so many tokens, with a mark that says how much is missing at its end."""
-    if estimate(text) <= most:
+    if estimate_tokens(text) <= most:
         return text
-    sizes = (1.0 if wide else 0.25 for wide, _ in map(counts, text))
+    sizes = (1.0 if wide else 0.25 for wide, _ in map(count_characters, text))
     end = sum(1 for _ in takewhile(lambda spent: spent <= most - 10, accumulate(sizes)))
     return f"{text[:end].rstrip()} […{len(text) - end} characters left out]"

@@ -15,7 +15,7 @@ from memories.rules.context.context_text import (
     blocks_of,
     joined,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.notes.fields import NoteText
 from memories.rules.safety.prompt_injection import aimed_at_model
 from memories.rules.settings import Inject, MemorySettings
@@ -174,7 +174,7 @@ def _with_everything(
 ) -> Context | None:
     """The context with all earlier messages beside what takes so many ``tokens``; None if that is
     over the budget."""
-    if tokens + sum(estimate(message.line_of_day) for message in material.earlier) > budget:
+    if tokens + sum(estimate_tokens(message.line_of_day) for message in material.earlier) > budget:
         return None
     earlier = [message for message in material.earlier if not aimed_at_model(message.line)]
     context = _built(replace(material, earlier=earlier), unwanted)
@@ -237,7 +237,7 @@ def _built(m: Material, left_out: Sequence[LeftOut]) -> Context:
         target_thread_ts=m.target_thread_ts,
         notes=list(m.notes),
         earlier_messages=[message.line for message in m.earlier],
-        tokens=estimate(text),
+        tokens=estimate_tokens(text),
         left_out=list(left_out),
         text=text,
         blocks=tuple(blocks),

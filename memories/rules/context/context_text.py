@@ -14,12 +14,12 @@ from enum import StrEnum
 from itertools import groupby
 
 from memories.rules.generate.language import is_mostly_japanese
-from memories.rules.generate.prompts import one_line, visible
-from memories.rules.generate.tokens import counts, of_counts
+from memories.rules.generate.prompts import to_one_line, visible_text
+from memories.rules.generate.tokens import count_characters, tokens_of_counts
 from memories.rules.ingest.invisible import SHAPELESS
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.lines import now_and_history, split_text, words_of
+from memories.rules.memory.lines import split_history, split_text, words_of
 from memories.rules.notes.fields import NoteText
 from memories.rules.notes.notes_file import injection
 from memories.rules.settings import MemorySettings
@@ -182,9 +182,9 @@ def sizes(blocks: Sequence[Block]) -> list[int]:
     wide = others = before = 0
     found: list[int] = []
     for block in blocks:
-        more = counts(block.text if not found else f"\n\n{block.text}")
+        more = count_characters(block.text if not found else f"\n\n{block.text}")
         wide, others = wide + more[0], others + more[1]
-        found.append(of_counts(wide, others) - before)
+        found.append(tokens_of_counts(wide, others) - before)
         before += found[-1]
     return found
 
@@ -197,7 +197,7 @@ def _section(part: Part, title: str, blocks: Iterable[Block]) -> Iterator[Block]
 
 
 def _heading(words: str, day: str = "") -> str:
-    return f"## {one_line(words)}{', ' if day else ''}{day}\n"
+    return f"## {to_one_line(words)}{', ' if day else ''}{day}\n"
 
 
 def _long_term(material: Material, channels: Sequence[ChannelTexts]) -> Iterator[Block]:
@@ -250,7 +250,7 @@ def _memory(material: Material, text: str, day: str, *, above: str = "##") -> st
     """A memory's text as it is read, below a heading of so many signs: what holds now, then what
     happened, oldest first. The two have headings of their own where both are there."""
     lines = [(line, material.facts_of(line)) for line in text.split("\n")]
-    now, history = now_and_history(lines, lambda line: (line[1].kind, line[1].at_us))
+    now, history = split_history(lines, lambda line: (line[1].kind, line[1].at_us))
     if not (now and history):
         return "\n".join(dated(material, *line, day) for line in lines).rstrip("\n")
     titles = _NOW_AND_HISTORY["ja" if is_mostly_japanese(text) else "en"]
@@ -321,4 +321,4 @@ def _said(heading: str, messages: Sequence[Message], place: str) -> Block:
 
 def _body(text: str) -> str:
     """A text without invisible characters. Lines that pass for ours stand behind two spaces."""
-    return _FORGED.sub("  ", visible(text).rstrip("\n"))
+    return _FORGED.sub("  ", visible_text(text).rstrip("\n"))

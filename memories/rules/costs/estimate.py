@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from memories.rules.generate.bounds import INPUT_LIMIT, MERGE_LIMIT
+from memories.rules.generate.splitting import INPUT_LIMIT, MERGE_LIMIT
 from memories.rules.settings import MemorySettings
 
 Money = Callable[[int, int], int]  # tokens in, tokens out → millionths of a dollar

@@ -31,7 +31,7 @@ _LITTLE = frozenset(
 )
 
 
-def clear_language(texts: Iterable[str]) -> Literal["ja", "en"] | None:
+def detect_language(texts: Iterable[str]) -> Literal["ja", "en"] | None:
     """None for short, mixed and other texts."""
     text = _NO_LANGUAGE.sub(" ", "\n".join(texts))
     words = _WORD.findall(text)

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memories.rules.generate import prompts
-from memories.rules.generate.language import clear_language
+from memories.rules.generate.language import detect_language
 from memories.rules.generate.prompts import Prompt
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.reply_text import answer_of, statements
-from memories.rules.generate.summary import Form, MessageLine, Reply, Request
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.reply_statements import parse_statements, strip_thinking
+from memories.rules.generate.summariser import MessageLine, PromptForm, Reply, Request
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.sources import ENOUGH, SourceFinder
 
@@ -19,7 +19,7 @@ _MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 _FEWEST_LINES = 3
 _MOST_WRONG = 0.3  # of the statements
 _THOUGHTS = 100  # tokens beyond those of the answer
-LONG_TEXTS = (120, 60, 30)  # lines: about 5,000, 2,500 and 1,300 tokens
+LONG_PROMPT_LINES = (120, 60, 30)  # lines: about 5,000, 2,500 and 1,300 tokens
 _WORD = "maple"
 OPERATIONS_LIMIT = 150  # tokens of an answer
 WORD_LIMIT = 30
@@ -59,7 +59,7 @@ that stays needs no operation. Write only the operations."""
 
 
 @dataclass(frozen=True)
-class Findings:
+class ProbeResult:
     """What a probe found out. None: it could not be told."""
 
     cites: bool
@@ -70,14 +70,14 @@ class Findings:
     tokens_per_second: float | None
 
     @property
-    def form(self) -> Form:
-        return Form.FULL if self.cites and self.keeps_language else Form.SIMPLE
+    def form(self) -> PromptForm:
+        return PromptForm.FULL if self.cites and self.keeps_language else PromptForm.SIMPLE
 
     def as_json(self) -> dict[str, Any]:
         return {"form": self.form, **asdict(self)}
 
 
-def conversation(*, japanese: bool) -> Request:
+def build_conversation(*, japanese: bool) -> Request:
     """A small request in the full form, in the language of its messages."""
     said = _JAPANESE if japanese else _ENGLISH
     return Request(
@@ -94,13 +94,13 @@ def conversation(*, japanese: bool) -> Request:
     )
 
 
-def operations_prompt() -> Prompt:
+def build_operations_prompt() -> Prompt:
     return Prompt(
-        prompts.system_text(conversation(japanese=False)), _OPERATIONS, "probe-operations"
+        prompts.system_text(build_conversation(japanese=False)), _OPERATIONS, "probe-operations"
     )
 
 
-def long_prompt(lines: int = LONG_TEXTS[0]) -> Prompt:
+def build_long_prompt(lines: int = LONG_PROMPT_LINES[0]) -> Prompt:
     """A word at the beginning of a long text, and the question for it at its end."""
     fillers = (
         f"[2026-01-05 {n // 60 + 9:02}:{n % 60:02}] {('Ann', 'Ben', 'Cara')[n % 3]}: shelf {n} holds {n * 7 % 90} "
@@ -109,24 +109,26 @@ def long_prompt(lines: int = LONG_TEXTS[0]) -> Prompt:
     )
     first = f"[2026-01-05 09:00] Ann: the word for the harbour gate is {_WORD}"
     asked = "What is the word for the harbour gate? Write only the word."
-    system = prompts.system_text(conversation(japanese=False))
+    system = prompts.system_text(build_conversation(japanese=False))
     return Prompt(system, "\n".join([first, *fillers, "", asked]), "probe-context")
 
 
-def prompt_tokens(prompt: Prompt) -> int:
-    return estimate(prompt.system) + estimate(prompt.user)
+def estimate_prompt(prompt: Prompt) -> int:
+    return estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
 
 
-LONGEST = prompt_tokens(long_prompt())  # a model that reads so much gets prompts of full length
+LONGEST_PROMPT_TOKENS = estimate_prompt(
+    build_long_prompt()
+)  # a model that reads so much gets prompts of full length
 
 
-def cites(reply: Reply, request: Request) -> bool:
+def can_cite(reply: Reply, request: Request) -> bool:
     """Whether most statements give the number of a message that says them."""
-    reading = read_reply(reply, request)
+    reading = parse_reply(reply, request)
     if reading.fault or reading.is_copied or len(reading.lines) < _FEWEST_LINES:
         return False
     finder = SourceFinder.of(request)
-    found = statements(answer_of(reply.text))
+    found = parse_statements(strip_thinking(reply.text))
     right = sum(
         any(
             finder.score(one.text, ref) >= ENOUGH
@@ -138,35 +140,35 @@ def cites(reply: Reply, request: Request) -> bool:
     return right >= (1 - _MOST_WRONG) * len(found)
 
 
-def keeps_language(reply: Reply, request: Request) -> bool:
+def can_keep_language(reply: Reply, request: Request) -> bool:
     """Whether Japanese messages got Japanese lines."""
-    reading = read_reply(reply, request)
-    return not reading.fault and clear_language([line.text for line in reading.lines]) == "ja"
+    reading = parse_reply(reply, request)
+    return not reading.fault and detect_language([line.text for line in reading.lines]) == "ja"
 
 
-def writes_operations(text: str) -> bool:
+def can_write_operations(text: str) -> bool:
     """Whether the moved launch replaces its line, the new person is added and all else stays."""
-    rows = [row.strip() for row in answer_of(text).split("\n") if row.strip()]
+    rows = [row.strip() for row in strip_thinking(text).split("\n") if row.strip()]
     replaced = [row for row in rows if row.startswith("~ L1 ") and "26" in row]
     added = [row for row in rows if row.startswith("+ ") and "Cara" in row]
     return len(replaced) == 1 and len(added) == 1 and len(rows) == 2
 
 
-def reads_to_its_beginning(text: str) -> bool:
-    return _WORD in answer_of(text).casefold()
+def can_read_first_line(text: str) -> bool:
+    return _WORD in strip_thinking(text).casefold()
 
 
-def reasons(replies: Sequence[Reply]) -> bool:
+def has_thoughts(replies: Sequence[Reply]) -> bool:
     """Whether a model thinks before it answers: in words, or in tokens that it does not show."""
     return any(
         reply.thinking_tokens
-        or answer_of(reply.text) != reply.text.strip()
-        or reply.completion_tokens > 2 * estimate(reply.text) + _THOUGHTS
+        or strip_thinking(reply.text) != reply.text.strip()
+        or reply.completion_tokens > 2 * estimate_tokens(reply.text) + _THOUGHTS
         for reply in replies
     )
 
 
-def tokens_per_second(replies: Sequence[Reply]) -> float | None:
+def measure_speed(replies: Sequence[Reply]) -> float | None:
     seconds = sum(reply.seconds for reply in replies)
     tokens = sum(reply.completion_tokens for reply in replies)
     return round(tokens / seconds, 1) if seconds else None

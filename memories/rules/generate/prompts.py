@@ -14,21 +14,21 @@ from datetime import datetime
 from memories.rules.generate import prompt_texts
 from memories.rules.generate.language import is_mostly_japanese
 from memories.rules.generate.salience import is_salient
-from memories.rules.generate.summary import Form, MemoryLine, Reference, Request
-from memories.rules.generate.tokens import WIDE, estimate
+from memories.rules.generate.summariser import MemoryLine, PromptForm, Reference, Request
+from memories.rules.generate.tokens import WIDE_CHARACTER, estimate_tokens
 from memories.rules.ingest.characters import LINE_BREAK
-from memories.rules.ingest.invisible import clean
+from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.names import safe_name
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.safety.secrets import redacted
 
-LONGEST_REFERENCE = 120  # tokens of a text that is background only
-LONGEST_LINE = 6_000  # characters; a longer message is shown in parts of so many
+MAX_REFERENCE_TOKENS = 120  # tokens of a text that is background only
+MAX_LINE_CHARACTERS = 6_000  # characters; a longer message is shown in parts of so many
 NEW_LINE = " ⏎ "
 THREAD = "↳"
 _TOKENS_A_BULLET = 30
 _MOST_BULLETS = 10
-UNKNOWN = "unknown"  # an author of whom nothing is known
+UNKNOWN_AUTHOR = "unknown"  # an author of whom nothing is known
 
 _FEWEST_MESSAGES = 3  # with content: of fewer a model may say that nothing is worth keeping
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -50,12 +50,12 @@ class Prompt:
     version: str
 
 
-def build(request: Request, key: str) -> Prompt:
+def build_prompt(request: Request, key: str) -> Prompt:
     """The prompt of a request; ``key`` is random for each call and closes its blocks."""
-    return Prompt(system_text(request), user_text(request, key), version(request))
+    return Prompt(system_text(request), user_text(request, key), prompt_version(request))
 
 
-def language_of(request: Request) -> str:
+def instruction_language(request: Request) -> str:
     """Language of the instructions: ``ja``, ``en``, or ``conversation`` (English words that ask
     for the language of the sources). Mostly Japanese sources get the Japanese ones."""
     if request.language != "conversation":
@@ -65,32 +65,32 @@ def language_of(request: Request) -> str:
 
 def system_text(request: Request) -> str:
     """One line: who the model is, and that data is data."""
-    return prompt_texts.TEXTS[language_of(request)]["role"]
+    return prompt_texts.TEXTS[instruction_language(request)]["role"]
 
 
 def request_text(request: Request) -> str:
     """What is wanted of the data above it, with this request's limits filled in."""
-    texts = prompt_texts.TEXTS[language_of(request)]
+    texts = prompt_texts.TEXTS[instruction_language(request)]
     names = [_task(request)]
-    if request.form is Form.FULL:
+    if request.form is PromptForm.FULL:
         names.append("form")
     if request.messages and request.existing:
         names.append("carry_on")
     if any(line.by_person for line in request.existing) and not request.only_adds:
         names.append("held" if request.uses_operations else "by_person")
-    if request.form is Form.FULL:
+    if request.form is PromptForm.FULL:
         names.append("size")
-    if is_nothing_right(request):
+    if may_keep_nothing(request):
         names.append("nothing")
-    if references(request):
+    if shown_references(request):
         names.append("background")
-    if request.form is Form.FULL:
+    if request.form is PromptForm.FULL:
         names.append("only")
     names.append("language")
-    return with_limits("\n".join(texts[name] for name in names), request)
+    return fill_limits("\n".join(texts[name] for name in names), request)
 
 
-def with_limits(text: str, request: Request) -> str:
+def fill_limits(text: str, request: Request) -> str:
     """One of our texts with the limits of this request."""
     most = request.most_lines or _MOST_BULLETS
     bullets = min(max(request.max_tokens // _TOKENS_A_BULLET, 3), most)
@@ -102,7 +102,7 @@ def instructions(request: Request) -> str:
     return f"{system_text(request)}\n{request_text(request)}"
 
 
-def is_nothing_right(request: Request) -> bool:
+def may_keep_nothing(request: Request) -> bool:
     """Whether "nothing worth keeping" is a true answer (rule 8); else it is not even offered."""
     if request.memory_type is not MemoryType.SHORT_TERM or not request.messages:
         return False
@@ -111,10 +111,10 @@ def is_nothing_right(request: Request) -> bool:
 
 
 def _has_content(text: str) -> bool:
-    return len(_WORD.findall(text)) >= _WORDS or len(WIDE.findall(text)) >= _WIDE_LETTERS
+    return len(_WORD.findall(text)) >= _WORDS or len(WIDE_CHARACTER.findall(text)) >= _WIDE_LETTERS
 
 
-def references(request: Request) -> Sequence[Reference]:
+def shown_references(request: Request) -> Sequence[Reference]:
     """Background that goes along (S3's table), each within LONGEST_REFERENCE: none for the workspace,
     nothing is above it."""
     if request.scope is MemoryScope.WORKSPACE:
@@ -126,26 +126,26 @@ def _beginning(text: str) -> str:
     """The first lines of a memory that fit, what holds now before what happened; at least one. A mark
     says where lines are left out."""
     kept: list[str] = []
-    room = LONGEST_REFERENCE
+    room = MAX_REFERENCE_TOKENS
     for line in text.split("\n"):
-        room -= estimate(line)
+        room -= estimate_tokens(line)
         if kept and room < 0:
             return "\n".join([*kept, "[…]"])
         kept.append(line)
     return text
 
 
-def version(request: Request) -> str:
+def prompt_version(request: Request) -> str:
     """Changes whenever a word of the instructions that this kind of request may get changes."""
-    language = language_of(request)
+    language = instruction_language(request)
     # Every text of the language, not only those used: combining the parts of a long input
     # uses others, and a settled name must not depend on whether there is an existing memory.
     texts = prompt_texts.TEXTS[language]
-    used = [texts[name] for name in sorted(texts) if name not in prompt_texts.TASKS]
+    used = [texts[name] for name in sorted(texts) if name not in prompt_texts.TASK_NAMES]
     used += [texts[name] for name in sorted(_tasks(request))]
     digest = hashlib.sha256("\n".join(used).encode()).hexdigest()[:8]
     kind = "short" if request.memory_type is MemoryType.SHORT_TERM else "long"
-    form = "-simple" if request.form is Form.SIMPLE else ""
+    form = "-simple" if request.form is PromptForm.SIMPLE else ""
     return f"{request.scope}-{kind}{form}-{'ja' if language == 'ja' else 'en'}-{digest}"
 
 
@@ -157,24 +157,24 @@ def user_text(request: Request, key: str) -> str:
 def data_text(request: Request, key: str) -> str:
     """References, existing lines, then what is to be summarised, each in its block."""
     blocks: list[tuple[str, str, Iterable[str]]] = [
-        (f"reference: {one_line(r.title)}", "", [_guarded(visible(r.text))])
-        for r in references(request)
+        (f"reference: {to_one_line(r.title)}", "", [_guarded(visible_text(r.text))])
+        for r in shown_references(request)
     ]
-    place = one_line(request.place)
+    place = to_one_line(request.place)
     if request.existing:
         letter = "L" if request.uses_operations else ""
-        lines = [letter + memory_line(line, request) for line in request.existing]
+        lines = [letter + format_memory_line(line, request) for line in request.existing]
         blocks.append(("existing memory", place, lines))
     for addition in request.additions:
-        lines = [memory_line(line, request) for line in addition.lines]
-        blocks.append((f"added: {one_line(addition.title)}", "", lines))
+        lines = [format_memory_line(line, request) for line in addition.lines]
+        blocks.append((f"added: {to_one_line(addition.title)}", "", lines))
     if request.messages:
         about = f"{place}, {request.zone}"
-        blocks.append(("messages", about, message_lines(request)))
+        blocks.append(("messages", about, format_messages(request)))
     return "\n".join(line for block in blocks for line in _block(*block, key))
 
 
-def message_lines(request: Request) -> Iterator[str]:
+def format_messages(request: Request) -> Iterator[str]:
     """``REF [YYYY-MM-DD HH:MM] name: text`` each (S3), replies marked with their thread's letter;
     the simple form has no numbers."""
     threads: dict[str, str] = {}
@@ -183,33 +183,33 @@ def message_lines(request: Request) -> Iterator[str]:
         if message.thread and request.scope is not MemoryScope.THREAD:
             letter = threads.setdefault(message.thread, _letter(len(threads)))
             mark = f"{THREAD}{letter} "
-        number = f"{message.ref} " if request.form is Form.FULL else ""
-        for part in split_text(message.text):
-            yield f"{number}{mark}{message_line(message.at, message.author, part)}"
+        number = f"{message.ref} " if request.form is PromptForm.FULL else ""
+        for part in split_long_text(message.text):
+            yield f"{number}{mark}{format_message(message.at, message.author, part)}"
 
 
-def message_line(at: datetime, name: str, text: str) -> str:
+def format_message(at: datetime, name: str, text: str) -> str:
     """``[YYYY-MM-DD HH:MM] name: text`` (S3, rule 11). Neither half can end the line or the name."""
-    return f"[{at:%Y-%m-%d %H:%M}] {speaker(name)}: {one_line(text)}"
+    return f"[{at:%Y-%m-%d %H:%M}] {speaker_name(name)}: {to_one_line(text)}"
 
 
-def speaker(name: str) -> str:
+def speaker_name(name: str) -> str:
     """A name as it stands before a text: a colon ends it, so it holds none itself."""
-    return safe_name(name) or UNKNOWN
+    return safe_name(name) or UNKNOWN_AUTHOR
 
 
-def memory_line(line: MemoryLine, request: Request) -> str:
+def format_memory_line(line: MemoryLine, request: Request) -> str:
     """``REF [YYYY-MM-DD] text``, with the mark of a line that a person wrote; the simple form has no
     numbers. What is added to a channel's memory stands below its period instead of its days."""
-    number = f"{line.ref} " if request.form is Form.FULL else ""
-    mark = f"{prompt_texts.PERSON} " if line.by_person else ""
+    number = f"{line.ref} " if request.form is PromptForm.FULL else ""
+    mark = f"{prompt_texts.PERSON_MARK} " if line.by_person else ""
     is_below_period = request.scope is not MemoryScope.WORKSPACE and line not in request.existing
     at = None if is_below_period else request.local_time(line.at_us)
     day = f"[{at:%Y-%m-%d}] " if at else ""
-    return f"{number}{mark}{day}{one_line(line.text)}"
+    return f"{number}{mark}{day}{to_one_line(line.text)}"
 
 
-def split_text(text: str, most: int = LONGEST_LINE) -> list[str]:
+def split_long_text(text: str, most: int = MAX_LINE_CHARACTERS) -> list[str]:
     """The text in parts of at most so many characters, cut at white space or behind a full stop in the
     last quarter of a part, where there is one. Together they are the text."""
     parts = []
@@ -221,20 +221,20 @@ def split_text(text: str, most: int = LONGEST_LINE) -> list[str]:
     return [*parts, text]
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """Text as one line that can neither start a line of its own nor pass for one of our fences."""
-    return _guarded(visible(text).strip()).replace("\n", NEW_LINE)
+    return _guarded(visible_text(text).strip()).replace("\n", NEW_LINE)
 
 
-def visible(text: str) -> str:
+def visible_text(text: str) -> str:
     """Text without what a person cannot see; every kind of line break as ``\\n``."""
-    return clean(LINE_BREAK.sub("\n", text))
+    return strip_invisible(LINE_BREAK.sub("\n", text))
 
 
-def for_model(text: str) -> str:
+def clean_for_model(text: str) -> str:
     """Text as a request may hold it: nothing that a person cannot see, and no secret. In this order,
     for a character that nobody sees can stand in the middle of a key."""
-    return redacted(visible(text))
+    return redacted(visible_text(text))
 
 
 def _block(title: str, about: str, lines: Iterable[str], key: str) -> Iterator[str]:
@@ -244,7 +244,7 @@ def _block(title: str, about: str, lines: Iterable[str], key: str) -> Iterator[s
 
 
 def _task(request: Request) -> str:
-    if request.form is Form.SIMPLE:
+    if request.form is PromptForm.SIMPLE:
         return "only_adds" if request.only_adds else _simple_task(request)
     if request.uses_operations:
         return _changes_task(request)
@@ -273,7 +273,7 @@ def _simple_task(request: Request) -> str:
 
 def _tasks(request: Request) -> set[str]:
     """The tasks that asking such a request may take: of itself, and of its parts together."""
-    if request.form is Form.SIMPLE:
+    if request.form is PromptForm.SIMPLE:
         long_term = request.memory_type is MemoryType.LONG_TERM
         return {"simple_lines", "only_adds" if long_term else _simple_task(request)}
     merges = request.memory_type is MemoryType.LONG_TERM and request.operations

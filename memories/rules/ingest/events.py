@@ -1,7 +1,7 @@
-"""What Slack tells by events, as values: what came in, and what is to be done about it.
+"""Slack events as values: the parsed request, and the action that an event calls for.
 
-Events only ever narrow who may read: what they would widen is left to the next sync, which asks
-Slack. None of these functions raises, whatever it is given.
+An event may only reduce who reads a channel. Only a sync, which reads Slack's current lists, may
+extend it. No function here raises, whatever the input is.
 """
 
 import json
@@ -11,12 +11,13 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from memories.rules.ingest.characters import fit
+from memories.rules.ingest.characters import make_storable
 from memories.rules.ingest.message_text import as_dict, as_list, as_text, dicts
-from memories.rules.ingest.slack_objects import first_name, slack_id, whole_number
+from memories.rules.ingest.references import load_object
+from memories.rules.ingest.slack_objects import bounded_int, first_nonblank, parse_slack_id
 
-# What the app subscribes to: event → the scope it needs, "" for none. Those of private channels
-# are subscribed to only where such channels are read.
+# Event → the scope it needs, "" for none. The app subscribes to the events of private channels only
+# where private channels are read.
 SUBSCRIBED = {
     "app_uninstalled": "",
     "channel_archive": "channels:read",
@@ -40,16 +41,16 @@ SUBSCRIBED = {
     "user_change": "users:read",
 }
 
-LARGEST_BODY = 1_000_000  # bytes of one request
-MOST_ATTEMPTS = 5
-KEPT_FOR = timedelta(days=7)  # Slack itself sends nothing again after an hour
+MAX_BODY_BYTES = 1_000_000  # bytes of one request
+MAX_ATTEMPTS = 5
+EVENT_RETENTION = timedelta(days=7)  # Slack stops its own retries after an hour
 
 _EVENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _DIRECT = ("im", "mpim", "app_home")
-# What an event adds to a message, beside what the channel's history holds.
-_OF_EVENTS = frozenset(["channel", "channel_type", "event_ts"])
+# Keys of a message event that the same message in a channel's history does not have.
+_EVENT_KEYS = frozenset(["channel", "channel_type", "event_ts"])
 
-_OF_CHANNELS = frozenset(
+_CHANNEL_EVENTS = frozenset(
     [
         *("member_joined_channel", "member_left_channel", "channel_left", "group_left"),
         *("channel_rename", "group_rename", "channel_created", "channel_shared"),
@@ -60,19 +61,19 @@ _OF_CHANNELS = frozenset(
 )
 
 
-# What came in
+# Requests
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """Slack asks whether this is the address; it wants the text back."""
+    """Slack's verification of the request URL. The response is this text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimited:
-    """Slack leaves out all events of that minute (seconds since 1970)."""
+    """Slack drops all events of this minute (seconds since 1970)."""
 
     teams: tuple[str, ...]
     minute: int
@@ -80,8 +81,8 @@ class RateLimited:
 
 @dataclass(frozen=True, slots=True)
 class EventEnvelope:
-    """One event. ``teams``: ids, the one that our app was told through first. ``body``: what is
-    kept of it until it is worked on, for `read_body`."""
+    """One event. ``teams`` are ids, the team that authorised the app first. ``body`` is the JSON
+    that is stored until the event is processed; `read_body` parses it."""
 
     event_id: str
     teams: tuple[str, ...]
@@ -90,65 +91,61 @@ class EventEnvelope:
     body: str
 
 
-def envelope(raw: object) -> Challenge | RateLimited | EventEnvelope | None:
-    """What a request says; None when it is nothing that Slack sends."""
+def parse_payload(raw: object) -> Challenge | RateLimited | EventEnvelope | None:
+    """Parse a request's JSON; return None when Slack does not send such a request."""
     if not isinstance(raw, dict):
         return None
-    what = raw.get("type")
-    if what == "url_verification":
+    request_type = raw.get("type")
+    if request_type == "url_verification":
         text = as_text(raw.get("challenge"))
         return Challenge(text) if 0 < len(text) <= 1000 else None
-    authorised = list(dicts(raw.get("authorizations")))
-    ids = [one.get("team_id") for one in authorised]
+    authorizations = list(dicts(raw.get("authorizations")))
+    ids = [authorization.get("team_id") for authorization in authorizations]
     ids += [raw.get("context_team_id"), raw.get("team_id")]
-    teams = tuple(dict.fromkeys(filter(None, map(slack_id, ids))))
+    teams = tuple(dict.fromkeys(filter(None, map(parse_slack_id, ids))))
     if not teams:
         return None
-    if what == "app_rate_limited":
-        return RateLimited(teams, whole_number(raw.get("minute_rate_limited"), 10**11))
+    if request_type == "app_rate_limited":
+        return RateLimited(teams, bounded_int(raw.get("minute_rate_limited"), 10**11))
     event, event_id = raw.get("event"), as_text(raw.get("event_id"))
-    if what != "event_callback" or not isinstance(event, dict):
+    if request_type != "event_callback" or not isinstance(event, dict):
         return None
     if not _EVENT_ID.fullmatch(event_id) or not as_text(event.get("type")):
         return None
-    bots = [one.get("user_id") for one in authorised if one.get("is_bot") is True]
-    kept = {"event": event, "bots": bots, "at": whole_number(raw.get("event_time"), 10**11)}
+    bots = [item.get("user_id") for item in authorizations if item.get("is_bot") is True]
+    stored = {"event": event, "bots": bots, "at": bounded_int(raw.get("event_time"), 10**11)}
     try:
-        body = json.dumps(kept)
+        body = json.dumps(stored)
     except RecursionError:
         return None
-    return EventEnvelope(event_id, teams, _kind(event), event, body)
+    types = (as_text(event.get("type")), as_text(event.get("subtype")))
+    kind = make_storable("/".join(filter(None, types)), 60)
+    return EventEnvelope(event_id, teams, kind, event, body)
 
 
 def read_body(body: str) -> tuple[dict[str, Any], list[str], int]:
-    """The event, the ids of our bot where Slack told them, and when it happened (seconds since
-    1970, 0 unknown)."""
-    try:
-        kept = as_dict(json.loads(body))
-    except (ValueError, RecursionError):
-        kept = {}
-    bots = [one for one in map(slack_id, as_list(kept.get("bots"))) if one]
-    return as_dict(kept.get("event")), bots, whole_number(kept.get("at"), 10**11)
+    """Return (event, ids of the app's bot, time) of an `EventEnvelope.body`.
+
+    The time is in seconds since 1970, 0 when unknown.
+    """
+    stored = load_object(body)
+    bots = list(filter(None, map(parse_slack_id, as_list(stored.get("bots")))))
+    return as_dict(stored.get("event")), bots, bounded_int(stored.get("at"), 10**11)
 
 
-def _kind(event: dict[str, Any]) -> str:
-    parts = (as_text(event.get("type")), as_text(event.get("subtype")))
-    return fit("/".join(part for part in parts if part), 60)
-
-
-# What is to be done
+# Actions
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Nothing; ``reason`` says why."""
+    """Do nothing. ``reason`` is a short phrase."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A message, an edit or a deletion. ``private``: Slack calls the channel so by now."""
+    """Store a message, an edit or a deletion. ``private``: the event calls the channel private."""
 
     channel: str
     raw: dict[str, Any]
@@ -158,16 +155,16 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Somebody came in."""
+    """A person joined a channel."""
 
     channel: str
     person: str
-    is_bot: bool  # our own
+    is_bot: bool  # the app's own bot
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Somebody is gone; our own bot with an empty ``person``."""
+    """A person left a channel; an empty ``person`` is the app's own bot."""
 
     channel: str
     person: str
@@ -175,7 +172,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """A channel has another name, or was archived or taken out of the archive."""
+    """A channel was renamed, archived or unarchived."""
 
     channel: str
     values: dict[str, Any]
@@ -183,7 +180,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """There is a new channel; ``kind`` as for `rules.slack.channel`."""
+    """A channel was created; ``kind`` as in `slack_objects.parse_channel`."""
 
     channel: str
     raw: dict[str, Any]
@@ -198,35 +195,35 @@ class Narrowing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """Fewer people may read a channel, from now on."""
+    """Fewer people may read a channel from now on."""
 
     channel: str
-    why: Narrowing
+    reason: Narrowing
 
 
 @dataclass(frozen=True, slots=True)
 class UpdatePerson:
-    """A person as they are now."""
+    """A person's profile was created or changed."""
 
     raw: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Our token is worth nothing any more: ``state`` is a word of `SlackConnection.State`."""
+    """The token no longer works. ``state`` is a value of `SlackConnection.State`."""
 
     state: str
-    why: str
+    reason: str
 
 
-Deed = Skip | Store | Join | Leave | Describe | Create | Narrow | UpdatePerson | Stop
+Action = Skip | Store | Join | Leave | Describe | Create | Narrow | UpdatePerson | Stop
 
 
-def action_for(event: dict[str, Any], bots: list[str]) -> Deed:
-    """What one event asks for."""
+def action_for(event: dict[str, Any], bots: list[str]) -> Action:
+    """Return the action that an event calls for; ``bots`` are the ids of the app's bot."""
     kind = as_text(event.get("type"))
     if kind == "message":
-        return _message(event)
+        return _message_action(event)
     if kind in ("team_join", "user_change", "user_profile_changed"):
         user = event.get("user")
         return UpdatePerson(user) if isinstance(user, dict) else Skip("no person")
@@ -236,41 +233,41 @@ def action_for(event: dict[str, Any], bots: list[str]) -> Deed:
         if as_list(as_dict(event.get("tokens")).get("bot")):
             return Stop("revoked", "Slack says that the bot's token was revoked.")
         return Skip("tokens of people")
-    if kind in _OF_CHANNELS:
-        return _channel(kind, event, bots)
+    if kind in _CHANNEL_EVENTS:
+        return _channel_action(kind, event, bots)
     return Skip("not an event that is read")
 
 
-def _message(event: dict[str, Any]) -> Deed:
-    channel, subtype = slack_id(event.get("channel")), as_text(event.get("subtype"))
+def _message_action(event: dict[str, Any]) -> Action:
+    channel, subtype = parse_slack_id(event.get("channel")), as_text(event.get("subtype"))
     if not channel:
         return Skip("no channel")
     if event.get("channel_type") in _DIRECT or channel.startswith("D"):
         return Skip("direct messages")
     if subtype == "message_replied":
         return Skip("reply notice")
-    # An edit without a moment of its own is dated by the event's.
-    left_out = _OF_EVENTS if subtype != "message_changed" else frozenset(["channel"])
+    # event_ts dates an edit that has no time of its own.
+    dropped_keys = _EVENT_KEYS if subtype != "message_changed" else frozenset(["channel"])
     return Store(
         channel=channel,
-        raw={key: value for key, value in event.items() if key not in left_out},
+        raw={key: value for key, value in event.items() if key not in dropped_keys},
         private=event.get("channel_type") == "group" or subtype == "channel_convert_to_private",
-        deleted_ts=_deleted(event, subtype),
+        deleted_ts=_deleted_ts(event, subtype),
     )
 
 
-def _deleted(event: dict[str, Any], subtype: str) -> str:
-    """The ts of what is gone, "" when nothing is."""
+def _deleted_ts(event: dict[str, Any], subtype: str) -> str:
+    """Return the ts of the deleted message, "" when the event deletes none."""
     if subtype == "message_deleted":
         return as_text(event.get("deleted_ts"))
     inner = as_dict(event.get("message")) if subtype == "message_changed" else event
     return as_text(inner.get("ts")) if inner.get("subtype") == "tombstone" else ""
 
 
-def _channel(kind: str, event: dict[str, Any], bots: list[str]) -> Deed:
-    told = event.get("channel")
-    raw = as_dict(told)
-    channel, person = slack_id(raw.get("id") or told), slack_id(event.get("user"))
+def _channel_action(kind: str, event: dict[str, Any], bots: list[str]) -> Action:
+    raw = as_dict(event.get("channel"))  # some events hold the channel's id instead of an object
+    channel = parse_slack_id(raw.get("id") or event.get("channel"))
+    person = parse_slack_id(event.get("user"))
     if not channel:
         return Skip("no channel")
     if channel.startswith("D") or raw.get("is_im") is True or raw.get("is_mpim") is True:
@@ -283,12 +280,12 @@ def _channel(kind: str, event: dict[str, Any], bots: list[str]) -> Deed:
         case "left":
             return Leave(channel, "")
         case "rename":
-            name = first_name([raw.get("name"), raw.get("name_normalized")])
+            name = first_nonblank([raw.get("name"), raw.get("name_normalized")])
             return Describe(channel, {"name": name}) if name else Skip("no name")
-        case "archive" | "unarchive" as what:
-            return Describe(channel, {"is_archived": what == "archive"})
+        case "archive" | "unarchive" as change:
+            return Describe(channel, {"is_archived": change == "archive"})
         case "created":
-            # As in a sync: what Slack does not call public in so many words is private.
+            # As in a sync, a channel is private unless Slack calls it public.
             return Create(channel, raw, "public" if raw.get("is_private") is False else "private")
         case "shared":
             return Narrow(channel, Narrowing.SHARED)

@@ -1,16 +1,17 @@
-"""Slack's message markup, read in one pass.
+"""A parser of Slack's message markup.
 
-Markup is recognised first and ``&lt; &gt; &amp;`` are turned back last and once, so a person who
-typed ``<@U1>`` as words is never taken for a mention. Names are looked up while reading, because
-people and channels are renamed after a message was written.
+It recognises markup first and unescapes ``&lt; &gt; &amp;`` last, once. So ``<@U1>`` that a person
+typed as text is no mention. It looks names up while it parses, because people and channels are
+renamed after a message was written.
 
-Every pattern here is linear in the length of the text: none may look past its own closing mark.
+Every pattern is linear in the length of the text: none may match past its own closing mark.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import groupby
 from typing import Protocol
 
 from memories.rules.ingest.emoji import emoji_character
@@ -20,7 +21,7 @@ _MENTIONED = re.compile(r"<([@#])([A-Z0-9]{2,40})")
 
 
 class Names(Protocol):
-    """Who and what the reader may see by name; None where unknown or not theirs to read."""
+    """Look-ups of names by Slack id; None for unknown ids and what the reader may not see."""
 
     def person(self, slack_id: str) -> str | None: ...
 
@@ -29,7 +30,7 @@ class Names(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SafeNames:
-    """Names as data, for texts that a model reads."""
+    """The same names in the form of `safe_name`, for texts that a model reads."""
 
     names: Names
 
@@ -55,11 +56,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a message. ``text`` is what a person reads, not yet escaped for HTML.
+    """A piece of a message. ``text`` is readable and not escaped for HTML.
 
     ``ref`` is a link's address (http, https or mailto only), or the id of a person or channel.
-    ``quoted`` tells that the piece stands in a quotation; ``style`` holds its marks: ``*`` bold,
-    ``_`` italic, ``~`` struck.
+    ``quoted``: the piece is part of a quotation. ``style`` holds its marks: ``*`` bold, ``_``
+    italic, ``~`` struck.
     """
 
     kind: Kind
@@ -87,19 +88,18 @@ _QUOTE = "&gt;"
 _FENCE = "```"
 
 
-def without_labels(text: str) -> str:
-    """The markup as sent, without the names that Slack puts beside the ids of channels: one of
-    them may be a private channel's."""
+def strip_channel_labels(text: str) -> str:
+    """Remove the names that Slack puts beside channel ids: one may be a private channel's."""
     return _LABEL.sub(r"\1>", text) if "<#" in text else text
 
 
 def unescape(text: str) -> str:
-    """``&amp; &lt; &gt;`` as characters, once: ``&amp;lt;`` becomes ``&lt;``."""
+    """Turn ``&amp; &lt; &gt;`` into characters, once: ``&amp;lt;`` becomes ``&lt;``."""
     return _ENTITY.sub(lambda match: _ENTITIES[match[1]], text) if "&" in text else text
 
 
 def escape(text: str) -> str:
-    """Words as Slack would have sent them: the opposite of `unescape`."""
+    """Escape ``& < >`` as Slack does: the reverse of `unescape`."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -110,8 +110,11 @@ def mentions_in(texts: Iterable[str]) -> tuple[set[str], set[str]]:
     return people, {slack_id for sign, slack_id in mentions if sign == "#"}
 
 
-def plain(text: str, names: Names) -> str:
-    """The message as readable words, for models, search and commands; quoted lines begin ``> ``."""
+def render_plain(text: str, names: Names) -> str:
+    """Return the message as plain text, for models, search and commands.
+
+    Quoted lines begin with ``> ``.
+    """
     if not _SPECIAL.search(text):
         return text
     parts: list[str] = []
@@ -131,8 +134,8 @@ def plain(text: str, names: Names) -> str:
     return "".join(parts)
 
 
-def mentioned(text: str, names: Names) -> tuple[str, ...]:
-    """The mentions in a message as `plain` writes them: ``@name`` and ``#name``."""
+def mention_labels(text: str, names: Names) -> tuple[str, ...]:
+    """Return the mentions in a message as `render_plain` writes them: ``@name``, ``#name``."""
     return tuple(
         dict.fromkeys(
             token.text
@@ -143,23 +146,23 @@ def mentioned(text: str, names: Names) -> tuple[str, ...]:
 
 
 def parse(text: str, names: Names) -> list[Token]:
-    """The message in pieces, in order; joined, their texts are the message as read."""
+    """Return the message as tokens. Their texts, joined, are the readable message."""
     return list(_merged(_pieces(text, names)))
 
 
 def _pieces(text: str, names: Names) -> Iterator[Token]:
     begin = 0
-    while (opening := text.find(_FENCE, begin)) >= 0:
-        closing = text.find(_FENCE, opening + 3)
-        if closing < 0:
+    while (fence_start := text.find(_FENCE, begin)) >= 0:
+        fence_end = text.find(_FENCE, fence_start + 3)
+        if fence_end < 0:
             break
-        yield from _lines(text[begin:opening], names)
-        code = text[opening + 3 : closing]
+        yield from _lines(text[begin:fence_start], names)
+        code = text[fence_start + 3 : fence_end]
         if code:
             yield Token(Kind.BLOCK, _code_words(code, names))
         else:
             yield Token(Kind.TEXT, _FENCE * 2)
-        begin = closing + 3
+        begin = fence_end + 3
     yield from _lines(text[begin:], names)
 
 
@@ -180,7 +183,7 @@ def _lines(text: str, names: Names) -> Iterator[Token]:
 
 
 def _runs(line: str) -> Iterator[tuple[str, str]]:
-    """Pieces of a line with the marks they stand between; marks that make no pair are words."""
+    """Yield (piece of a line, its style). A mark without a partner is text."""
     pairs = list(_pairs(line)) if _STYLE.search(line) else []
     begin, style = 0, ""
     for at in sorted(position for pair in pairs for position in pair):
@@ -194,7 +197,7 @@ def _runs(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _pairs(line: str) -> Iterator[tuple[int, int]]:
-    """Where a mark opens and where it closes: as in Slack, around whole words only."""
+    """Yield the positions of opening and closing marks: as in Slack, around whole words only."""
     opened: dict[str, int] = {}
     for match in re.finditer(f"{_UNSTYLED.pattern}|{_STYLE.pattern}", line):
         at, mark = match.start(), match[0]
@@ -236,15 +239,16 @@ def _token(match: re.Match[str], names: Names, quoted: bool) -> Token | None:  #
 def _reference(inner: str, names: Names, quoted: bool) -> Token | None:  # noqa: FBT001
     target, _, label = inner.partition("|")
     label = unescape(label).strip()
-    mark, rest = target[:1], target[1:]
-    if mark == "@" and _ID.fullmatch(rest):
-        name = names.person(rest) or safe_name(label) or rest
-        return Token(Kind.PERSON, f"@{name}", rest, quoted)
-    if mark == "#" and _ID.fullmatch(rest):
-        # The label is the name of long ago, and may be that of a private channel.
-        return Token(Kind.CHANNEL, f"#{names.channel(rest) or 'private'}", rest, quoted)
-    if mark == "!":
-        return Token(Kind.SPECIAL, label or f"@{unescape(rest).partition('^')[0]}", quoted=quoted)
+    sign, slack_id = target[:1], target[1:]
+    if sign == "@" and _ID.fullmatch(slack_id):
+        name = names.person(slack_id) or safe_name(label) or slack_id
+        return Token(Kind.PERSON, f"@{name}", slack_id, quoted)
+    if sign == "#" and _ID.fullmatch(slack_id):
+        # The label is an old name, possibly of a private channel.
+        return Token(Kind.CHANNEL, f"#{names.channel(slack_id) or 'private'}", slack_id, quoted)
+    if sign == "!":
+        name = label or f"@{unescape(slack_id).partition('^')[0]}"
+        return Token(Kind.SPECIAL, name, quoted=quoted)
     address = unescape(target)
     if _LINK.fullmatch(address):
         words = label or re.sub("^mailto:", "", address, flags=re.IGNORECASE)
@@ -253,7 +257,7 @@ def _reference(inner: str, names: Names, quoted: bool) -> Token | None:  # noqa:
 
 
 def _link_words(token: Token) -> str:
-    """The label with the address behind it, unless the label already is the address."""
+    """Return the label with the address in parentheses, unless the label is the address."""
     bare = re.sub("^(https?://|mailto:)", "", token.ref, flags=re.IGNORECASE).rstrip("/")
     if token.text.rstrip("/") in (token.ref.rstrip("/"), bare):
         return token.text
@@ -261,8 +265,7 @@ def _link_words(token: Token) -> str:
 
 
 def _code_words(code: str, names: Names) -> str:
-    """Code as typed: Slack wraps links and mentions even there; emoji names stay names."""
-
+    """Return code as it was typed: Slack wraps links and mentions in code too."""
     parts: list[str] = []
     begin = 0
     for match in _REF_IN_CODE.finditer(code):
@@ -276,20 +279,12 @@ def _code_words(code: str, names: Names) -> str:
 
 
 def _merged(tokens: Iterator[Token]) -> Iterator[Token]:
-    """Neighbouring plain pieces as one, so that a page makes few elements."""
-    held: list[str] = []
-    look = (False, "")  # of what is held: quoted, style
-    for token in tokens:
-        if token.kind is Kind.TEXT and (not held or (token.quoted, token.style) == look):
-            held.append(token.text)
-            look = token.quoted, token.style
-            continue
-        if held:
-            yield Token(Kind.TEXT, "".join(held), quoted=look[0], style=look[1])
-            held = []
-        if token.kind is Kind.TEXT:
-            held, look = [token.text], (token.quoted, token.style)
+    """Join neighbouring text tokens of the same look, so that a page has few elements."""
+    for (kind, quoted, style), group in groupby(
+        tokens, key=lambda token: (token.kind, token.quoted, token.style)
+    ):
+        if kind is Kind.TEXT:
+            text = "".join(token.text for token in group)
+            yield Token(Kind.TEXT, text, quoted=quoted, style=style)
         else:
-            yield token
-    if held:
-        yield Token(Kind.TEXT, "".join(held), quoted=look[0], style=look[1])
+            yield from group

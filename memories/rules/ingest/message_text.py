@@ -1,8 +1,7 @@
-"""The words of a message, wherever Slack put them.
+"""The text of a message from its ``text``, blocks, attachments and files.
 
-The result is Slack's own markup (`rules.markup` makes it readable). A message whose ``text`` is
-empty still says something in its blocks, attachments or files, and kinds that are not known yet
-leave a mark instead of nothing. Nothing here trusts the type of anything.
+The result is in Slack's own markup; `rules.ingest.markup` makes it readable. Elements of an
+unsupported type leave a mark. Every value may have any type.
 """
 
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any
 
 from memories.rules.ingest.markup import escape
 
-# How deep blocks may nest before what lies below is only marked.
+# Blocks that are nested deeper become "[…]".
 _DEEPEST = 12
 
 
@@ -27,14 +26,14 @@ def as_list(value: object) -> list[Any]:
 
 
 def dicts(value: object) -> Iterator[dict[str, Any]]:
-    """The objects of what may be a list."""
+    """Yield the objects in a value that may be a list."""
     return (item for item in as_list(value) if isinstance(item, dict))
 
 
 def message_text(raw: dict[str, Any]) -> str:
-    """Text, else blocks, else the comment of an old file comment; then attachments and files.
+    """Return the text, else the blocks, else an old file comment; then attachments and files.
 
-    An unfurled link adds nothing: its words are another page's.
+    An unfurled link adds nothing: its text is another page's.
     """
     text = as_text(raw.get("text"))
     if not text.strip():
@@ -75,16 +74,14 @@ def _block(block: object, depth: int) -> str:
         return _joined([_words(block.get("text")), *fields])
     if kind == "context":
         return _joined((_element(item) for item in dicts(block.get("elements"))), " ")
-    if kind == "image":
-        return f"[image: {_words(block.get('title')) or escape(as_text(block.get('alt_text')))}]"
+    if kind in ("image", "video"):
+        return f"[{kind}: {_words(block.get('title')) or escape(as_text(block.get('alt_text')))}]"
     if kind == "actions":
         return _joined(
             (f"[{_words(item.get('text'))}]" for item in dicts(block.get("elements"))), " "
         )
     if kind == "markdown":
         return escape(as_text(block.get("text")))
-    if kind == "video":
-        return f"[video: {_words(block.get('title')) or escape(as_text(block.get('alt_text')))}]"
     if kind == "divider":
         return ""
     name = escape(kind) or "block"
@@ -93,7 +90,7 @@ def _block(block: object, depth: int) -> str:
 
 
 def _words(text: object) -> str:
-    """A text object: ``mrkdwn`` is markup already, ``plain_text`` is words."""
+    """Return the markup of a text object; ``plain_text`` is escaped."""
     if isinstance(text, str):
         return text
     text = as_dict(text)
@@ -167,7 +164,7 @@ def _leaf(item: dict[str, Any]) -> str:
 
 
 def _is_unfurl(item: dict[str, Any], text: str) -> bool:
-    """A preview of a link or a shared message that the text already points at."""
+    """Return whether it is a preview of a link or a message, beside a text."""
     preview = item.get("from_url") or item.get("original_url") or item.get("is_msg_unfurl")
     return bool(preview) and bool(text.strip())
 
@@ -177,7 +174,7 @@ def _attachment(item: dict[str, Any]) -> str:
         _joined((as_text(field.get("title")), as_text(field.get("value"))), ": ")
         for field in dicts(item.get("fields"))
     )
-    said = _joined(
+    text = _joined(
         [
             as_text(item.get("pretext")),
             as_text(item.get("title")),
@@ -186,10 +183,10 @@ def _attachment(item: dict[str, Any]) -> str:
             *(_block(block, 1) for block in as_list(item.get("blocks"))),
         ]
     )
-    return said or as_text(item.get("fallback"))
+    return text or as_text(item.get("fallback"))
 
 
-_GONE = {
+_UNAVAILABLE = {
     "tombstone": "deleted",
     "hidden_by_limit": "hidden by the plan's limit",
     "access_denied": "no access",
@@ -199,9 +196,11 @@ _GONE = {
 
 
 def _file(item: dict[str, Any]) -> str:
-    """A stub; the file itself is never fetched, wherever its address points."""
+    """Return a file's name in brackets. The file itself is never fetched."""
     name = escape(as_text(item.get("title")) or as_text(item.get("name"))) or "unnamed"
-    why = _GONE.get(as_text(item.get("mode"))) or _GONE.get(as_text(item.get("file_access")))
-    if why is None and item.get("is_external") is True:
-        why = _GONE["external"]
-    return f"[file: {name} ({why})]" if why else f"[file: {name}]"
+    reason = _UNAVAILABLE.get(as_text(item.get("mode"))) or _UNAVAILABLE.get(
+        as_text(item.get("file_access"))
+    )
+    if reason is None and item.get("is_external") is True:
+        reason = _UNAVAILABLE["external"]
+    return f"[file: {name} ({reason})]" if reason else f"[file: {name}]"

@@ -1,31 +1,30 @@
-"""Messages of Slack as values: what was said, edited, deleted, or only noticed.
+"""Messages of Slack as values: messages, edits, deletions and notices.
 
-Every raw object, from an export or the Web API, becomes a `MessageIn` or an `Outcome`
-that says why not; none raises. Times are microseconds since 1970; ``now_us`` is the reader's
-clock.
+Every raw object of an export, the Web API or an event becomes a `MessageIn`, or an `Outcome` with
+the reason why it does not; nothing raises. Times and ``now_us`` are microseconds since 1970.
 """
 
 import json
 from dataclasses import dataclass
 from typing import Any
 
-from memories.rules.ingest.characters import fit
+from memories.rules.ingest.characters import make_storable
 from memories.rules.ingest.message_text import as_dict, as_text, message_text
 from memories.rules.ingest.outcomes import Outcome, quarantined, skipped
 from memories.rules.ingest.slack_objects import (
     SLACKBOT,
     TooLarge,
-    first_name,
-    slack_id,
-    whole_number,
+    bounded_int,
+    first_nonblank,
+    parse_slack_id,
 )
 from memories.rules.ingest.timestamps import HOUR, SLACK_BEGAN, micros, ts_from_micros
 
-LARGEST_OBJECT = 1_000_000  # bytes of JSON
-DEEPEST_OBJECT = 100  # lists and objects in one another; Slack's have ten or so
+MAX_OBJECT_BYTES = 1_000_000  # bytes of JSON
+MAX_OBJECT_DEPTH = 100  # nested lists and objects; Slack's have about ten levels
 UNKNOWN_BOT = "unknown bot"
 
-# What Slack itself says in a channel; kept, but nothing that a person said.
+# Subtypes of messages that Slack itself writes into a channel.
 _NOTICES = frozenset(
     [
         *("pinned_item", "unpinned_item", "bot_add", "bot_remove", "bot_enable", "bot_disable"),
@@ -40,10 +39,10 @@ _NOTICE_PREFIXES = ("channel_", "group_")
 
 @dataclass(slots=True)
 class MessageIn:
-    """A message, or with ``is_deleted`` what is left of one: its place in the conversation.
+    """A message. With ``is_deleted`` it has only its place in the conversation.
 
     ``thread_ts`` is "" outside of threads and equal to ``ts`` for a root. ``author`` is an id or
-    "". ``edited_ts``, ``latest_reply``: "" when never.
+    "". ``edited_ts`` and ``latest_reply`` are "" for never.
     """
 
     ts: str
@@ -65,58 +64,56 @@ class MessageIn:
     is_deleted: bool = False
 
 
-def message(raw: object, now_us: int) -> MessageIn | Outcome:
-    """A message, an edit or a deletion of one (by the inner ts), or why it is neither."""
+def parse_message(raw: object, now_us: int) -> MessageIn | Outcome:
+    """Parse a message, or an edit or deletion of one, with the ts of that message."""
     if not isinstance(raw, dict):
         return quarantined("too large" if isinstance(raw, TooLarge) else "not an object")
     if as_text(raw.get("type")) not in ("", "message"):
         return skipped("not a message")
     subtype = as_text(raw.get("subtype"))
     if subtype == "message_deleted":
-        return _gone(raw, raw.get("deleted_ts"), now_us)
+        return _parse_deletion(raw, raw.get("deleted_ts"), now_us)
     if subtype == "message_changed":
-        return _changed(raw, now_us)
+        return _parse_edit(raw, now_us)
     if subtype == "message_replied":
         return skipped("reply notice")
     if subtype == "tombstone":
-        return _gone(raw, raw.get("ts"), now_us)
+        return _parse_deletion(raw, raw.get("ts"), now_us)
     if raw.get("user") == "U00":
         return skipped("placeholder author U00")
-    us = moment(raw.get("ts"), now_us)
+    us = parse_ts(raw.get("ts"), now_us)
     if isinstance(us, Outcome):
         return us
     try:
         text = json.dumps(raw)
     except RecursionError:
         return quarantined("too large")
-    if len(text) > LARGEST_OBJECT and _size(raw) > LARGEST_OBJECT:
+    if len(text) > MAX_OBJECT_BYTES and _size(raw) > MAX_OBJECT_BYTES:
         return quarantined("too large")
-    # What is nested deeper could not be read again in each place that reads it.
-    if text.count("[") + text.count("{") > DEEPEST_OBJECT and _is_deep(raw):
+    # Code that reads the stored JSON again might not be able to parse deeper nesting.
+    if text.count("[") + text.count("{") > MAX_OBJECT_DEPTH and _is_deep(raw):
         return quarantined("too large")
-    edited = raw.get("edited")
-    found = MessageIn(
+    incoming = MessageIn(
         ts=ts_from_micros(us),
         micros=us,
-        thread_ts=_thread(raw, us),
-        text=fit(message_text(raw)),
+        thread_ts=_thread_ts(raw, us),
+        text=make_storable(message_text(raw)),
         raw=text,
-        subtype=fit(subtype, 50),
+        subtype=make_storable(subtype, 50),
         is_notice=subtype in _NOTICES or subtype.startswith(_NOTICE_PREFIXES),
         broadcast=subtype in ("thread_broadcast", "reply_broadcast"),
     )
-    if edited is not None:
-        found.edited_ts = _later_ts(as_dict(edited).get("ts"), now_us)
+    incoming.edited_ts = _ts_or_blank(as_dict(raw.get("edited")).get("ts"), now_us)
     if "reply_count" in raw or "latest_reply" in raw:
-        found.reply_count, found.latest_reply = replies(raw)
-        if found.reply_count and not found.thread_ts:
-            found.thread_ts = found.ts
-    _sign(found, raw, subtype)
-    return found
+        incoming.reply_count, incoming.latest_reply = parse_reply_info(raw)
+        if incoming.reply_count and not incoming.thread_ts:
+            incoming.thread_ts = incoming.ts
+    _set_author(incoming, raw, subtype)
+    return incoming
 
 
-def moment(ts: object, now_us: int) -> int | Outcome:
-    """A message's ts in microseconds; never a guess and never "now" when it is not one."""
+def parse_ts(ts: object, now_us: int) -> int | Outcome:
+    """Return a message's ts in microseconds, or the fault of a value that is no ts."""
     if ts is None:
         return quarantined("no ts")
     if not isinstance(ts, str):
@@ -130,8 +127,8 @@ def moment(ts: object, now_us: int) -> int | Outcome:
     return us
 
 
-def replies(raw: dict[str, Any]) -> tuple[int, str]:
-    """A root's number of replies and the ts of the last one; (0, "") when none is alive."""
+def parse_reply_info(raw: dict[str, Any]) -> tuple[int, str]:
+    """Return (number of replies, ts of the latest one) of a root; (0, "") without replies."""
     latest = raw.get("latest_reply")
     try:
         latest_us = micros(latest) if isinstance(latest, str) else 0
@@ -139,42 +136,42 @@ def replies(raw: dict[str, Any]) -> tuple[int, str]:
         latest_us = 0
     if latest_us == 0 and isinstance(latest, str):
         return 0, ""
-    count = whole_number(raw.get("reply_count"), 2**31 - 1)
+    count = bounded_int(raw.get("reply_count"), 2**31 - 1)
     return count, ts_from_micros(latest_us) if latest_us else ""
 
 
-def _changed(event: dict[str, Any], now_us: int) -> MessageIn | Outcome:
+def _parse_edit(event: dict[str, Any], now_us: int) -> MessageIn | Outcome:
     inner = event.get("message")
     if not isinstance(inner, dict) or as_text(inner.get("subtype")).startswith("message_"):
         return quarantined("a change without its message")
-    found = message(inner, now_us)
-    if isinstance(found, MessageIn) and not (found.edited_ts or found.is_deleted):
+    incoming = parse_message(inner, now_us)
+    if isinstance(incoming, MessageIn) and not (incoming.edited_ts or incoming.is_deleted):
         before = as_text(as_dict(event.get("previous_message")).get("text"))
         if before != as_text(inner.get("text")):
-            # An edit that does not say when: it was when Slack told.
-            found.edited_ts = _later_ts(event.get("event_ts") or event.get("ts"), now_us)
-    return found
+            # The edit has no time of its own: the event's time dates it.
+            incoming.edited_ts = _ts_or_blank(event.get("event_ts") or event.get("ts"), now_us)
+    return incoming
 
 
-def _gone(raw: dict[str, Any], ts: object, now_us: int) -> MessageIn | Outcome:
-    us = moment(ts, now_us)
+def _parse_deletion(raw: dict[str, Any], ts: object, now_us: int) -> MessageIn | Outcome:
+    us = parse_ts(ts, now_us)
     if isinstance(us, Outcome):
         return us
     before = raw if raw.get("subtype") == "tombstone" else as_dict(raw.get("previous_message"))
-    reply_count, latest_reply = replies(before)
-    found_ts = ts_from_micros(us)
+    reply_count, latest_reply = parse_reply_info(before)
+    message_ts = ts_from_micros(us)
     return MessageIn(
-        ts=found_ts,
+        ts=message_ts,
         micros=us,
-        thread_ts=_thread(before, us) or (found_ts if reply_count else ""),
+        thread_ts=_thread_ts(before, us) or (message_ts if reply_count else ""),
         reply_count=reply_count,
         latest_reply=latest_reply,
         is_deleted=True,
     )
 
 
-def _thread(raw: dict[str, Any], us: int) -> str:
-    """The root's ts; "" when there is none, or when it could not have been answered by then."""
+def _thread_ts(raw: dict[str, Any], us: int) -> str:
+    """Return the root's ts; "" without one, and for a root that is later than the message."""
     thread = raw.get("thread_ts")
     if not isinstance(thread, str):
         return ""
@@ -185,33 +182,33 @@ def _thread(raw: dict[str, Any], us: int) -> str:
     return ts_from_micros(root_us) if SLACK_BEGAN <= root_us <= us else ""
 
 
-def _later_ts(ts: object, now_us: int) -> str:
-    us = moment(ts, now_us)
+def _ts_or_blank(ts: object, now_us: int) -> str:
+    us = parse_ts(ts, now_us)
     return "" if isinstance(us, Outcome) else ts_from_micros(us)
 
 
-def _sign(found: MessageIn, raw: dict[str, Any], subtype: str) -> None:
-    """Who said it: user, else bot, else a bare name, else an unknown bot."""
-    bot_id = slack_id(raw.get("bot_id"))
-    user = slack_id(raw.get("user"))
+def _set_author(incoming: MessageIn, raw: dict[str, Any], subtype: str) -> None:
+    """Set the author: the user, else the bot, else a username, else an unknown bot."""
+    bot_id = parse_slack_id(raw.get("bot_id"))
+    user = parse_slack_id(raw.get("user"))
     if not user and subtype == "file_comment":
-        user = slack_id(as_dict(raw.get("comment")).get("user"))
+        user = parse_slack_id(as_dict(raw.get("comment")).get("user"))
     if subtype == "huddle_thread":
-        user = slack_id(as_dict(raw.get("room")).get("created_by")) or user
-    found.is_bot = bool(bot_id) or subtype == "bot_message" or user == SLACKBOT
-    found.author = user or bot_id
-    found.username = fit(as_text(raw.get("username")), 200)
-    if found.is_bot and not (found.author or found.username):
-        found.username = UNKNOWN_BOT
+        user = parse_slack_id(as_dict(raw.get("room")).get("created_by")) or user
+    incoming.is_bot = bool(bot_id) or subtype == "bot_message" or user == SLACKBOT
+    incoming.author = user or bot_id
+    incoming.username = make_storable(as_text(raw.get("username")), 200)
+    if incoming.is_bot and not (incoming.author or incoming.username):
+        incoming.username = UNKNOWN_BOT
     profile = as_dict(raw.get("user_profile"))
     if profile or not user:
         bot_name = as_dict(raw.get("bot_profile")).get("name")
-        found.author_name = first_name(
+        incoming.author_name = first_nonblank(
             [profile.get("display_name"), profile.get("real_name"), profile.get("name")]
             if user
             else [bot_name, raw.get("username")]
         )
-    found.author_team = fit(
+    incoming.author_team = make_storable(
         as_text(raw.get("user_team"))
         or as_text(raw.get("source_team"))
         or as_text(raw.get("team")),
@@ -221,12 +218,12 @@ def _sign(found: MessageIn, raw: dict[str, Any], subtype: str) -> None:
 
 def _is_deep(raw: object) -> bool:
     level = [raw]
-    for _ in range(DEEPEST_OBJECT):
+    for _ in range(MAX_OBJECT_DEPTH):
         level = [
             inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
         ]
         if not level:
             return False

@@ -1,8 +1,8 @@
-"""What became of each object that an import or a sync met, and their sums.
+"""Outcomes of the objects that an import or a sync reads, and their counts.
 
-Every person, channel and message, and every file that holds none or cannot be read, ends in
-exactly one outcome. The reader counts what it saw and the storing code counts what became of it,
-apart from each other: when the two differ something was lost, and `Tally.complete` tells.
+Every person, channel and message gets exactly one outcome. So does a file that is damaged or holds
+no objects. The reader counts the objects, and the storing code counts the outcomes. When the two
+differ an object was lost, and `Tally.is_complete` is False.
 """
 
 from collections import Counter
@@ -13,13 +13,13 @@ from functools import cache
 from typing import Any
 
 
-class Thing(StrEnum):
+class ObjectType(StrEnum):
     __hash__ = str.__hash__  # that of enum is slow, and each object is counted twice
 
     PERSON = "people"
     CHANNEL = "channels"
     MESSAGE = "messages"
-    FILE = "files"  # only those that hold no objects, or break
+    FILE = "files"  # only files that hold no objects or are damaged
 
 
 class Result(StrEnum):
@@ -28,13 +28,13 @@ class Result(StrEnum):
     STORED = "stored"
     UPDATED = "updated"
     DUPLICATE = "duplicate"
-    SKIPPED = "skipped"  # known and not wanted
+    SKIPPED = "skipped"  # understood, and left out on purpose
     QUARANTINED = "quarantined"  # not understood: a person should look
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One ending. A reason is a short phrase; stored objects need none."""
+    """A result with its reason, a short phrase. Stored objects need none."""
 
     result: Result
     reason: str = ""
@@ -58,60 +58,60 @@ def quarantined(reason: str) -> Outcome:
 
 @dataclass
 class Tally:
-    """Counts of seen objects and of outcomes."""
+    """Counts of the objects read, by type, and of their outcomes."""
 
-    seen: Counter[Thing] = field(default_factory=Counter)
-    ended: Counter[tuple[Thing, Outcome]] = field(default_factory=Counter)
+    seen: Counter[ObjectType] = field(default_factory=Counter)
+    outcomes: Counter[tuple[ObjectType, Outcome]] = field(default_factory=Counter)
 
-    def see(self, thing: Thing, count: int = 1) -> None:
-        self.seen[thing] += count
+    def count_seen(self, object_type: ObjectType, count: int = 1) -> None:
+        self.seen[object_type] += count
 
-    def end(self, thing: Thing, outcome: Outcome, count: int = 1) -> None:
-        self.ended[thing, outcome] += count
+    def count_outcome(self, object_type: ObjectType, outcome: Outcome, count: int = 1) -> None:
+        self.outcomes[object_type, outcome] += count
 
-    def add(self, other: "Tally") -> None:
-        self.seen.update(other.seen)
-        self.ended.update(other.ended)
+    def add(self, tally: "Tally") -> None:
+        self.seen.update(tally.seen)
+        self.outcomes.update(tally.outcomes)
 
     @property
-    def complete(self) -> bool:
-        """Each object seen has ended."""
-        return all(self.seen[thing] == self.count(thing) for thing in Thing)
+    def is_complete(self) -> bool:
+        """Whether each object that was read has an outcome."""
+        return all(self.seen[kind] == self.count(kind) for kind in ObjectType)
 
-    def count(self, thing: Thing | None = None, result: Result | None = None) -> int:
-        """How many ended, of one thing or of all, in one result or in any."""
+    def count(self, object_type: ObjectType | None = None, result: Result | None = None) -> int:
+        """Return the number of outcomes of one type or all, with one result or any."""
         return sum(
             count
-            for (ended, outcome), count in self.ended.items()
-            if thing in (None, ended) and result in (None, outcome.result)
+            for (kind, outcome), count in self.outcomes.items()
+            if object_type in (None, kind) and result in (None, outcome.result)
         )
 
-    def lines(self) -> Iterator[tuple[Thing, Outcome, int]]:
-        """What happened at least once, in a fixed order."""
-        results = list(Result)
+    def sorted_outcomes(self) -> Iterator[tuple[ObjectType, Outcome, int]]:
+        """Yield (type, outcome, count) in the order of the enums, then by reason."""
+        types, results = list(ObjectType), list(Result)
         ordered = sorted(
-            self.ended.items(),
+            self.outcomes.items(),
             key=lambda item: (
-                list(Thing).index(item[0][0]),
+                types.index(item[0][0]),
                 results.index(item[0][1].result),
                 item[0][1].reason,
             ),
         )
-        for (thing, outcome), count in ordered:
+        for (object_type, outcome), count in ordered:
             if count:
-                yield thing, outcome, count
+                yield object_type, outcome, count
 
     def as_json(self) -> dict[str, Any]:
-        """``{"messages": {"seen": 3, "stored": 2, …, "reasons": {"skipped: …": 1}}, …}``."""
-        report: dict[str, Any] = {}
-        for thing in Thing:
-            report[thing.value] = {
-                "seen": self.seen[thing],
-                **{result.value: self.count(thing, result) for result in Result},
+        """Return ``{"messages": {"seen": 3, "stored": 2, …, "reasons": {"skipped: …": 1}}, …}``."""
+        return {
+            object_type.value: {
+                "seen": self.seen[object_type],
+                **{result.value: self.count(object_type, result) for result in Result},
                 "reasons": {
                     f"{outcome.result}: {outcome.reason}": count
-                    for kind, outcome, count in self.lines()
-                    if kind is thing and outcome.reason
+                    for kind, outcome, count in self.sorted_outcomes()
+                    if kind is object_type and outcome.reason
                 },
             }
-        return report
+            for object_type in ObjectType
+        }

@@ -1,19 +1,18 @@
-"""Where a message stands in Slack itself."""
+"""Addresses of messages in Slack."""
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from memories.rules.ingest.message_text import as_dict, as_text
+from memories.rules.ingest.message_text import as_dict, as_text, dicts
 
 _DOMAIN = re.compile(r"https://([a-z0-9][a-z0-9-]{0,62})\.slack\.com/(?:files|archives)/", re.ASCII)
 DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 
 
 def permalink(domain: str, channel_id: str, ts: str, thread_ts: str = "") -> str:
-    """``acme``, ``C1``, ``1700000000.123456`` as the address that Slack's "Copy link" gives.
+    """Return the address that "Copy link" gives in Slack, "" without a ``domain``.
 
-    A reply also names its thread. "" when the workspace's domain is not known.
+    ``domain`` is the part before .slack.com. The address of a reply also names its thread.
     """
     if not domain:
         return ""
@@ -23,17 +22,14 @@ def permalink(domain: str, channel_id: str, ts: str, thread_ts: str = "") -> str
     return address
 
 
-def domains_in(raw: object) -> Iterator[str]:
-    """Domains of the addresses that Slack itself wrote into a message: of its files, and of messages
-    that it shows. What people type is not read."""
+def find_domains(raw: object) -> Iterator[str]:
+    """Yield the Slack domains in the addresses of a message's files and shown messages.
+
+    Slack writes these addresses itself. Addresses that people type are not read.
+    """
     message = as_dict(raw)
-    addresses: list[Any] = [as_dict(file).get("permalink") for file in _items(message, "files")]
-    addresses += [as_dict(one).get("from_url") for one in _items(message, "attachments")]
+    addresses = [file.get("permalink") for file in dicts(message.get("files"))]
+    addresses += [attachment.get("from_url") for attachment in dicts(message.get("attachments"))]
     for address in addresses:
-        if found := _DOMAIN.match(as_text(address)):
-            yield found[1]
-
-
-def _items(message: dict[str, Any], name: str) -> list[Any]:
-    value = message.get(name)
-    return value if isinstance(value, list) else []
+        if match := _DOMAIN.match(as_text(address)):
+            yield match[1]

@@ -1,4 +1,4 @@
-"""Which messages an object of Slack's tells of or shows: an event's body, a message as it was sent."""
+"""The messages that a Slack object refers to: an event's body, or a message as it was sent."""
 
 import json
 import re
@@ -11,67 +11,79 @@ TS = re.compile(r"\d{10}\.\d{6}")
 LINK = re.compile(r"/archives/[A-Z0-9]+/p\d{16}")
 
 
-def read_told(text: str) -> dict[str, Any]:
-    """What Slack told; nothing where that cannot be read."""
+def load_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object; return {} when the text is none."""
     try:
         return as_dict(json.loads(text))
     except (ValueError, RecursionError):
         return {}
 
 
-def strings(told: Any) -> Iterator[str]:
-    """All texts in it, however deep."""
-    if isinstance(told, str):
-        yield told
-    inner = told.values() if isinstance(told, dict) else told if isinstance(told, list) else ()
-    for one in inner:
-        yield from strings(one)
+def iter_strings(value: Any) -> Iterator[str]:
+    """Yield every string in a JSON value, at any depth."""
+    if isinstance(value, str):
+        yield value
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        yield from iter_strings(item)
 
 
-def link(channel: str, ts: str) -> str:
-    """The end of a message's permalink."""
+def permalink_path(channel: str, ts: str) -> str:
+    """Return the path of a message's permalink."""
     return f"/archives/{channel}/p{ts.replace('.', '')}"
 
 
-def place_of(link: str) -> tuple[str, str]:
-    """(channel, ts) of the end of a permalink."""
-    _, _, channel, ts = link.split("/")
+def parse_permalink_path(path: str) -> tuple[str, str]:
+    """Return (channel, ts) of a permalink's path."""
+    _, _, channel, ts = path.split("/")
     return channel, f"{ts[1:11]}.{ts[11:]}"
 
 
-def links_of(attachment: Any) -> set[str]:
-    """The messages that it shows, as the ends of their permalinks."""
-    told = as_dict(attachment)
-    channel, ts = as_text(told.get("channel_id")), as_text(told.get("ts"))
-    addresses = as_text(told.get("from_url")), as_text(told.get("original_url")), link(channel, ts)
-    return {found for address in addresses for found in LINK.findall(address)}
+def attachment_links(attachment: Any) -> set[str]:
+    """Return the permalink paths of the messages that an attachment shows."""
+    shown = as_dict(attachment)
+    path = permalink_path(as_text(shown.get("channel_id")), as_text(shown.get("ts")))
+    addresses = as_text(shown.get("from_url")), as_text(shown.get("original_url")), path
+    return {link for address in addresses for link in LINK.findall(address)}
 
 
-def carried(told: dict[str, Any], channel: str) -> set[str]:
-    """The messages that one of this channel carries along: that it links to or shares, and the root
-    of a reply that was sent to the channel as well."""
-    found = set(LINK.findall(link(channel, as_text(as_dict(told.get("root")).get("ts")))))
-    return found.union(*map(links_of, as_list(told.get("attachments"))))
+def embedded_links(message: dict[str, Any], channel: str) -> set[str]:
+    """Return the permalink paths of the messages that a message of this channel contains.
+
+    These are linked and shared messages, and the root of a reply that was also sent to the channel.
+    """
+    links = set(LINK.findall(_root_path(message, channel)))
+    return links.union(*map(attachment_links, as_list(message.get("attachments"))))
 
 
-def without_carried(told: dict[str, Any], channel: str, gone: Set[str]) -> dict[str, Any]:
-    """The message without what it carries along of these."""
-    kept = dict(told)
-    if link(channel, as_text(as_dict(told.get("root")).get("ts"))) in gone:
+def remove_embedded(message: dict[str, Any], channel: str, links: Set[str]) -> dict[str, Any]:
+    """Return the message without the messages in it that have these permalink paths."""
+    kept = dict(message)
+    if _root_path(message, channel) in links:
         del kept["root"]
-    if "attachments" in told:
-        shown = as_list(told["attachments"])
-        kept["attachments"] = [one for one in shown if links_of(one).isdisjoint(gone)]
+    if "attachments" in message:
+        attachments = as_list(message["attachments"])
+        kept["attachments"] = [
+            attachment
+            for attachment in attachments
+            if attachment_links(attachment).isdisjoint(links)
+        ]
     return kept
 
 
-def messages_of(told: dict[str, Any]) -> set[tuple[str, str]]:
-    """(channel, ts) of the messages that an event tells of, at whatever depth Slack puts them."""
-    event = told.get("event", told)
+def _root_path(message: dict[str, Any], channel: str) -> str:
+    return permalink_path(channel, as_text(as_dict(message.get("root")).get("ts")))
+
+
+def event_messages(body: dict[str, Any]) -> set[tuple[str, str]]:
+    """Return (channel, ts) of every message that an event's body refers to."""
+    event = body.get("event", body)
     if not isinstance(event, dict):
         return set()
-    found = set()
+    keys = set()
     for part in (event, event.get("message"), event.get("previous_message")):
         if isinstance(part, dict):
-            found |= {(event.get("channel"), part.get(name)) for name in ("ts", "deleted_ts")}
-    return {(a, b) for a, b in found if isinstance(a, str) and isinstance(b, str)}
+            keys |= {(event.get("channel"), part.get(name)) for name in ("ts", "deleted_ts")}
+    return {
+        (channel, ts) for channel, ts in keys if isinstance(channel, str) and isinstance(ts, str)
+    }

@@ -1,7 +1,7 @@
-"""Slack's `ts`: text such as ``1700000000.123456`` that is key and clock at once.
+"""Conversions of Slack's ``ts``: text such as ``1700000000.123456``, a message's key and its time.
 
-The text is the key. Everything that compares or subtracts uses whole microseconds since 1970
-(`micros`), because a float would drop digits and break permalinks.
+The text is the key. Comparisons and differences use whole microseconds since 1970 (`micros`),
+because a float loses digits and breaks permalinks.
 """
 
 import re
@@ -16,7 +16,7 @@ _TS = re.compile(r"([0-9]{1,12})\.([0-9]{1,6})")
 
 
 def micros(ts: str) -> int:
-    """``ts`` as microseconds since 1970. ValueError when it is not digits, a dot, 1-6 digits."""
+    """Return microseconds since 1970. Raise ValueError unless it is digits, a dot, 1-6 digits."""
     match = _TS.fullmatch(ts)
     if match is None:
         raise ValueError(f"not a Slack ts: {ts!r}")
@@ -24,20 +24,20 @@ def micros(ts: str) -> int:
 
 
 def micros_or_0(ts: str) -> int:
-    """Like `micros`; 0 for "", which stands for never."""
+    """Like `micros`, but return 0 for "", which means never."""
     return micros(ts) if ts else 0
 
 
 def ts_from_micros(us: int) -> str:
-    """The canonical ``ts`` text of a moment (six decimals)."""
+    """Return the canonical ``ts`` with six decimals."""
     return f"{us // SECOND}.{us % SECOND:06d}"
 
 
 def to_micros(moment: datetime) -> int:
-    """An aware datetime as microseconds since 1970, exactly."""
+    """Convert an aware datetime to microseconds since 1970, without rounding."""
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def from_micros(us: int) -> datetime:
-    """Microseconds since 1970 as an aware UTC datetime."""
+    """Convert microseconds since 1970 to an aware datetime in UTC."""
     return EPOCH + timedelta(microseconds=us)

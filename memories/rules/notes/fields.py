@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from typing import Any
 
-from memories.rules.ingest.characters import LINE_BREAK, fit
+from memories.rules.ingest.characters import LINE_BREAK, make_storable
 
 TITLE_LENGTH = 50
 LONGEST_TITLE = 60  # of a title that came with the note, out of a file or a form
@@ -50,7 +50,7 @@ def clean_content(text: str) -> str:
     """The content word for word; what cannot be stored becomes U+FFFD. InvalidNote when blank."""
     if not text.strip():
         raise InvalidNote("A note needs a text.")
-    return fit(text)
+    return make_storable(text)
 
 
 def check_length(content: str) -> None:
@@ -63,7 +63,7 @@ def check_length(content: str) -> None:
 
 def one_line(text: str) -> str:
     """Text as one line: every kind of line break becomes a space."""
-    return LINE_BREAK.sub(" ", fit(text)).strip()
+    return LINE_BREAK.sub(" ", make_storable(text)).strip()
 
 
 def title_of(content: str) -> str:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 
-from memories.rules.generate.prompts import visible
+from memories.rules.generate.prompts import visible_text
 from memories.rules.notes.fields import (
     NoteText,
     clean_content,
@@ -94,9 +94,9 @@ def _visible(note: NoteText) -> NoteText:
     """The note as a model reads it: every line break begins a line."""
     return replace(
         note,
-        title=one_line(visible(note.title)),
-        tags=tuple(one_line(visible(tag)) for tag in note.tags),
-        content=visible(note.content),
+        title=one_line(visible_text(note.title)),
+        tags=tuple(one_line(visible_text(tag)) for tag in note.tags),
+        content=visible_text(note.content),
     )
 
 

@@ -14,9 +14,9 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 
-from memories.rules.generate.summary import Request
+from memories.rules.generate.summariser import Request
 from memories.rules.ingest.characters import LINE_BREAK
-from memories.rules.ingest.invisible import clean
+from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.safety import secrets
 from memories.rules.safety.prompt_injection import aimed_at_model
 
@@ -311,7 +311,7 @@ def _neighbours(said: Sequence[Source], found: dict[int, str]) -> Iterator[Seque
 def _plain(text: str) -> str:
     """As texts are compared: one form of each character and of a link, small letters, one space."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", clean(LINE_BREAK.sub("\n", text)))
+        text = unicodedata.normalize("NFKC", strip_invisible(LINE_BREAK.sub("\n", text)))
     text = re.sub(r"[^\S\n]+", " ", text.replace(" ⏎ ", "\n")).casefold()
     return _SLASHES.sub(lambda match: f"{match[1] or ''}//", _WIDE_DOT.sub(".", text))
 

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from memories.rules.ingest.characters import LINE_BREAK
-from memories.rules.ingest.invisible import clean
+from memories.rules.ingest.invisible import strip_invisible
 
 _LONGEST_FOUND = 120  # characters of what was found
 
@@ -291,7 +291,7 @@ def decoded_in(text: str) -> Iterator[str]:
 def _plain(text: str) -> str:
     """Small letters of one script, one space at most, our mark of a line break as one."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", clean(LINE_BREAK.sub("\n", text)))
+        text = unicodedata.normalize("NFKC", strip_invisible(LINE_BREAK.sub("\n", text)))
         text = text.translate(_LIKE_LATIN)
     text = text.lower().replace("⏎", "\n").replace("’", "'")
     if "_" in text:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 
-from memories.rules.ingest.characters import fit
+from memories.rules.ingest.characters import make_storable
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.search import tokenizer
 from memories.rules.search.tokenizer import Term
@@ -92,7 +92,7 @@ _DAY = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})")
 def parse(typed: str) -> Query:
     """The query behind what was typed. What cannot be read is left out, and named."""
     query = Query()
-    for match in _PIECE.finditer(fit(typed, LONGEST).translate(_QUOTES)):
+    for match in _PIECE.finditer(make_storable(typed, LONGEST).translate(_QUOTES)):
         minus = match["minus"] is not None
         if match["key"]:
             if minus:  # only words can be left out
@@ -115,7 +115,7 @@ def parse(typed: str) -> Query:
 
 def with_fields(query: Query, fields: Mapping[str, str]) -> Query:
     """The query narrowed by the fields of the form, where it does not say so itself."""
-    given = {key: fit(value.strip(), LONGEST) for key, value in fields.items()}
+    given = {key: make_storable(value.strip(), LONGEST) for key, value in fields.items()}
     if not query.kind and given.get("in") in set(Kind):
         query = replace(query, kind=Kind(given["in"]))
     if not query.channel:

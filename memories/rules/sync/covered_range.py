@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memories.rules.ingest.message_text import as_dict
-from memories.rules.ingest.messages import moment
+from memories.rules.ingest.messages import parse_ts
 from memories.rules.ingest.outcomes import Outcome
 from memories.rules.ingest.timestamps import ts_from_micros
 
@@ -41,12 +41,12 @@ class CoveredRange:
 
 def key_of(raw: Any, now_us: int) -> str:
     """The ts of a raw message, "" when it has none."""
-    us = moment(as_dict(raw).get("ts"), now_us)
+    us = parse_ts(as_dict(raw).get("ts"), now_us)
     return "" if isinstance(us, Outcome) else ts_from_micros(us)
 
 
 def see(raws: Iterable[Any], now_us: int) -> Seen:
-    found = [moment(as_dict(raw).get("ts"), now_us) for raw in raws]
+    found = [parse_ts(as_dict(raw).get("ts"), now_us) for raw in raws]
     moments = tuple(us for us in found if not isinstance(us, Outcome))
     return Seen(moments, len(moments) < len(found))
 

@@ -27,8 +27,8 @@ from memories.models.access.audience import entered_workspaces, member_channels,
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.notes.notes import NoteQuerySet
-from memories.rules.generate.waits import Trouble
-from memories.rules.health import Signs, find_problems
+from memories.rules.generate.job_status import Blocker
+from memories.rules.health import HealthSignals, find_problems
 from memories.rules.ingest.timestamps import micros
 from memories.views.generate import health
 from memories.views.memory.marks import NavChannels, followed, nav_channels, with_marks
@@ -136,7 +136,7 @@ class WorkspaceContext:
         return f"{UNSEEN_COUNTED}+" if self.unseen > UNSEEN_COUNTED else str(self.unseen)
 
     @cached_property
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> Blocker | None:
         """What keeps memories from being made, for the banner: members are told, guests are not."""
         return health.trouble(self.workspace, self.now, is_told=self.role in Member.READING)
 
@@ -146,7 +146,7 @@ class WorkspaceContext:
         return health.stopped(self.workspace, is_told=self.role in Member.READING)
 
     @cached_property
-    def signs(self) -> Signs:
+    def signs(self) -> HealthSignals:
         """How the workspace does, as far as the reader is told."""
         return health.signs(
             self.workspace,

@@ -17,7 +17,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from memories.demo.making import SLUG, make_demo
 from memories.models import AuditEvent, Person, Upload, User, Workspace
-from memories.pipeline.generate.trying import try_model
+from memories.pipeline.generate.trial import try_model
 from memories.pipeline.sync.connecting import PART_WORDS
 from memories.rules.sync import scopes
 from memories.templatetags.reading import fault_words
@@ -40,7 +40,7 @@ def first(sign_in: View) -> View:
 
 
 def is_new() -> bool:
-    """Nobody can sign in: accounts that a bundle brought along are switched off, and nobody whom
+    """Nobody can sign in: accounts that an import created are inactive, and nobody whom
     Slack lists may come with it."""
     if User.objects.filter(is_active=True).exists():
         return False

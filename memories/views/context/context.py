@@ -25,7 +25,7 @@ from django.views.decorators.http import require_safe
 from memories.forms import focus_first_wrong
 from memories.models import Memory, MemoryVersion, Reader
 from memories.pipeline.context.build import build_context
-from memories.pipeline.generate.operate import endpoint_in_use
+from memories.pipeline.generate.job_control import endpoint_in_use
 from memories.rules.context.contents import (
     AS_ASKED,
     DEFAULT_BUDGET,
@@ -479,10 +479,10 @@ def _withheld(place: WorkspaceContext) -> int:
         seen |= Q(memory__scope=MemoryScope.WORKSPACE)
     is_history = Q(memory__scope=MemoryScope.CHANNEL, memory__memory_type=MemoryType.SHORT_TERM)
     newest = (
-        MemoryVersion.objects.saying_something()
+        MemoryVersion.objects.with_text()
         .filter(seen, memory__workspace=place.workspace)
         # Most memories have none: only where there is one its place among the newest counts.
-        .filter(memory__in=MemoryVersion.objects.not_for_all().values("memory"))
+        .filter(memory__in=MemoryVersion.objects.restricted().values("memory"))
         .exclude(memory__scope=MemoryScope.THREAD)
         .annotate(
             rank=Window(
@@ -496,5 +496,5 @@ def _withheld(place: WorkspaceContext) -> int:
         )
     )
     readable = MemoryVersion.objects.visible_to(place.reader).values("pk")
-    withheld = MemoryVersion.objects.not_for_all().filter(pk__in=newest.values("pk"))
+    withheld = MemoryVersion.objects.restricted().filter(pk__in=newest.values("pk"))
     return withheld.exclude(pk__in=readable).count()

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from memories.forms import focus_first_wrong
 from memories.models import AnotherBackfill, Backfill, Job
 from memories.pipeline.costs.estimate import quote_backfill
-from memories.pipeline.generate import operate
+from memories.pipeline.generate import job_control
 from memories.pipeline.generate.backfill import NeedsPrice, check_cap, progress_of
 from memories.rules.costs.orders import Unreadable, read_cap
 from memories.rules.ingest.timestamps import to_micros
@@ -206,7 +206,7 @@ def _change(request: UserRequest, backfill: Backfill) -> str:
 
 def _retry(request: UserRequest, backfill: Backfill) -> None:
     given_up = backfill.jobs.filter(state=Job.State.DEAD)
-    count = operate.retry(given_up, request.user)
+    count = job_control.retry_jobs(given_up, request.user)
     if count:
         remember_later(backfill.workspace_id)
         words = ngettext("%(n)s job will be tried again.", "%(n)s jobs will be tried again.", count)

@@ -12,18 +12,18 @@ from django.utils.translation import ngettext
 from memories.models import Heartbeat, Job, Reader, SlackConnection, Workspace
 from memories.models.generate.job_queries import JobQuerySet
 from memories.models.ingest.channels import ChannelQuerySet
-from memories.pipeline.generate.operate import trouble_of
-from memories.rules.generate.waits import Trouble
-from memories.rules.health import Signs
+from memories.pipeline.generate.job_control import find_trouble
+from memories.rules.generate.job_status import Blocker
+from memories.rules.health import HealthSignals
 
 # Why a channel is not read further, where that is nobody's fault and goes on by itself, or is meant.
 EVERYDAY = {"", "walking", "threads", "new", "ratelimited", "not_followed", "forgotten", "late"}
 COUNTED = 100  # jobs, on pages
 
 
-def trouble(workspace: Workspace, now: datetime, *, is_told: bool) -> Trouble | None:
+def trouble(workspace: Workspace, now: datetime, *, is_told: bool) -> Blocker | None:
     """What keeps memories from being made."""
-    return trouble_of(workspace, now) if is_told else None
+    return find_trouble(workspace, now) if is_told else None
 
 
 def stopped(workspace: Workspace, *, is_told: bool) -> SlackConnection | None:
@@ -42,12 +42,12 @@ def signs(
     is_told: bool,
     has_trouble: bool,
     is_stopped: bool,
-) -> Signs:
+) -> HealthSignals:
     """Two or three queries where all is well. Who may read what is asked only where something
     failed: that rule is the longest there is, and every page asks for the signs."""
     is_connected = workspace.connected_at is not None
     dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD)
-    return Signs(
+    return HealthSignals(
         worker_at=Heartbeat.objects.last_beat() if is_told else now,
         worker_lasts=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
         is_connected=is_connected,

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_POST
 
 from memories.models import Backfill, Channel, Job, Member, MemoryVersion
 from memories.models.generate.job_queries import JobQuerySet
-from memories.pipeline.generate import operate
+from memories.pipeline.generate import job_control
 from memories.pipeline.generate.backfill import progress_of
 from memories.pipeline.sync.coverage import Coverage, coverage_of
 from memories.rules.health import find_problems
@@ -113,7 +113,7 @@ def resume(request: UserRequest, slug: str) -> HttpResponse:
     """An admin's word that the model may be called again; then back to the page of the banner."""
     place = open_workspace(request, slug)
     must_administer(place)
-    if operate.resume(request.user, timezone.now()):
+    if job_control.resume_endpoints(request.user, timezone.now()):
         toasts.success(request, _("The model is called again; what waited goes on by itself."))
     else:
         toasts.info(request, _("Nothing held the calls back any more."))
@@ -136,12 +136,12 @@ def _act(request: UserRequest, place: WorkspaceContext, rows: JobQuerySet) -> tu
 
 def _change(request: UserRequest, place: WorkspaceContext, verb: str, jobs: list[Job]) -> str:
     if verb == "retry":
-        count = operate.retry(jobs, request.user)
+        count = job_control.retry_jobs(jobs, request.user)
         if count:
             remember_later(place.workspace.pk)
         words = ngettext("%(n)s job will be tried again.", "%(n)s jobs will be tried again.", count)
     elif verb == "cancel":
-        count = operate.cancel(jobs, request.user)
+        count = job_control.cancel_jobs(jobs, request.user)
         words = ngettext("%(n)s job was cancelled.", "%(n)s jobs were cancelled.", count)
     else:
         raise Http404
@@ -162,14 +162,16 @@ def _overview(request: UserRequest, place: WorkspaceContext, rows: JobQuerySet) 
     some_open = runs.going_on(rows)[:OPEN_SHOWN] if open_total else ()
     over = runs.over(rows, before)[: RECENT_SHOWN + 1]
     failed, open_ones, recent = runs.runs_each((some_failed, some_open, over), now, closed)
-    read = place.readable_channels.followed() if place.workspace.connected_at else None
+    read = None
+    if place.workspace.connected_at:
+        read = place.readable_channels.followed().select_related("sync")
     failing = _channels(place, read.failing(EVERYDAY)[:FAILED_SHOWN] if read else (), now)
     channels = _channels(place, read[:CHANNELS_SHOWN] if read else (), now)
     health = _health(place, now)
     shown = [*failed, *open_ones, *recent]
     channel_states = [
-        (c.pk, c.walked_at, c.sync_not_before, coverage.code)
-        for c, coverage in [*failing, *channels]
+        (channel.pk, coverage.synced_at, coverage.retry_at, coverage.code)
+        for channel, coverage in [*failing, *channels]
     ]
     backfill = _backfill(place, now)
     above = banners(place)

@@ -15,9 +15,9 @@ from django.utils.translation import gettext_lazy as _
 from memories.models import Job, MemoryVersion, QuarantinedLine
 from memories.models.generate.job_queries import JobQuerySet
 from memories.pipeline.costs.usage import Sums, of_jobs
-from memories.pipeline.generate.operate import endpoint_in_use, wait_of
-from memories.rules.generate.faults import MOST_ATTEMPTS
-from memories.rules.generate.waits import Status, Wait, status_of
+from memories.pipeline.generate.job_control import endpoint_in_use, find_wait
+from memories.rules.generate.faults import MAX_ATTEMPTS
+from memories.rules.generate.job_status import Status, WaitReason, status_of
 from memories.views.access.access import WorkspaceContext
 
 State = Job.State
@@ -44,14 +44,14 @@ SHAPES = {
     Status.CANCELLED: "cancelled",
     Status.REPLACED: "restore",
 }
-WAITS: dict[Wait, str | Promise] = {
-    Wait.TURN: _("a worker takes it next"),
-    Wait.NO_WORKER: _("its worker is gone, another one takes it up"),
-    Wait.LATER: _("it is tried again"),
-    Wait.CAP: _("a cap is reached"),
-    Wait.ENDPOINT: _("the model takes no calls now"),
-    Wait.BACKFILL: _("its backfill does not run"),
-    Wait.PERSON: _("a person has to accept or reject its text"),
+WAITS: dict[WaitReason, str | Promise] = {
+    WaitReason.TURN: _("a worker takes it next"),
+    WaitReason.NO_WORKER: _("its worker is gone, another one takes it up"),
+    WaitReason.LATER: _("it is tried again"),
+    WaitReason.CAP: _("a cap is reached"),
+    WaitReason.ENDPOINT: _("the model takes no calls now"),
+    WaitReason.BACKFILL: _("its backfill does not run"),
+    WaitReason.PERSON: _("a person has to accept or reject its text"),
 }
 _PROVIDER = _("See how the model's provider does, then retry.")
 _OTHER_MODEL = _("Retry; when it comes back, take another model.")
@@ -78,7 +78,7 @@ class Run:
 
     job: Any
     status: Status
-    wait: Wait | None
+    wait: WaitReason | None
     until: datetime | None
     sums: Sums | None
 
@@ -110,7 +110,7 @@ class Run:
     @property
     def fault(self) -> str:
         """Why it failed or waits; what went wrong before it was offered again is over."""
-        tells = self.status is Status.FAILED or self.wait in (Wait.LATER, Wait.CAP)
+        tells = self.status is Status.FAILED or self.wait in (WaitReason.LATER, WaitReason.CAP)
         return str(self.job.fault) if tells else ""
 
     @property
@@ -123,7 +123,7 @@ class Run:
 
     @property
     def most_attempts(self) -> int:
-        return MOST_ATTEMPTS
+        return MAX_ATTEMPTS
 
     @property
     def is_active(self) -> bool:
@@ -207,7 +207,7 @@ class Closed:
 
 def closed_at(now: datetime) -> Closed:
     endpoint = endpoint_in_use().first()
-    refusal = endpoint.breaker.refusal(now) if endpoint else None
+    refusal = endpoint.breaker.find_refusal(now) if endpoint else None
     return Closed(refusal is not None, refusal[1] if refusal else None)
 
 
@@ -224,11 +224,11 @@ def runs_each(lists: Iterable[Iterable[Any]], now: datetime, closed: Closed) -> 
 
 
 def _run(job: Any, now: datetime, closed: Closed, sums: Sums | None) -> Run:
-    wait = wait_of(job, now, endpoint_closed=closed.is_closed)
+    wait = find_wait(job, now, endpoint_closed=closed.is_closed)
     status = status_of(job.state, wait, has_errors=job.has_errors)
     until = None
-    if wait in (Wait.LATER, Wait.CAP):
+    if wait in (WaitReason.LATER, WaitReason.CAP):
         until = job.not_before
-    elif wait is Wait.ENDPOINT:
+    elif wait is WaitReason.ENDPOINT:
         until = closed.until
     return Run(job, status, wait, until, sums)

@@ -8,8 +8,8 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from memories.pipeline.ingest.events import is_from_slack, receive_event
-from memories.rules.ingest.events import LARGEST_BODY
+from memories.pipeline.ingest.events import is_signed_by_slack, receive_event
+from memories.rules.ingest.events import MAX_BODY_BYTES
 from memories.tasks import events_later
 
 logger = logging.getLogger(__name__)
@@ -24,9 +24,9 @@ def receive(request: HttpRequest) -> HttpResponse:
         body = _read(request)
     except UnreadablePostError:  # nobody is there any more
         return HttpResponse(status=401)
-    if len(body) > LARGEST_BODY:
+    if len(body) > MAX_BODY_BYTES:
         return HttpResponse(status=413)
-    if not is_from_slack(body, request.headers, timezone.now()):
+    if not is_signed_by_slack(body, request.headers, timezone.now()):
         return HttpResponse(status=401)
     try:
         received = receive_event(body)
@@ -35,15 +35,15 @@ def receive(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=503)
     if received is None:
         return HttpResponse(status=401)
-    for workspace_id in received.call:
-        events_later(workspace_id)
+    if received.workspace_id is not None:
+        events_later(received.workspace_id)
     return HttpResponse(received.challenge, content_type="text/plain; charset=utf-8")
 
 
 def _read(request: HttpRequest) -> bytes:
     """The raw body: one byte more than is allowed when there is more, whatever its length says."""
     parts = []
-    left = LARGEST_BODY + 1
+    left = MAX_BODY_BYTES + 1
     while left and (part := request.read(left)):
         parts.append(part)
         left -= len(part)

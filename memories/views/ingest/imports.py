@@ -18,14 +18,14 @@ from django.utils.translation import gettext_lazy
 from django_htmx.http import HttpResponseClientRedirect
 
 from memories.forms import focus_first_wrong
-from memories.models import AnotherUpload, Upload, Workspace
+from memories.models import Upload, UploadInProgress, Workspace
 from memories.pipeline.ingest import uploads
-from memories.pipeline.ingest.uploads import NotTaken
+from memories.pipeline.ingest.uploads import UploadRefused
 from memories.tasks import import_later
 from memories.views.access.access import UserRequest, must_operate
 from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
 from memories.views.periods import since_field, since_us
-from memoryhub.uploads import LARGEST, make_ticket
+from memoryhub.uploads import MAX_BYTES, make_ticket
 
 EARLIER = 20  # uploads that the page lists
 
@@ -55,7 +55,7 @@ class UploadForm(forms.Form):
             super().__init__(request.POST, request.FILES)
         else:
             super().__init__(initial={"slug": _likely_slug()})
-        if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST:
+        if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BYTES:
             missing = self.fields["export"].error_messages
             missing["required"] = _("This file is too large for an upload.")
 
@@ -63,12 +63,12 @@ class UploadForm(forms.Form):
         """None, with the reason on the form, when it cannot be."""
         file: UploadedFile[bytes] = self.cleaned_data["export"]
         try:
-            return uploads.keep(
+            return uploads.store_upload(
                 self.cleaned_data["slug"], file.name or "", file.chunks(), by=self.request.user
             )
-        except NotTaken as error:
+        except UploadRefused as error:
             self.add_error("export", str(error))
-        except AnotherUpload:
+        except UploadInProgress:
             self.add_error("slug", _("Another import into this workspace is not over yet."))
         return None
 
@@ -139,13 +139,13 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
     context: dict[str, Any] = {
         "upload": upload,
         "form": form,
-        "shares": uploads.shares_of(upload),
+        "shares": uploads.channel_progress(upload),
         "left": uploads.seconds_left(upload),
         "is_silent": upload.is_silent(timezone.now()),
         "workspace": workspace if upload.state == Upload.State.DONE else None,
         "things": _things(upload.report),
         "more": _more(upload),
-        "refusal": uploads.refusal_of(upload),
+        "refusal": uploads.refusal_text(upload),
         "live": is_live(request),
         "here": _here(request, upload),
         "asks": request.GET.get("ask") == "cancel" and upload.is_unfinished,
@@ -175,7 +175,7 @@ def _change(request: UserRequest, upload: Upload, form: ChoiceForm) -> None:
         toasts.success(request, _("It goes on."))
     elif verb == "retry" and upload.retry(by=request.user, now=now):
         import_later(upload.pk)
-    elif verb == "cancel" and uploads.cancel(upload, by=request.user, now=now):
+    elif verb == "cancel" and uploads.cancel_upload(upload, by=request.user, now=now):
         toasts.success(request, _("Cancelled: the file is gone, what was stored stays."))
 
 

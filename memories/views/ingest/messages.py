@@ -14,8 +14,8 @@ from django.utils.text import Truncator
 from memories.models import Channel, MemoryVersion, Message, Person
 from memories.models.ingest.messages import MessageQuerySet
 from memories.models.ingest.names import Names
-from memories.rules.ingest.invisible import marked
-from memories.rules.ingest.markup import Token, mentions_in, parse, plain
+from memories.rules.ingest.invisible import mark_invisible
+from memories.rules.ingest.markup import Token, mentions_in, parse, render_plain
 from memories.rules.ingest.message_text import as_text, dicts
 from memories.rules.ingest.permalinks import permalink
 from memories.rules.ingest.timestamps import SECOND, from_micros
@@ -146,7 +146,7 @@ def show_messages(
         current = ShownMessage(
             message,
             name=message.author_name,
-            tokens=parse(marked(message.text), names) if is_live else (),
+            tokens=parse(mark_invisible(message.text), names) if is_live else (),
             files=files_of(message.raw) if is_live else (),
             slack=permalink(
                 place.workspace.domain, channel.slack_id, message.ts, message.thread_ts
@@ -174,13 +174,13 @@ def beginnings(
     loaded = list(messages)
     names = names_in((message.text for message in loaded), place)
     for message in loaded:
-        words = " ".join(plain(marked(message.text), names).split())
+        words = " ".join(render_plain(mark_invisible(message.text), names).split())
         yield message, Truncator(words).chars(80)
 
 
 def topic_words(channel: Channel, place: WorkspaceContext) -> str:
     """The channel's topic as plain words: it may mention others, as messages do."""
-    return plain(marked(channel.topic), names_in([channel.topic], place))
+    return render_plain(mark_invisible(channel.topic), names_in([channel.topic], place))
 
 
 def thread_path(place: WorkspaceContext, channel: Channel, message: Message) -> str:
@@ -210,7 +210,7 @@ def files_of(raw: str) -> list[str]:
         return []
     files = dicts(json.loads(raw).get("files"))
     names = (as_text(file.get("title")) or as_text(file.get("name")) for file in files)
-    return [marked(name) for name in names if name]
+    return [mark_invisible(name) for name in names if name]
 
 
 def _version(request: UserRequest, place: WorkspaceContext) -> MemoryVersion | None:

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from django.db.models import Count, Q
 
 from memories.models import Channel, Message
-from memories.rules.memory.activity import heights, last_days
+from memories.rules.memory.activity import bar_heights, last_days
 from memories.views.access.access import WorkspaceContext
 
 DAYS = 14
@@ -50,7 +50,7 @@ def activity_of(place: WorkspaceContext, channel: Channel, now: datetime) -> Act
     }
     totals = messages.aggregate(**sums)
     counts = [totals[name] for name in sums]
-    high = heights(counts, HEIGHT)
+    high = bar_heights(counts, HEIGHT)
     return Activity(
         [
             Bar(day.date, count, i * STEP, HEIGHT - tall, tall)

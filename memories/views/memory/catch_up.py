@@ -18,14 +18,14 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.models import Channel, Message, Seen
 from memories.pipeline.sync.coverage import BY_ITSELF, Coverage, coverage_of, is_late
 from memories.rules.costs.orders import Unreadable
-from memories.rules.health import SYNC_LASTS, HealthProblem, find_problems
+from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
 from memories.rules.memory.catch_up import (
     PERIODS,
     SEEN,
     Since,
-    read_cursor,
-    read_since,
-    write_cursor,
+    format_cursor,
+    parse_cursor,
+    parse_since,
 )
 from memories.views.access.access import (
     UserRequest,
@@ -69,7 +69,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     now = timezone.now()
     selection = _selection(request.GET, place, now)
     folded = number_or_none(request.GET.get("marked", ""))
-    cursor = read_cursor(selection.cursor)
+    cursor = parse_cursor(selection.cursor)
     most = AT_ONCE if cursor else LOOKED_AT
     listing = catalogue(place, selection.since, folded, cursor=cursor, most=most)
     entries, more = listing.entries[:AT_ONCE], len(listing.keys) > AT_ONCE
@@ -162,9 +162,9 @@ def _entry(
 
 def _selection(given: QueryDict, place: WorkspaceContext, now: datetime) -> Selection:
     choice, day = given.get("since", ""), given.get("day", "").strip()
-    cursor = given.get("cursor", "") if read_cursor(given.get("cursor", "")) else ""
+    cursor = given.get("cursor", "") if parse_cursor(given.get("cursor", "")) else ""
     try:
-        since = read_since(day or "-" if choice == DAY else choice, now, place.zone)
+        since = parse_since(day or "-" if choice == DAY else choice, now, place.zone)
     except Unreadable:
         return Selection(Since(), day or choice, "", _("Choose a day that has begun."))
     return Selection(since, since.choice if "-" in since.choice else "", cursor)
@@ -185,7 +185,7 @@ def _form(selection: Selection) -> dict[str, Any]:
 
 def _more(place: WorkspaceContext, selection: Selection, last: tuple[int, int]) -> str:
     path = reverse("catch_up-index", args=[place.workspace.slug])
-    query = {**selection.query, "cursor": write_cursor(last)}
+    query = {**selection.query, "cursor": format_cursor(last)}
     return f"{path}?{urlencode(query)}"
 
 
@@ -214,8 +214,8 @@ def _behind(place: WorkspaceContext, now: datetime) -> list[tuple[Channel, Cover
     the whole sync is late, the page says that instead."""
     if not place.workspace.connected_at or is_late(place.workspace, now):
         return []
-    late = Q(walked_at__lt=now - SYNC_LASTS)
-    channels = place.placed(place.readable_channels.failing(BY_ITSELF, late))
+    late = Q(sync__synced_at__lt=now - SYNC_MAX_AGE)
+    channels = place.placed(place.readable_channels.failing(BY_ITSELF, late).select_related("sync"))
     read = ((channel, coverage_of(channel, now)) for channel in channels)
     return [(channel, how) for channel, how in read if how.code not in BY_ITSELF]
 

@@ -53,14 +53,14 @@ def followed(workspace: Workspace, reader: Reader) -> MemoryQuerySet:
         .filter(workspace=workspace, current__isnull=False)
         .exclude(scope=MemoryScope.THREAD)
         .exclude(scope=MemoryScope.WORKSPACE, memory_type=MemoryType.SHORT_TERM)
-        .long_before_short()
+        .prefer_long_term()
     )
 
 
 def with_marks(memories: MemoryQuerySet, reader: Reader) -> list[Memory]:
     """These with how much of them is new to the reader, newest first. One query, which reads no
     texts."""
-    return sorted(memories.with_mark(reader.user_id).dated(), key=key_of, reverse=True)
+    return sorted(memories.with_mark(reader.user_id).with_current_dates(), key=key_of, reverse=True)
 
 
 def keys_of(memories: MemoryQuerySet) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Draft, Memory, MemoryVersion, StaleBase, Unchanged
 from memories.models.memory.versions import LONGEST_NAME
-from memories.rules.memory import compare
+from memories.rules.memory import compare, conflicts
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import split_text
 from memories.views.access.access import (
@@ -69,10 +69,10 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
     if "seen" in request.POST:
         resolved = _resolved(request, place, memory, based_on)
         if request.POST.get("do") == "choose":
-            if compare.by_hand(request.POST, resolved["hunks"], text):
+            if conflicts.is_edited_by_hand(request.POST, resolved["hunks"], text):
                 resolved["replaced"] = text
             return _resolver(request, resolved, status=200)
-        text = compare.meant(request.POST, resolved["hunks"], text)
+        text = conflicts.resolved_text(request.POST, resolved["hunks"], text)
         if error := _text_error(text):
             return _resolver(request, resolved | {"error": error}, text=text, status=422)
     error = _text_error(text) or fault_of_name(_summary(request))
@@ -111,8 +111,8 @@ def preview(request: UserRequest, pk: int) -> HttpResponse:
     text, based_on = _typed(request)
     _keep(place, memory, text, based_on)
     base = versions_of(memory, place).filter(number=based_on.number).first()
-    rows = compare.compare(base.content if base else "", text)
-    seen = {"rows": rows, "changes": compare.changes(rows), **compare.tally(rows)}
+    rows = compare.compare_lines(base.content if base else "", text)
+    seen = {"rows": rows, "changes": compare.changed_rows(rows), **compare.count_changes(rows)}
     if wants_part(request):
         page = "memory/memories/_preview.html"
         return render_page_or_part(request, page, page, {"place": place, "preview": seen})
@@ -198,7 +198,7 @@ def _editor(
         "place": place,
         "memory": memory,
         "text": text,
-        "free_lines": base.free_lines() if base else (),
+        "unprotected_lines": base.unprotected_lines() if base else (),
         "ticked": request.POST.getlist("keep"),
         "summary": _summary(request),
         "longest_name": LONGEST_NAME,
@@ -258,9 +258,9 @@ def _conflict(
     """409: what you wrote beside what was saved meanwhile. That it is the same is said instead,
     unless lines were ticked, which a save still pins."""
     context = _conflict_context(request, place, memory, yours=yours, seen=seen, on=_now(memory))
-    if compare.agree(context["hunks"]) and not context["ticked"]:
+    if conflicts.is_saved_already(context["hunks"]) and not context["ticked"]:
         return _stands(request, place, memory)
-    context["choices"] = compare.choices_in({}, context["hunks"])
+    context["choices"] = conflicts.read_choices({}, context["hunks"])
     context["rail"] = rail_of(memory, place)
     return _resolver(request, context, status=409)
 
@@ -277,7 +277,7 @@ def _resolved(
         seen=_base(request, "seen", "seen_revision"),
         on=on,
     )
-    context["choices"] = compare.choices_in(request.POST, context["hunks"])
+    context["choices"] = conflicts.read_choices(request.POST, context["hunks"])
     context["is_put_together"] = True
     return context
 
@@ -304,7 +304,7 @@ def _conflict_context(
     if base is None or base.revision == seen.revision:
         began = base.content if base else ""
     else:
-        began = compare.shared(yours, saved)
+        began = conflicts.common_lines(yours, saved)
     return {
         "place": place,
         "memory": memory,
@@ -314,7 +314,7 @@ def _conflict_context(
         "theirs": show_one(theirs, place),
         "ticked": request.POST.getlist("keep"),
         "summary": _summary(request),
-        "hunks": compare.hunks(began, yours, saved),
+        "hunks": conflicts.find_hunks(began, yours, saved),
         "is_put_together": False,
     }
 
@@ -324,7 +324,7 @@ def _resolver(
 ) -> HttpResponse:
     """``text``: a result that was typed, else what the choices make."""
     hunks, choices = context["hunks"], context["choices"]
-    context["text"] = compare.put_together(hunks, choices) if text is None else text
+    context["text"] = conflicts.join_choices(hunks, choices) if text is None else text
     context["paragraphs"] = list(zip(hunks, choices, strict=True))
     return render_page_or_part(
         request,

@@ -15,11 +15,16 @@ from django.urls import reverse
 
 from memories.models import Job, Line, Memory, MemoryVersion, Message, Seen
 from memories.models.generate.jobs import REBUILD
-from memories.rules.generate.salience import asks
-from memories.rules.ingest.invisible import marked
+from memories.rules.generate.salience import has_question
+from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.catch_up import OPEN_FOR, Since, loses_much, news
-from memories.rules.memory.compare import Kind, Row
+from memories.rules.memory.catch_up import (
+    UNANSWERED_AFTER,
+    Since,
+    compare_unmoved,
+    loses_many_lines,
+)
+from memories.rules.memory.compare import ChangeKind, DiffRow
 from memories.rules.memory.lines import words_of
 from memories.views.access.access import WorkspaceContext
 from memories.views.memory.marks import keys_of, with_marks
@@ -33,7 +38,7 @@ LOOKED_THROUGH = 200  # memories, for questions without an answer
 class Came:
     """A line that is new, or reads otherwise than before; ``line`` has its sources."""
 
-    row: Row
+    row: DiffRow
     line: ShownLine | None
 
 
@@ -50,23 +55,23 @@ class Entry:
     messages: int = 0
 
     @cached_property
-    def rows(self) -> list[Row]:
-        return news(self.base.content if self.base else "", self.version.content)
+    def rows(self) -> list[DiffRow]:
+        return compare_unmoved(self.base.content if self.base else "", self.version.content)
 
     @cached_property
     def came(self) -> list[Came]:
         lines = {line.text: line for line in self.shown.lines} if self.shown else {}
-        rows = (row for row in self.rows if row.kind is not Kind.REMOVED)
-        return [Came(row, lines.get(marked(row.after))) for row in rows]
+        rows = (row for row in self.rows if row.kind is not ChangeKind.REMOVED)
+        return [Came(row, lines.get(mark_invisible(row.after))) for row in rows]
 
     @cached_property
-    def removed_rows(self) -> list[Row]:
+    def removed_rows(self) -> list[DiffRow]:
         """What is not there any more in the words that it had."""
-        return [row for row in self.rows if row.kind is not Kind.ADDED]
+        return [row for row in self.rows if row.kind is not ChangeKind.ADDED]
 
     @property
     def loses_much(self) -> bool:
-        return self.base is not None and loses_much(self.base.content, self.rows)
+        return self.base is not None and loses_many_lines(self.base.content, self.rows)
 
 
 @dataclass(frozen=True)
@@ -156,9 +161,7 @@ def _bases(
     """By memory, the version that this reader saw last, or could read then. One that they may not
     read any more is passed over for the one before it."""
     versions = (
-        MemoryVersion.objects.visible_to(place.reader)
-        .saying_something()
-        .filter(memory=OuterRef("pk"))
+        MemoryVersion.objects.visible_to(place.reader).with_text().filter(memory=OuterRef("pk"))
     )
     if since.us is None:
         seen = versions.filter(number__lte=OuterRef("seen")).order_by("-number")
@@ -206,7 +209,7 @@ def looks_of(
     for entry in listing.all:
         if entry.base is not None and entry.loses_much:
             href = reverse("versions-compare", args=[entry.base.pk, entry.version.pk])
-            removed_lines = sum(row.kind is Kind.REMOVED for row in entry.rows)
+            removed_lines = sum(row.kind is ChangeKind.REMOVED for row in entry.rows)
             looks.append(Look("lost", href, entry.version.memory, removed_lines))
     looks += _unanswered(place, now)
     looks += _proposed(place)
@@ -252,11 +255,13 @@ def _unanswered(place: WorkspaceContext, now: datetime) -> list[Look]:
     lines = (
         Line.objects.filter(version__in=list(memories), version__memory__current=F("version"))
         .annotate(asked_at=Subquery(stated_in.values("created_at")[:1]))
-        .filter(asked_at__lte=now - OPEN_FOR, masked=False)
+        .filter(asked_at__lte=now - UNANSWERED_AFTER, masked=False)
         .order_by("version", "position")
     )
     open_lines = Counter(
-        version for version, text in lines.values_list("version", "text") if asks(words_of(text))
+        version
+        for version, text in lines.values_list("version", "text")
+        if has_question(words_of(text))
     )
     asking = with_places((memories[key] for key in memories if open_lines.get(key or 0)), place)
     return [
@@ -282,11 +287,11 @@ def _proposed(place: WorkspaceContext) -> list[Look]:
     proposed = Job.objects.of_workspace(place.workspace).proposed()
     if not proposed.exists():  # mostly so, and who may read them is the longest rule there is
         return []
-    not_for_all = Q(read__version__audience__in=("members", "nobody"))
+    restricted = Q(read__version__audience__in=("members", "nobody"))
     waiting = (
         proposed.visible_to(place.reader)
         .filter(Q(base=F("memory__current")) | Q(trigger__reason=REBUILD))
-        .exclude(not_for_all)
+        .exclude(restricted)
         .with_memory()
         .order_by("memory", "-pk")
     )

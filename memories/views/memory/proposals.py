@@ -14,8 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Job, Memory, StaleBase
 from memories.pipeline.memory import proposals
-from memories.rules.memory.compare import changes
-from memories.rules.memory.compare import compare as compare_texts
+from memories.rules.memory.compare import changed_rows, compare_lines
 from memories.rules.memory.drift import Drift, DriftKind
 from memories.views.access.access import (
     UserRequest,
@@ -85,8 +84,8 @@ def _waiting(memory: Memory) -> Proposal | None:
 def _seen(request: UserRequest, memory: Memory) -> Job | None:
     """The proposal that was on screen, over the text (``based_on``) that was; None when another
     waits by now, or none."""
-    job = proposals.of(memory)
-    base = proposals.base_of(job) if job else None
+    job = proposals.find_proposal(memory)
+    base = proposals.get_base(job) if job else None
     if job is None or base is None:
         return None
     seen = tuple(number_or_none(request.POST.get(name, "")) for name in ("job", "based_on"))
@@ -97,7 +96,7 @@ def _drift(proposal: Proposal | None) -> list[tuple[str | Promise, Drift]]:
     """What a rebuild loses and gains, each kind with its name."""
     if proposal is None or not proposal.job.is_rebuild:
         return []
-    return [(DRIFT_WORDS[drift.kind], drift) for drift in proposals.drift(proposal.job)]
+    return [(DRIFT_WORDS[drift.kind], drift) for drift in proposals.proposal_drift(proposal.job)]
 
 
 def _moved_on(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
@@ -113,7 +112,7 @@ def _page(
     *,
     moved_on: bool = False,
 ) -> HttpResponse:
-    rows = compare_texts(proposal.base.content, proposal.text) if proposal else []
+    rows = compare_lines(proposal.base.content, proposal.text) if proposal else []
     return render_page(
         request,
         "memory/memories/proposal.html",
@@ -123,7 +122,7 @@ def _page(
             "proposal": proposal,
             "old": show_one(proposal.base, place) if proposal else None,
             "rows": rows,
-            "changes": changes(rows),
+            "changes": changed_rows(rows),
             "drift": _drift(proposal),
             "moved_on": moved_on,
         },

@@ -8,9 +8,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memories.models import Memory
-from memories.pipeline.generate.followups import rebuilt_from
+from memories.pipeline.generate.followups import rebuild_inputs
 from memories.pipeline.generate.update_now import rebuild
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryType
 from memories.tasks import remember_later
 from memories.views.access.access import UserRequest, must_edit, open_memory
@@ -40,5 +40,5 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
 
 
 def _read(memory: Memory) -> dict[str, int]:
-    contents = list(rebuilt_from(memory).values_list("content", flat=True))
-    return {"texts": len(contents), "tokens": sum(map(estimate, contents))}
+    contents = list(rebuild_inputs(memory).values_list("content", flat=True))
+    return {"texts": len(contents), "tokens": sum(map(estimate_tokens, contents))}

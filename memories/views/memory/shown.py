@@ -13,14 +13,14 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from memories.models import Job, Line, Memory, MemoryVersion, Message, User
-from memories.models.ingest.messages import name_of_author
+from memories.models.ingest.messages import author_name
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.memory import proposals
-from memories.rules.generate.summary import OFFLINE
-from memories.rules.ingest.invisible import marked
+from memories.rules.generate.summariser import OFFLINE
+from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.memory import compare
 from memories.rules.memory.identity import MemoryType
-from memories.rules.memory.lines import Origin, now_and_history, split_text, words_of
+from memories.rules.memory.lines import Origin, split_history, split_text, words_of
 from memories.views.access.access import WorkspaceContext
 from memories.views.memory.marks import followed, with_marks
 from memories.views.paths import messages_path
@@ -78,7 +78,7 @@ class ShownLine:
 
 
 @dataclass(frozen=True)
-class ShownRow(compare.Row):
+class ShownRow(compare.DiffRow):
     """A row of a comparison with the lines that it is about; None in a text without it."""
 
     was: ShownLine | None = None
@@ -101,7 +101,7 @@ class Proposal:
 
     @property
     def kept(self) -> int:
-        return compare.kept(self.base.content, self.text)[0]
+        return compare.count_kept(self.base.content, self.text)[0]
 
     @property
     def of(self) -> int:
@@ -135,7 +135,7 @@ class ShownVersion:
     def parts(self) -> list[tuple[str, list[ShownLine]]]:
         """The lines in the order in which they are read: what holds now, then what happened, each
         with its title where both are there."""
-        now, history = now_and_history(self.lines, lambda line: (line.kind, line.at_us))
+        now, history = split_history(self.lines, lambda line: (line.kind, line.at_us))
         if not (now and history):
             return [("", self.lines)]
         return [(_("Now"), now), (_("History"), history)]
@@ -204,9 +204,11 @@ def compared(old: ShownVersion, new: ShownVersion) -> list[ShownRow]:
     )
     return [
         ShownRow(
-            **vars(row), was=before.get(marked(row.before)), stands=after.get(marked(row.after))
+            **vars(row),
+            was=before.get(mark_invisible(row.before)),
+            stands=after.get(mark_invisible(row.after)),
         )
-        for row in compare.compare(old.version.content, new.version.content)
+        for row in compare.compare_lines(old.version.content, new.version.content)
     ]
 
 
@@ -214,10 +216,10 @@ def proposal_to(version: MemoryVersion) -> Proposal | None:
     """The text that a person may accept in place of this one; None when nothing waits."""
     if version.memory.memory_type != MemoryType.LONG_TERM:
         return None
-    job = proposals.of(version.memory)
-    if job is None or proposals.base_of(job) != version:
+    job = proposals.find_proposal(version.memory)
+    if job is None or proposals.get_base(job) != version:
         return None
-    text = "\n".join(line.text for line in proposals.lines(job))
+    text = "\n".join(line.text for line in proposals.proposed_lines(job))
     return Proposal(job, version, text)
 
 
@@ -237,7 +239,7 @@ class Aftermath:
     @property
     def is_kept(self) -> bool:
         base = self.edit.base.content if self.edit.base else ""
-        return compare.survives(base, self.edit.content, self.update.content)
+        return compare.is_edit_kept(base, self.edit.content, self.update.content)
 
 
 class Rail(list[MemoryVersion]):
@@ -284,7 +286,7 @@ def last_seen_of(memory: Memory | None, place: WorkspaceContext) -> MemoryVersio
     same = followed(place.workspace, place.reader).filter(pk=memory.pk)
     for candidate in with_marks(same, place.reader):
         if candidate.news and candidate.seen:
-            readable = versions_of(candidate, place).saying_something()
+            readable = versions_of(candidate, place).with_text()
             return readable.filter(number__lte=candidate.seen).newest_first().first()
     return None
 
@@ -364,7 +366,7 @@ class _Facts:
     def shown(self, line: Line, version: MemoryVersion, numbers: dict[int, int]) -> ShownLine:
         """``numbers`` are those of the messages that were shown before it."""
         shown_line = ShownLine(
-            text=marked(words_of(line.text)),
+            text=mark_invisible(words_of(line.text)),
             position=line.position,
             indented=line.text.startswith(("  ", "\t")),
             origin=line.origin,
@@ -420,7 +422,7 @@ def _sources(lines: list[Line]) -> dict[int, list[_Source]]:
     )
     sources: dict[int, list[_Source]] = {}
     for line, message, ts, us, channel, author, username, state in rows:
-        name = name_of_author(author or "", username)
+        name = author_name(author or "", username)
         source = _Source(message, ts, us, channel, name, state)
         sources.setdefault(line, []).append(source)
     return sources

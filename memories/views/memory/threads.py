@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from memories.models import Channel, Memory, MemoryVersion, Message, ModelCall
-from memories.models.ingest.messages import waits_in_thread
+from memories.models.ingest.messages import waiting_in_thread_condition
 from memories.pipeline.costs.usage import this_month
 from memories.rules.memory.identity import MemoryScope
 from memories.views.access.access import (
@@ -74,7 +74,7 @@ def _threads(place: WorkspaceContext, channel: Channel, latest: Mapping[str, int
     words = first_words(readable.filter(ts__in=thread_keys, state=Message.State.LIVE), place)
     live = readable.in_threads(thread_keys).filter(state=Message.State.LIVE).order_by()
     counted = live.values("thread_ts").annotate(
-        n=Count("pk"), waiting=Count("pk", filter=waits_in_thread())
+        n=Count("pk"), waiting=Count("pk", filter=waiting_in_thread_condition())
     )
     counts = {row["thread_ts"]: row for row in counted}
     memories = Memory.objects.filter(

@@ -20,7 +20,7 @@ from memories.models import (
 )
 from memories.models.memory.versions import LONGEST_NAME, MemoryVersionQuerySet
 from memories.pipeline.costs.usage import Sums, of_jobs
-from memories.rules.memory.compare import changes, kept, tally
+from memories.rules.memory.compare import changed_rows, count_changes, count_kept
 from memories.rules.memory.lines import Origin
 from memories.views.access.access import (
     UserRequest,
@@ -247,8 +247,8 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
             "new": after,
             "rows": rows,
             "is_split": is_split,
-            "changes": changes(rows),
-            **tally(rows),
+            "changes": changed_rows(rows),
+            **count_changes(rows),
             "pairs": _pairs(versions, old, new),
             "previous": versions.filter(number__lt=old.number).order_by("number").last(),
             "next": versions.filter(number__gt=new.number).order_by("number").first(),
@@ -322,7 +322,7 @@ def _page(
             "is_current": is_current,
             "older": older,
             "newer": newer,
-            "kept": kept(version.content, follower.content) if follower else None,
+            "kept": count_kept(version.content, follower.content) if follower else None,
             "built_from": _built_from(place, version),
             "job": _job(place, version),
             "undo": base if is_undoable and (has_undo or not wants_part(request)) else None,

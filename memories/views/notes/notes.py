@@ -18,14 +18,14 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
 from memories.models import Note, NoteVersion, StaleNote
-from memories.rules.memory.compare import (
+from memories.rules.memory.compare import compare_lines
+from memories.rules.memory.conflicts import (
     Hunk,
-    by_hand,
-    choices_in,
-    compare,
-    hunks,
-    meant,
-    put_together,
+    find_hunks,
+    is_edited_by_hand,
+    join_choices,
+    read_choices,
+    resolved_text,
 )
 from memories.rules.notes.fields import title_of, today
 from memories.views.access.access import (
@@ -286,7 +286,7 @@ def _detail(
     number = number_or_none(request.GET.get("v", ""))
     if number is not None and number != note.number:
         version = get_object_or_404(versions, number=number)
-        context |= {"version": version, "rows": compare(version.content, note.content)}
+        context |= {"version": version, "rows": compare_lines(version.content, note.content)}
     return render_page(request, "notes/detail.html", context, status=status)
 
 
@@ -307,9 +307,9 @@ def _conflict(
     chooses = request.POST.get("do") == "choose"
     is_chosen = chooses and on == (theirs.number, theirs.revision)
     made: Mapping[str, str] = request.POST if is_chosen or refused else {}
-    choices = choices_in(made, conflict_hunks)
+    choices = read_choices(made, conflict_hunks)
     typed = request.POST.copy()
-    typed["content"] = put_together(conflict_hunks, choices)
+    typed["content"] = join_choices(conflict_hunks, choices)
     for name, value in beside(theirs).items():
         drawn = f"initial-{name}"
         if typed.get(name) == typed.get(drawn):  # not changed by whoever sends this
@@ -328,7 +328,9 @@ def _conflict(
         "is_put_together": is_chosen,
     }
     given = request.POST.get("content", "")
-    if chooses and (not is_chosen or by_hand(request.POST, conflict_hunks, given, str.splitlines)):
+    if chooses and (
+        not is_chosen or is_edited_by_hand(request.POST, conflict_hunks, given, str.splitlines)
+    ):
         context["replaced"] = given
     status = 422 if refused else 200 if is_chosen else 409
     return render_page(request, "notes/conflict.html", context, status=status)
@@ -343,7 +345,9 @@ def _given(request: UserRequest, place: WorkspaceContext, pk: int) -> QueryDict:
     if note is not None:
         seen, on = number_in(request, "seen"), number_in(request, "based_on")
         conflict_hunks = _hunks(place, note, yours=_yours(request), seen=seen, on=on)
-        given["content"] = meant(given, conflict_hunks, given.get("content", ""), str.splitlines)
+        given["content"] = resolved_text(
+            given, conflict_hunks, given.get("content", ""), str.splitlines
+        )
     return given
 
 
@@ -354,7 +358,7 @@ def _hunks(place: WorkspaceContext, note: Note, *, yours: str, seen: int, on: in
         for version in _versions(place, note).filter(number__in=(seen, on))
     }
     theirs = contents.get(on, note.content)
-    return hunks(contents.get(seen, theirs), yours, theirs, str.splitlines)
+    return find_hunks(contents.get(seen, theirs), yours, theirs, str.splitlines)
 
 
 def _yours(request: UserRequest) -> str:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.models import Message, Person, QuarantinedLine, StaleBase
 from memories.models.safety.quarantine import QuarantineQuerySet
 from memories.pipeline.safety import revoking
-from memories.rules.ingest.invisible import marked
+from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.safety.guard import Rule
 from memories.tasks import remember_later
 from memories.views.access.access import (
@@ -227,6 +227,6 @@ def _shown(lines: Iterable[QuarantinedLine], place: WorkspaceContext) -> list[Sh
         current = line.memory.current
         why = str(WHY[Rule(line.rule)]) if line.rule in set(Rule) else line.rule
         based_on, revision = (current.number, current.revision) if current else (0, 0)
-        text = marked(line.text)
+        text = mark_invisible(line.text)
         shown.append(ShownLine(line, text, why, based_on, revision, sources[line.pk]))
     return shown

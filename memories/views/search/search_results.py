@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from memories.models import Line, MemoryVersion, Message, Note
 from memories.models.ingest.names import Names
 from memories.pipeline.search.finding import COUNTED, Group, SearchResults
-from memories.rules.ingest.invisible import clean
-from memories.rules.ingest.markup import plain
+from memories.rules.ingest.invisible import strip_invisible
+from memories.rules.ingest.markup import render_plain
 from memories.rules.memory.lines import words_of
 from memories.rules.search.query import Kind, Query, Sort, as_fields
 from memories.rules.search.snippet import Piece, snippet
@@ -178,7 +178,7 @@ def _hit(row: Any, query: Query, place: WorkspaceContext, names: Names) -> Hit:
 
 
 def _message(row: Message, query: Query, place: WorkspaceContext, names: Names) -> Hit:
-    text = plain(clean(row.text), names)
+    text = render_plain(strip_invisible(row.text), names)
     path = paths.messages_path(place.workspace.slug, row.channel.slack_id)
     return Hit(
         f"{path}?around={row.ts}#msg-{row.ts}",
@@ -198,7 +198,7 @@ def _version(row: MemoryVersion, query: Query) -> Hit:
         f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
         row.created_at,
         who_wrote(row),
-        snippet(clean(row.content), query.terms),
+        snippet(strip_invisible(row.content), query.terms),
         is_private=memory.channel is not None and not memory.channel.is_public,
         shape=shape_of(row),
         number=row.number,
@@ -212,7 +212,7 @@ def _archived(row: Line, query: Query) -> Hit:
         f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
         row.at_us,
         "",
-        snippet(clean(words_of(row.text)), query.terms),
+        snippet(strip_invisible(words_of(row.text)), query.terms),
         is_private=memory.channel is not None and not memory.channel.is_public,
     )
 
@@ -225,6 +225,6 @@ def _note(row: Note, query: Query, place: WorkspaceContext) -> Hit:
         str(row.channel) if row.channel else _("whole workspace"),
         row.created_at,
         name_of(row.author),
-        snippet(clean(text + tags), query.terms),
+        snippet(strip_invisible(text + tags), query.terms),
         is_private=row.channel is not None and not row.channel.is_public,
     )

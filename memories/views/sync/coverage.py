@@ -7,7 +7,7 @@ from django.db.models import Count, Max, Sum
 
 from memories.models import Channel, Memory, Message, Segment
 from memories.pipeline.sync.coverage import Coverage, coverage_of
-from memories.rules.generate.coverage import Share, Waiting, waiting
+from memories.rules.generate.coverage import Share, Waiting, build_waiting
 from memories.rules.generate.segments import should_update_short_term_memory
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -42,7 +42,7 @@ def bar_of_reading(coverage: Coverage, channel: Channel, width: int) -> Bar:
 
 
 def read_from_slack(place: WorkspaceContext, channel: Channel, now: datetime) -> Coverage | None:
-    """How far the channel is read; None in a workspace that is not connected. No query."""
+    """How far the channel is read; None in a workspace that is not connected."""
     return coverage_of(channel, now) if place.workspace.connected_at else None
 
 
@@ -87,10 +87,10 @@ def channels_waiting(
             waiting=new + closed,
             skipped=by_outcome.get(Segment.Outcome.NOTHING, 0)
             + by_outcome.get(Segment.Outcome.SKIPPED, 0),
-            left_out=by_outcome.get(Segment.Outcome.CANCELLED, 0),
+            cancelled=by_outcome.get(Segment.Outcome.CANCELLED, 0),
         )
         due = should_update_short_term_memory(
             latest, new, now_us, settings, has_memory=channel.pk in remembering
         )
-        answers[channel.pk] = (share, waiting(due, settings))
+        answers[channel.pk] = (share, build_waiting(due, settings))
     return answers

@@ -7,8 +7,8 @@ from django.db import IntegrityError, transaction
 
 from memories.models import AuditEvent, Job, Memory, NewVersion, Segment
 from memories.models.generate.jobs import MOST_CLOSINGS
-from memories.rules.generate.faults import MOST_ATTEMPTS
-from memories.rules.generate.summary import Reply, RequestStrategy, SummariserError
+from memories.rules.generate.faults import MAX_ATTEMPTS
+from memories.rules.generate.summariser import Reply, RequestStrategy, SummariserError
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY as NOW
 from tests.factories import ChannelFactory, make_version
@@ -80,14 +80,14 @@ class TestClaim:
     def test_what_kills_every_worker_is_claimed_five_times(self, job):
         """A kill counts as an attempt: it is not offered for ever, and then can be given up."""
         now = NOW
-        for lost in range(MOST_ATTEMPTS):
+        for lost in range(MAX_ATTEMPTS):
             assert not Job.objects.exhausted(now).exists()
             assert job.claim(now, LEASE) is True
             assert job.lost == lost
             now += 2 * LEASE
         assert job.claim(now, LEASE) is False
         assert Job.objects.exhausted(now).get() == job
-        job.give_up(SummariserError("gave_no_answer", "gone each time"), now)
+        job.dead_letter(SummariserError("gave_no_answer", "gone each time"), now)
         assert (job.state, job.finished_at) == ("dead", now)
         assert not Job.objects.claimable(now + 99 * LEASE).exists()
 
@@ -130,7 +130,7 @@ class TestSaveReply:
 
     def test_forgets_the_fault_of_the_attempt_before(self, job):
         job.claim(NOW, LEASE)
-        job.try_again(timed_out(), NOW, RequestStrategy.WHOLE)
+        job.retry_later(timed_out(), NOW, RequestStrategy.WHOLE)
         job.claim(NOW + timedelta(hours=1), LEASE)
         job.save_reply(REPLY, CITES)
         assert (again(job).fault, again(job).fault_text) == ("", "")
@@ -151,11 +151,11 @@ class TestFence:
             pytest.param(lambda g: g.save_reply(REPLY, CITES), id="save_reply"),
             pytest.param(lambda g: g.close(State.DONE, LATER), id="close"),
             pytest.param(
-                lambda g: g.try_again(timed_out(), LATER, RequestStrategy.WHOLE), id="try_again"
+                lambda g: g.retry_later(timed_out(), LATER, RequestStrategy.WHOLE), id="retry_later"
             ),
-            pytest.param(lambda g: g.give_up(timed_out(), LATER), id="give_up"),
-            pytest.param(lambda g: g.put_back("rate_limited", "x", LATER), id="put_back"),
-            pytest.param(lambda g: g.keep_reply(timed_out(), LATER), id="keep_reply"),
+            pytest.param(lambda g: g.dead_letter(timed_out(), LATER), id="dead_letter"),
+            pytest.param(lambda g: g.release("rate_limited", "x", LATER), id="release"),
+            pytest.param(lambda g: g.delay_closing(timed_out(), LATER), id="delay_closing"),
             pytest.param(lambda g: g.renew(LATER, LEASE), id="renew"),
         ],
     )
@@ -181,7 +181,7 @@ class TestFail:
     def test_try_again_keeps_the_reason_and_the_way(self, job):
         job.claim(NOW, LEASE)
         job.save_reply(REPLY, CITES)
-        job.try_again(timed_out(), LATER, RequestStrategy.SPLIT)
+        job.retry_later(timed_out(), LATER, RequestStrategy.SPLIT)
         assert (job.state, job.attempts, job.way) == ("waiting", 1, "split")
         assert (job.fault, job.fault_text) == ("timeout", "no answer in 60 s")
         assert (job.not_before, job.lease_until) == (LATER, None)
@@ -190,14 +190,14 @@ class TestFail:
         assert (job.prompt_tokens, job.calls) == (100, 2), "but it was paid"
 
     def test_put_back_gives_the_attempt_back(self, job):
-        for _ in range(MOST_ATTEMPTS + 2):
+        for _ in range(MAX_ATTEMPTS + 2):
             assert job.claim(NOW, LEASE) is True
-            job.put_back("rate_limited", "slow down", None)
+            job.release("rate_limited", "slow down", None)
             assert (job.state, job.attempts) == ("waiting", 0)
 
     def test_give_up_is_the_end_until_a_retry(self, job):
         job.claim(NOW, LEASE)
-        job.give_up(SummariserError("bad_request", "no"), NOW)
+        job.dead_letter(SummariserError("bad_request", "no"), NOW)
         assert (job.state, job.attempts) == ("dead", 1)
         assert (job.fault, job.fault_text) == ("bad_request", "no")
         assert (job.lease_until, job.finished_at) == (None, NOW)
@@ -206,10 +206,10 @@ class TestFail:
     def test_an_error_of_ours_keeps_what_was_paid_for(self, job):
         job.claim(NOW, LEASE)
         job.save_reply(REPLY, CITES)
-        job.keep_reply(SummariserError("unexpected", "KeyError"), LATER)
+        job.delay_closing(SummariserError("unexpected", "KeyError"), LATER)
         assert (job.state, job.saved_reply) == ("replied", REPLY)
-        assert not Job.objects.unsettled(NOW).exists(), "nobody waits for it"
-        job.give_up(SummariserError("unexpected", "KeyError"), NOW)
+        assert not Job.objects.in_progress(NOW).exists(), "nobody waits for it"
+        job.dead_letter(SummariserError("unexpected", "KeyError"), NOW)
         assert job.retry() is True
         row = again(job)
         assert (row.state, row.saved_reply) == ("replied", REPLY), "closed again, not paid again"
@@ -217,7 +217,7 @@ class TestFail:
     def test_closing_is_counted_beforehand(self, job):
         job.claim(NOW, LEASE)
         job.save_reply(REPLY, CITES)
-        assert [again(job).begin_closing() for _ in range(MOST_CLOSINGS + 1)] == [
+        assert [again(job).start_closing() for _ in range(MOST_CLOSINGS + 1)] == [
             *[True] * MOST_CLOSINGS,
             False,
         ]
@@ -285,7 +285,7 @@ class TestClose:
 class TestRetry:
     def test_offers_a_given_up_one_from_the_start(self, job):
         job.claim(NOW, LEASE)
-        job.give_up(SummariserError("bad_request", "no"), NOW)
+        job.dead_letter(SummariserError("bad_request", "no"), NOW)
         assert job.retry() is True
         row = again(job)
         assert (row.state, row.attempts, row.reply) == ("waiting", 0, None)
@@ -315,12 +315,12 @@ class TestWords:
         }
         for state, expected in table.items():
             Job.objects.update(state=state)
-            assert Job.objects.unsettled(NOW).exists() is expected, state
+            assert Job.objects.in_progress(NOW).exists() is expected, state
             assert Job.objects.unfinished().exists() is expected, state
         Job.objects.update(state="waiting", not_before=LATER)
-        assert not Job.objects.unsettled(NOW).exists()
+        assert not Job.objects.in_progress(NOW).exists()
         assert Job.objects.unfinished().exists()
-        assert Job.objects.unsettled(LATER).exists()
+        assert Job.objects.in_progress(LATER).exists()
 
     def test_whose_it_is(self, job):
         channel = job.memory.channel
@@ -332,7 +332,7 @@ class TestWords:
 
     def test_inputs_note_the_wording_that_was_read(self, job):
         version = make_version(memory=job.memory, text="- one")
-        job.take_inputs([version])
+        job.add_inputs([version])
         version.rewrite(
             NewVersion(lines=version.line_values(), origin=version.origin, content="- two")
         )

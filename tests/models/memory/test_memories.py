@@ -467,7 +467,7 @@ class TestNotMerged:
             input_key=f"key {Job.objects.count()}",
             state=Job.State.CLAIMED,
         )
-        job.take_inputs(versions)
+        job.add_inputs(versions)
         job.close(state, timezone.now())
         return job
 
@@ -492,7 +492,7 @@ class TestNotMerged:
 
     def test_a_text_rewritten_while_it_was_merged_is_owed(self, short, long, version):
         job = Job.objects.create(memory=long, as_of_us=0, input_key="k", state=Job.State.CLAIMED)
-        job.take_inputs([version])
+        job.add_inputs([version])
         version.rewrite(draft("- again", segment=version.segment))
         job.close(Job.State.DONE, timezone.now())
         assert self.owed(short, long) == ["- again"]

@@ -16,7 +16,7 @@ def memory():
 
 def pinned(memory):
     memory.refresh_from_db()
-    return [line.text for line in memory.current.held_lines()]
+    return [line.text for line in memory.current.protected_lines()]
 
 
 def events():

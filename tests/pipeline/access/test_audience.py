@@ -23,8 +23,8 @@ from memories.models import (
 )
 from memories.pipeline.access import audience
 from memories.pipeline.context.build import build_context
-from memories.pipeline.generate.ask import Asker, MixedAudience
 from memories.pipeline.generate.passes import configured_summariser, run_pass
+from memories.pipeline.generate.requests import MixedAudience, RequestBuilder
 from memories.pipeline.ingest.roster import store_channels
 from memories.pipeline.memory import proposals
 from memories.rules.ingest.timestamps import to_micros
@@ -65,7 +65,7 @@ def make_channel(team, word, kind="public", **given):
     insider = PersonFactory(workspace=team, user=UserFactory())
     channel = ChannelFactory(workspace=team, name=f"{word}-room", kind=kind, **given)
     channel.memberships.create(person=insider)
-    channel.members_were_known(timezone.now())
+    channel.set_members_known(timezone.now())
     channel.remember_from(to_micros(MONDAY))
     talk(channel, word)
     return channel
@@ -191,9 +191,9 @@ def test_a_proposal_made_of_it_is_withdrawn(team):
     MemoryVersion.objects.update(origin=Origin.PERSON)  # rests on nobody's channel
     source = make_channel_memory(channel=channel, texts=["- basalt"]).current
     job = make_job(memory=memory, base=memory.current, state="proposed", inputs=[source])
-    assert proposals.of(memory) == job
+    assert proposals.find_proposal(memory) == job
     slack_says(channel, is_private=True)
-    assert proposals.of(memory) is None
+    assert proposals.find_proposal(memory) is None
     job.refresh_from_db()
     assert job.state == "superseded"
     assert memory.current_id  # which rested on nothing of it
@@ -217,7 +217,7 @@ def test_what_was_learned_in_private_is_not_published(team, opened):
     assert "cobalt is a colour" in context(team, member_of_it, opened)
     # A fault of a job may quote what was asked.
     for who, is_readable in ((reader, False), (member_of_it, True)):
-        rows = Job.objects.saying_who_reads(who)
+        rows = Job.objects.with_is_readable(who)
         assert {row.is_readable for row in rows} == {is_readable}
 
 
@@ -399,13 +399,13 @@ def test_a_reference_that_not_all_may_read_is_refused(team):
     secret, open_ = make_channel(team, "ember", kind="private"), make_channel(team, "aurora")
     make_channel_memory(channel=secret, texts=["- ember"])
     with pytest.raises(MixedAudience):
-        Asker(team)._refer("memory", long(secret), long(open_))
+        RequestBuilder(team)._reference("memory", long(secret), long(open_))
     make_workspace_memory(workspace=team)
-    assert Asker(team)._refer("memory", workspace_memory(open_), long(secret))
+    assert RequestBuilder(team)._reference("memory", workspace_memory(open_), long(secret))
     ChannelFactory(workspace=team, members=[PersonFactory(workspace=team, is_guest=True)])
     Channel.objects.filter(pk=open_.pk).update(members_known_at=None)
     with pytest.raises(MixedAudience):
-        Asker(team)._refer("memory", workspace_memory(open_), long(open_))
+        RequestBuilder(team)._reference("memory", workspace_memory(open_), long(open_))
 
 
 @pytest.mark.slow
@@ -468,8 +468,8 @@ def test_who_becomes_a_guest_meanwhile_leaves_the_other_lines_their_numbers(team
     job = make_job(memory=workspace_memory(room), inputs=[version])
 
     def numbered():
-        question = Asker(team).question(job)
-        return [line.ref for line in question.request.additions[0].lines], len(question.cites)
+        question = RequestBuilder(team).build(job)
+        return [line.ref for line in question.request.additions[0].lines], len(question.sources)
 
     assert numbered() == ([1, 2], 2)
     Person.objects.filter(pk=theirs.author_id).update(is_guest=True)
@@ -496,7 +496,7 @@ def test_where_a_stranger_speaks_no_line_flows_that_cites_nothing(team, guest):
     say(room, "hello", is_guest=guest)
     version = make_version(memory=long(room), text="- nobody knows from where")
     job = make_job(memory=workspace_memory(room), inputs=[version])
-    assert Asker(team).question(job).request.is_empty is guest
+    assert RequestBuilder(team).build(job).request.is_empty is guest
 
 
 def test_in_an_export_nobody_is_a_stranger_for_being_left_out(team):
@@ -506,10 +506,10 @@ def test_in_an_export_nobody_is_a_stranger_for_being_left_out(team):
     nobodys = MessageFactory(channel=room, author=None)
     MessageFactory(channel=room, author=None, is_bot=True)
     assert not Person.objects.from_outside().exists()
-    assert not Message.objects.said_from_outside().exists()
+    assert not Message.objects.from_outsiders().exists()
     team.connect("T1", name="x", domain="x", now=MONDAY)
     assert Person.objects.from_outside().get() == unnamed
-    assert Message.objects.said_from_outside().get() == nobodys
+    assert Message.objects.from_outsiders().get() == nobodys
 
 
 @pytest.mark.parametrize(
@@ -530,11 +530,11 @@ def test_a_change_in_the_middle_of_a_pass_is_counted(team, change, expected):
     MemoryVersion.objects.update(origin=Origin.PERSON)  # rests on nobody's channel
     say(channel, f"see <#{other.slack_id}>")
     job = make_job(memory=short(channel), as_of_us=to_micros(LATER), provisional=True)
-    asker = Asker(team)
+    builder = RequestBuilder(team)
 
     def shown():
         again = Job.objects.with_memory().get(pk=job.pk)
-        words = repr(asker.question(again).request)
+        words = repr(builder.build(again).request)
         return "WORKSPACEWORD" in words, "fjord-room" in words
 
     assert shown() == (True, True)
@@ -550,9 +550,9 @@ def test_where_somebody_came_or_went_since_a_guest_anywhere_counts(team):
     PersonFactory(workspace=team, is_guest=True)
     PersonFactory(workspace=team, is_bot=True, is_placeholder=True)
     assert not channel.has_guests()
-    channel.read_members_again(timezone.now())
+    channel.mark_members_changed(timezone.now())
     assert channel.has_guests()
-    channel.members_were_known(timezone.now())
+    channel.set_members_known(timezone.now())
     assert not channel.has_guests()
 
 

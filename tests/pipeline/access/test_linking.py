@@ -143,7 +143,7 @@ def test_an_address_opens_private_channels_only_where_slack_lists_it(team, liste
     user = verified()
     person = PersonFactory(workspace=team, slack_id="U1", email="other@example.com")
     closed = ChannelFactory(workspace=team, kind="private", members=[person])
-    closed.members_were_known(timezone.now())
+    closed.set_members_known(timezone.now())
     told = [{"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}]
     store_people(team, told, live=listed)
     assert owner(person) == user

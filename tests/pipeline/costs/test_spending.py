@@ -17,7 +17,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.costs.spending import CallBudget, Refused
-from memories.rules.generate.summary import Bound, SummariserError, Usage
+from memories.rules.generate.summariser import Bound, SummariserError, Usage
 from memories.rules.memory.identity import MemoryType
 from tests.factories import ChannelFactory
 

@@ -387,10 +387,10 @@ def test_the_cap_is_never_overshot_and_pauses_it(channel, model, workspace):
 
 def test_it_holds_itself_only_while_it_runs(channel):
     backfill = start(channel)
-    assert backfill.pause_for("over_cap") and not backfill.pause_for("over_cap")
+    assert backfill.pause(reason="over_cap") and not backfill.pause(reason="over_cap")
     assert not AuditEvent.objects.filter(action="backfill_pause").exists(), "nobody did that"
     backfill.cancel(None)
-    assert not backfill.pause_for("over_cap") and not backfill.cancel(None)
+    assert not backfill.pause(reason="over_cap") and not backfill.cancel(None)
 
 
 # Cancel
@@ -488,7 +488,7 @@ def test_what_failed_after_the_cancelling_is_everyday_work(channel, workspace, m
     job.claim(timezone.now(), timedelta(minutes=3))
     backfill.cancel(None)
     assert states(backfill) == {"claimed": 1, "cancelled": 9}
-    job.put_back("timeout", "", None)
+    job.release("timeout", "", None)
     run_pass(workspace, NOW)
     job.refresh_from_db()
     assert (job.state, job.backfill) == ("done", None)

@@ -19,7 +19,7 @@ from memories.llm import ModelSummariser
 from memories.models import AuditEvent, Cap, Channel, Endpoint, Job, Memory, ModelCall, Workspace
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.report import Report
-from memories.rules.generate.breaker import MOST_FAILURES
+from memories.rules.generate.circuit_breaker import MAX_FAILURES
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.templatetags.reading import reason_words
@@ -161,7 +161,7 @@ def test_one_fault(
     assert job.not_before > timezone.now()
     assert short(channel).head == 0
     assert len(model.asked) == 1
-    held = [one["why"] for one in report.held]
+    held = [one["why"] for one in report.refusals]
     if becomes == HELD:
         assert held == ["rate_limited" if fault == "rate_limited" else "needs_person"]
         assert one_pass(channel, model).calls == 0, "not for this one, not for any other"
@@ -267,18 +267,18 @@ def test_five_failures_in_a_row_open_the_breaker_and_a_probe_closes_it(
     model: Model, settings: Iterator[None]
 ) -> None:
     settings.MEMORYHUB_LLM_CONCURRENCY = 1
-    channel = crowd(MOST_FAILURES + 2)
+    channel = crowd(MAX_FAILURES + 2)
     model.always = lambda user: error(503)
     report = one_pass(channel, model)
-    assert len(model.asked) == MOST_FAILURES
-    assert [one["why"] for one in report.held] == ["breaker_open"]
-    assert report.left == MOST_FAILURES + 2
+    assert len(model.asked) == MAX_FAILURES
+    assert [one["why"] for one in report.refusals] == ["breaker_open"]
+    assert report.left == MAX_FAILURES + 2
     assert one_pass(channel, model).calls == 0
-    assert len(model.asked) == MOST_FAILURES
+    assert len(model.asked) == MAX_FAILURES
 
     whatever_waits_is_due()
     one_pass(channel, model)
-    assert len(model.asked) == MOST_FAILURES + 1, "half open: one probe, which failed"
+    assert len(model.asked) == MAX_FAILURES + 1, "half open: one probe, which failed"
 
     whatever_waits_is_due()
     model.always = lambda user: answer()
@@ -658,6 +658,6 @@ def test_the_room_for_thoughts_is_reserved(
 ) -> None:
     Cap.objects.create(period=Cap.Period.DAY, tokens=1_600)
     report = run_pass(channel.workspace, NOW, thinker)
-    assert [one["why"] for one in report.held] == ["over_cap"]
+    assert [one["why"] for one in report.refusals] == ["over_cap"]
     assert len(httpserver.log) == 1
     assert ModelCall.objects.get().tokens == 107

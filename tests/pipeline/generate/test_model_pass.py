@@ -12,7 +12,7 @@ from memories.llm import ModelSummariser
 from memories.models import Endpoint as Endpoint_
 from memories.models import Job, Memory
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.probe import Findings
+from memories.rules.generate.probe import ProbeResult
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY, ChannelFactory, MessageFactory
@@ -133,7 +133,7 @@ def test_a_channel_with_guests_is_shown_nothing_they_may_not_read(channel, endpo
     guest = channel.workspace.people.create(slack_id="UG", name="guest", is_guest=True)
     if known:
         channel.memberships.create(person=guest)
-        channel.members_were_known(NOW)
+        channel.set_members_known(NOW)
     MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5), text="One more.")
     endpoint.asked.clear()
     run_pass(channel.workspace, MONDAY + timedelta(hours=9), endpoint.summariser)
@@ -190,7 +190,7 @@ def test_a_model_that_copies_in_both_forms_is_not_asked_twice_for_ever(channel, 
     assert asked_again == [1, 1, 0, 0]
     assert short(channel).head == 4
     known = Endpoint_.objects.get()
-    known.record_findings(Findings(True, True, True, False, 4_000, None), NOW)
+    known.record_findings(ProbeResult(True, True, True, False, 4_000, None), NOW)
     known.refresh_from_db()
     assert known.copied_jobs == 0, "a probe forgets it"
 

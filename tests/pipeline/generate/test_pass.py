@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from memories.models import Job, Memory, MemoryVersion, Message, Segment, StaleBase
-from memories.pipeline.generate.ask import Asker
 from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.requests import RequestBuilder
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Origin
@@ -380,14 +380,14 @@ def test_one_channels_failure_stops_no_other(channel, monkeypatch):
     other.remember_from(to_micros(MONDAY))
     talk(channel, 10)
     talk(other, 10)
-    question = Asker.question
+    question = RequestBuilder.build
 
     def broken_for_one(asker, job):
         if job.memory.channel == channel:
             raise RuntimeError
         return question(asker, job)
 
-    monkeypatch.setattr(Asker, "question", broken_for_one)
+    monkeypatch.setattr(RequestBuilder, "build", broken_for_one)
     report = remembered(channel, MONDAY + hours(3))
     assert [error.split(": ")[1] for error in report.errors] == ["unexpected"]
     assert (long(channel).head, long(other).head) == (0, 1)

@@ -7,10 +7,10 @@ from django.utils import timezone
 
 from memories.models import Job, Segment
 from memories.pipeline.generate import followups
-from memories.pipeline.generate.ask import Asker
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
-from memories.rules.generate.summary import SummariserError
+from memories.pipeline.generate.requests import RequestBuilder
+from memories.rules.generate.summariser import SummariserError
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY
 from tests.pipeline.conversations import Scribe, delete, during, edit, hours, is_merge_of, talk
@@ -29,10 +29,10 @@ def test_the_older_of_two_answers_for_one_segment_never_has_the_last_word(channe
     plan_channel(channel.pk, MONDAY + hours(3))
     slow = channel.segments.get().jobs.get()
     assert slow.claim(timezone.now(), timedelta(minutes=3))
-    question = Asker(channel.workspace).question(slow)
+    question = RequestBuilder(channel.workspace).build(slow)
     edit(first)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
-    slow.save_reply(Scribe().summarise(question.request), question.cites)
+    slow.save_reply(Scribe().summarise(question.request), question.sources)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert "all different" in short(channel).current.content
     assert "Step 05.09.0 " not in short(channel).current.content
@@ -115,7 +115,7 @@ def test_an_input_rewritten_during_the_call_is_merged_again(channel, monkeypatch
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert "all different" in long(channel).current.content
-    assert not followups._channels_with_unmerged(channel.workspace).exists()
+    assert not followups.channels_with_unmerged(channel.workspace).exists()
 
 
 # Texts of memories

@@ -7,8 +7,8 @@ import pytest
 from memories.models import Job, Memory, Segment
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
-from memories.pipeline.generate.plan import _threads_to_plan, plan_channel
-from memories.rules.generate.summary import SummariserError
+from memories.pipeline.generate.plan import plan_channel, threads_to_plan
+from memories.rules.generate.summariser import SummariserError
 from memories.rules.ingest.timestamps import to_micros
 from tests.factories import MONDAY, MessageFactory, make_reply
 from tests.pipeline.conversations import (
@@ -72,7 +72,7 @@ def test_a_late_reply_does_not_make_the_thread_look_older():
 def test_a_thread_whose_follow_up_was_lost_is_found_again(monkeypatch):
     channel, root, _ = threaded(5)
     with monkeypatch.context() as lost:
-        lost.setattr(followups, "thread", lambda memory, as_of_us: None)
+        lost.setattr(followups, "schedule_thread", lambda memory, as_of_us: None)
         run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert of_thread(root).current is not None
@@ -110,5 +110,5 @@ def test_small_threads_wait_unread():
         root = MessageFactory(channel=channel, at=MONDAY + hours(n))
         make_reply(root=root, at=MONDAY + hours(n) + timedelta(minutes=1))
     now_us = to_micros(MONDAY + hours(30))
-    assert _threads_to_plan(channel.workspace, now_us) == {(channel.pk, known.ts)}
-    assert _threads_to_plan(channel.workspace, now_us, channel=channel) == {(channel.pk, known.ts)}
+    assert threads_to_plan(channel.workspace, now_us) == {(channel.pk, known.ts)}
+    assert threads_to_plan(channel.workspace, now_us, channel=channel) == {(channel.pk, known.ts)}

@@ -23,7 +23,7 @@ from memories.models import (
     Segment,
     Workspace,
 )
-from memories.pipeline.generate import close as closing
+from memories.pipeline.generate import write_version
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import lines
@@ -215,13 +215,13 @@ def test_a_memory_is_locked_while_a_version_is_made_of_what_is_there(
 ) -> None:
     workspace = workspace_with_talk(channels=1, days=1)
     seen = []
-    write = closing._write_segment
+    write = write_version._write_segment
 
     def look(job: Job, *arguments: Any) -> Any:
         seen.append(is_locked(job.memory))
         return write(job, *arguments)
 
-    monkeypatch.setattr(closing, "_write_segment", look)
+    monkeypatch.setattr(write_version, "_write_segment", look)
     run_pass(workspace, MONDAY + DAY)
     assert seen == [True]
 
@@ -232,12 +232,12 @@ def test_a_memory_is_locked_while_an_edit_is_compared_with_it(
 ) -> None:
     memory = make_channel_memory(channel=ChannelFactory(), memory_type=MemoryType.SHORT_TERM)
     seen = []
-    revised = lines.revised
+    revise_lines = lines.revise_lines
 
     def look(*arguments: Any) -> Any:
         seen.append(is_locked(memory))
-        return revised(*arguments)
+        return revise_lines(*arguments)
 
-    monkeypatch.setattr(lines, "revised", look)
+    monkeypatch.setattr(lines, "revise_lines", look)
     memory.revise("- something else", by=None, based_on=1)
     assert seen == [True]

@@ -12,12 +12,12 @@ from django.utils import timezone
 from memories.models import Job, MemoryVersion
 from memories.pipeline.generate import close as closing
 from memories.pipeline.generate import work
-from memories.pipeline.generate.ask import Asker
-from memories.pipeline.generate.close import dead_letter
+from memories.pipeline.generate.failures import dead_letter
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
 from memories.pipeline.generate.report import Report
-from memories.rules.generate.summary import Reply, RequestStrategy
+from memories.pipeline.generate.requests import RequestBuilder
+from memories.rules.generate.summariser import Reply, RequestStrategy
 from tests.factories import MONDAY
 from tests.pipeline.conversations import Scribe, hours, remembering, talk
 from tests.pipeline.current import short
@@ -66,7 +66,7 @@ def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monke
         raise OperationalError("deadlock detected")
 
     with monkeypatch.context() as broken:
-        broken.setattr(closing, "write", refused)
+        broken.setattr(closing, "write_version", refused)
         report = run_pass(channel.workspace, MONDAY + hours(3), scribe)
     assert report.errors
     assert Job.objects.get().state == "replied"
@@ -84,9 +84,9 @@ def test_a_saved_reply_is_read_by_what_was_asked(channel, monkeypatch):
     plan_channel(channel.pk, MONDAY + hours(1))
     job = Job.objects.get()
     job.claim(timezone.now(), timedelta(minutes=3))
-    question = Asker(channel.workspace).question(job)
+    question = RequestBuilder(channel.workspace).build(job)
     reply = Reply("- noted that step one is done [1, 4]", "stop", "scribe", "scribe-1", calls=1)
-    job.save_reply(reply, question.cites)
+    job.save_reply(reply, question.sources)
     talk(channel, 3, MONDAY + timedelta(minutes=30))  # stored late
     report = run_pass(channel.workspace, MONDAY + hours(1), Noting())
     assert report.errors == []
@@ -120,7 +120,7 @@ def test_what_is_in_flight_when_the_pass_breaks_is_saved(workspace, monkeypatch,
     broken = threading.Event()
     for _ in range(3):
         talk(remembering(workspace), 10)
-    look, failed = work.Worker._renew, []
+    look, failed = work.Worker._renew_leases, []
 
     def fails_once(worker):
         if not failed:
@@ -129,7 +129,7 @@ def test_what_is_in_flight_when_the_pass_breaks_is_saved(workspace, monkeypatch,
             raise OperationalError("the connection is closed")
         look(worker)
 
-    monkeypatch.setattr(work.Worker, "_renew", fails_once)
+    monkeypatch.setattr(work.Worker, "_renew_leases", fails_once)
     scribe = Noting(before=lambda request: broken.wait(PATIENCE))
     with pytest.raises(OperationalError):
         run_pass(workspace, NOW, scribe)
@@ -157,7 +157,7 @@ def test_after_a_bad_answer_it_is_no_suspect(channel):
     assert row.claim(timezone.now(), MINUTES)
     assert row.save_reply(Reply("", "stop", "m", "p", calls=1), [[1]])
     worker = work.Worker(channel.workspace, Noting(), Report("x", NOW), lambda: None)
-    worker._close_replied()
+    worker._close_replies()
     row.refresh_from_db()
     assert (row.state, row.fault) == ("waiting", "blank")
     assert row.lost == 0, "no worker went away"
@@ -174,7 +174,7 @@ def test_answers_that_wait_for_their_turn_cost_no_query_each(channel):
             assert row.save_reply(Reply("- x [1]", "stop", "m", "p", calls=1), [[1]])
         worker = work.Worker(channel.workspace, Noting(), Report("x", NOW), lambda: None)
         with CaptureQueriesContext(connection) as asked:
-            assert worker._close_replied() == 0
+            assert worker._close_replies() == 0
         return len(asked)
 
     assert queries(20) < 10

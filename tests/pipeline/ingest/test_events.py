@@ -21,14 +21,14 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.ingest.events import (
+    process_event,
+    process_events,
     prune,
-    take,
-    work_on,
-    work_on_all,
+    store_payload,
     workspaces_with_events,
 )
 from memories.pipeline.ingest.roster import demote_unlisted_people, store_channels
-from memories.rules.ingest.events import MOST_ATTEMPTS
+from memories.rules.ingest.events import MAX_ATTEMPTS
 from tests.factories import (
     ChannelFactory,
     MessageFactory,
@@ -79,7 +79,7 @@ def channel(team: Workspace, mika: Person) -> Channel:
 def tell(event: dict[str, Any], *, at: Any = NOW, **more: Any) -> SlackEvent:
     """As it comes in; the row that is kept."""
     known = f"Ev{next(numbers)}"
-    take(
+    store_payload(
         {
             "type": "event_callback",
             "team_id": "T0TEAM",
@@ -95,7 +95,7 @@ def tell(event: dict[str, Any], *, at: Any = NOW, **more: Any) -> SlackEvent:
 def work(event: dict[str, Any], **more: Any) -> SlackEvent:
     row = tell(event, **more)
     if row.state == STATE.WAITING:
-        assert work_on(row, timezone.now())
+        assert process_event(row, timezone.now())
     row.refresh_from_db()
     return row
 
@@ -313,17 +313,17 @@ class TestAudience:
         work({"type": "member_left_channel", "channel": "C0OPEN", "user": "U1"})
         assert not channel.memberships.exists()
         channel.refresh_from_db()
-        assert channel.members_known_at is not None and channel.members_have_changed
+        assert channel.members_known_at is not None and channel.have_members_changed
 
     def test_who_joined_waits_for_the_next_sync(self, channel: Channel, mika: Person) -> None:
         PersonFactory(workspace=channel.workspace, slack_id="U2")
         work({"type": "member_joined_channel", "channel": "C0OPEN", "user": "U2"})
         assert list(channel.memberships.values_list("person", flat=True)) == [mika.pk]
-        assert not channel.members_have_changed
+        assert not channel.have_members_changed
         channel.refresh_from_db()
-        assert channel.members_have_changed
-        channel.members_were_known(timezone.now())
-        assert not channel.members_have_changed
+        assert channel.have_members_changed
+        channel.set_members_known(timezone.now())
+        assert not channel.have_members_changed
 
     @pytest.mark.parametrize("kind", [Channel.Kind.PUBLIC, Channel.Kind.PRIVATE])
     def test_the_bot_comes_and_goes(self, channel: Channel, kind: str) -> None:
@@ -432,45 +432,45 @@ class TestQueue:
     def test_the_first_that_waits_calls_a_task(self, channel: Channel) -> None:
         def called(event_id: str) -> bool:
             raw = {"type": "event_callback", "team_id": "T0TEAM", "event_id": event_id}
-            taken = take({**raw, "event": said(5, event_id)})
+            taken = store_payload({**raw, "event": said(5, event_id)})
             assert taken is not None
-            return bool(taken.call)
+            return taken.workspace_id is not None
 
         assert called("A1") is True
         assert called("A2") is False
         assert called("A1") is True  # sent again: its task may be lost
-        assert work_on_all(channel.workspace, seconds=60) is False
+        assert process_events(channel.workspace, seconds=60) is False
         assert called("A3") is True
         assert called("A1") is False  # long done
 
     def test_what_rests_after_a_failure_holds_up_no_call(self, channel: Channel) -> None:
         row = tell(said(5, "x"))
         row.claim(NOW, NOW)
-        row.fails("OperationalError", NOW + timedelta(hours=1))
+        row.fail("OperationalError", NOW + timedelta(hours=1))
         later = tell(said(4, "y"))
-        assert SlackEvent.objects.is_first_in_hand(later.event_id)
+        assert SlackEvent.objects.is_first_queued(later.event_id)
         assert workspaces_with_events(timezone.now()) == [channel.workspace_id]
 
     @pytest.mark.slow
     def test_all_that_waits_the_oldest_first(self, channel: Channel) -> None:
         for minute in range(250):
             tell(said(1000 - minute, str(minute)))
-        assert work_on_all(channel.workspace, seconds=600) is False
+        assert process_events(channel.workspace, seconds=600) is False
         assert [text for text, _ in texts(channel)] == [str(n) for n in range(250)]
         assert workspaces_with_events(timezone.now()) == []
 
     def test_time_is_up(self, channel: Channel) -> None:
         tell(said(5, "x"))
-        assert work_on_all(channel.workspace, seconds=-1) is True
+        assert process_events(channel.workspace, seconds=-1) is True
         assert workspaces_with_events(timezone.now()) == [channel.workspace_id]
 
     def test_the_last_event_is_noted(self, channel: Channel) -> None:
         connected = SlackConnection.objects.of(channel.workspace)
-        work_on_all(channel.workspace, seconds=60)
+        process_events(channel.workspace, seconds=60)
         connected.refresh_from_db()
         assert connected.event_at is None
         tell(said(5, "x"))
-        work_on_all(channel.workspace, seconds=60)
+        process_events(channel.workspace, seconds=60)
         connected.refresh_from_db()
         assert connected.event_at is not None
 
@@ -478,20 +478,20 @@ class TestQueue:
         row = tell(said(5, "x"))
         other = SlackEvent.objects.get(pk=row.pk)
         assert row.claim(NOW, NOW + timedelta(minutes=3))
-        assert not work_on(other, NOW + timedelta(minutes=2))
+        assert not process_event(other, NOW + timedelta(minutes=2))
         assert not Message.objects.exists()
-        assert work_on(SlackEvent.objects.get(pk=row.pk), NOW + timedelta(minutes=4))
-        assert not row.ends()  # the first one is too late
+        assert process_event(SlackEvent.objects.get(pk=row.pk), NOW + timedelta(minutes=4))
+        assert not row.finish()  # the first one is too late
         assert SlackEvent.objects.get().state == STATE.DONE
 
     def test_one_that_kills_its_worker_is_given_up(self, channel: Channel) -> None:
         tell(said(5, "x"))
         now = NOW
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             now += timedelta(hours=1)
             assert SlackEvent.objects.get().claim(now, now + timedelta(minutes=3))
         now += timedelta(hours=1)
-        assert not work_on(SlackEvent.objects.get(), now)
+        assert not process_event(SlackEvent.objects.get(), now)
         row = SlackEvent.objects.get()
         assert (row.state, row.reason) == (STATE.FAILED, "lost its worker")
 
@@ -500,8 +500,8 @@ class TestQueue:
         tell(said(5, "x"))
         now, waits = timezone.now(), []
         with connection.execute_wrapper(no_messages):
-            for _ in range(MOST_ATTEMPTS):
-                assert work_on(SlackEvent.objects.get(), now)
+            for _ in range(MAX_ATTEMPTS):
+                assert process_event(SlackEvent.objects.get(), now)
                 row = SlackEvent.objects.get()
                 assert row.reason == "Refused"
                 if row.not_before:
@@ -510,9 +510,9 @@ class TestQueue:
         assert waits == [30, 60, 120, 240]
         assert row.state == STATE.FAILED
         assert row.body
-        assert not work_on(row, now + timedelta(days=1))
+        assert not process_event(row, now + timedelta(days=1))
         assert row.retry(None)
-        assert work_on(SlackEvent.objects.get(), now)
+        assert process_event(SlackEvent.objects.get(), now)
         assert texts(channel) == [("x", LIVE)]
 
     def test_a_deletion_finds_no_copy_in_what_was_given_up(self, channel: Channel) -> None:
@@ -538,14 +538,14 @@ class TestQueue:
         row = tell(said(5, "x"))
         Workspace.objects.update(team_id="T9")
         assert workspaces_with_events(timezone.now()) == []
-        work_on(row, timezone.now())
+        process_event(row, timezone.now())
         row.refresh_from_db()
         assert (row.state, row.body) == (STATE.SKIPPED, "")
 
     def test_queries_of_one_message(self, channel: Channel) -> None:
         row = tell(said(5, "x"))
         with CaptureQueriesContext(connection) as captured:
-            work_on(row, timezone.now())
+            process_event(row, timezone.now())
         assert len(captured) <= 16
 
 

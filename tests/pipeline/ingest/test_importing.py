@@ -9,7 +9,7 @@ from memories.models import Channel, Message, Workspace
 from memories.pipeline.ingest.importing import ImportReport, WrongTeam, import_export
 from memories.pipeline.ingest.roster import set_members
 from memories.pipeline.redaction import forget
-from memories.rules.ingest.outcomes import Result, Thing
+from memories.rules.ingest.outcomes import ObjectType, Result
 from memories.slack.export import Export
 from tests.hostilezips import packed
 from tests.slackexports import START, channel, export_files, person, said, ts
@@ -31,7 +31,7 @@ def read(tmp_path: Path, workspace: Workspace) -> Any:
         path.write_bytes(packed(export_files(days, **lists)))
         with Export(path) as export:
             report = import_export(workspace, export, NOW, direct_messages=direct)
-        assert report.tally.complete
+        assert report.tally.is_complete
         return report
 
     return read
@@ -72,7 +72,7 @@ def test_names_of_direct_messages_follow_their_people(read: Any) -> None:
     dms = [{"id": "D0123456789", "members": ["U1", "U2"]}, {"id": "D0123456780"}]
     read({}, direct=True, dms=dms)
     report = read({}, direct=True, dms=dms, people=[person("U1", "Anna"), person("U2", "Bob")])
-    assert report.tally.count(Thing.CHANNEL, Result.UPDATED) == 1
+    assert report.tally.count(ObjectType.CHANNEL, Result.UPDATED) == 1
     names = Channel.objects.filter(kind="im").order_by("slack_id").values_list("name", flat=True)
     assert list(names) == ["D0123456780", "Anna, Bob"]
 

@@ -11,7 +11,7 @@ from memories.models import Channel, Message, Person, Reader, Segment, Workspace
 from memories.pipeline.ingest import store
 from memories.pipeline.ingest.roster import set_members, store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
-from memories.rules.ingest.outcomes import Result, Tally, Thing
+from memories.rules.ingest.outcomes import ObjectType, Result, Tally
 from tests.factories import ChannelFactory, PersonFactory, UserFactory
 from tests.slackexports import START, channel, person, said, ts
 
@@ -31,7 +31,7 @@ def general(workspace: Workspace) -> Channel:
 
 def results(tally: Tally) -> dict[str, int]:
     """What became of the objects, those that happened."""
-    assert tally.complete
+    assert tally.is_complete
     return {result.value: n for result in Result if (n := tally.count(result=result))}
 
 
@@ -288,13 +288,13 @@ def test_a_large_batch_is_cut_by_its_size(
     general: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = []
-    write = store._write
+    store_batch = store._store_batch
 
-    def noted(channel: Channel, found: Any, *rest: Any, **more: Any) -> Any:
-        sizes.append(len(found))
-        return write(channel, found, *rest, **more)
+    def store_and_record(channel: Channel, batch: Any, *args: Any, **options: Any) -> Any:
+        sizes.append(len(batch))
+        return store_batch(channel, batch, *args, **options)
 
-    monkeypatch.setattr(store, "_write", noted)
+    monkeypatch.setattr(store, "_store_batch", store_and_record)
     monkeypatch.setattr(store, "BATCH", 3)
     monkeypatch.setattr(store, "BATCH_CHARACTERS", 5000)
     texts = ["x"] * 7 + ["y" * 6000] + ["x"] * 2
@@ -573,5 +573,5 @@ def test_a_list_without_members_leaves_them_unknown(workspace: Workspace) -> Non
 def test_a_tally_counts_each_raw_object(general: Channel) -> None:
     raws = [said(1, "a"), None, "x", {}, said(2, "b", user="U00"), said(1, "a")]
     tally = store_messages(general, raws, NOW)
-    assert tally.seen[Thing.MESSAGE] == 6
+    assert tally.seen[ObjectType.MESSAGE] == 6
     assert results(tally) == {"stored": 1, "duplicate": 1, "skipped": 1, "quarantined": 3}

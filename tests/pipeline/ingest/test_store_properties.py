@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memories.models import Message, Workspace
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
-from memories.rules.ingest.outcomes import Result, Thing
+from memories.rules.ingest.outcomes import ObjectType, Result
 from tests.slackexports import START, ts
 
 pytestmark = pytest.mark.postgres("upserts")
@@ -77,12 +77,12 @@ def test_messages(raws: list[Any]) -> None:
     channel, _ = workspace.channels.get_or_create(slack_id="C1", name="general")
     before = channel.messages.exclude(state=Message.State.MISSING).count()
     tally = store_messages(channel, raws, NOW)
-    assert tally.complete
-    assert tally.count(Thing.MESSAGE) == len(raws)
+    assert tally.is_complete
+    assert tally.count(ObjectType.MESSAGE) == len(raws)
     after = channel.messages.exclude(state=Message.State.MISSING).count()
     assert after - before == tally.count(result=Result.STORED)
     again = store_messages(channel, raws, NOW)
-    assert again.complete
+    assert again.is_complete
     assert again.count(result=Result.STORED) == 0
 
 
@@ -96,5 +96,5 @@ def test_people_and_channels(raws: list[Any]) -> None:
         store_people(workspace, raws),
         store_channels(workspace, [(raw, "public") for raw in raws], known_at=NOW),
     ):
-        assert tally.complete
+        assert tally.is_complete
         assert tally.count() == len(raws)

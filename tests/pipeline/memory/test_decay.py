@@ -9,10 +9,10 @@ import pytest
 
 from memories.models import Channel, Message, Workspace
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.summary import Request, RequestStrategy
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.summariser import Request, RequestStrategy
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.figures import Figures, unverified
+from memories.rules.memory.figures import SourceFigures, find_unverified
 from memories.rules.memory.lines import Line, words_of
 from tests.factories import MONDAY, MessageFactory, PersonFactory, WorkspaceFactory
 from tests.pipeline.conversations import Scribe, hours, remembering
@@ -59,7 +59,7 @@ class Replayed(Scribe):
 def _rewrite(request, new):
     """All lines anew. Where they have no room, the first two become one, of half their words."""
     lines = [(line.text, [line.ref]) for line in [*request.existing, *new]]
-    while len(lines) > 1 and sum(estimate(text) for text, _ in lines) > request.max_tokens:
+    while len(lines) > 1 and sum(estimate_tokens(text) for text, _ in lines) > request.max_tokens:
         (a, refs), (b, more) = lines[:2]
         halves = [" ".join(text.split()[: len(text.split()) // 2]) for text in (a, b)]
         lines[:2] = [(" and ".join(halves), refs + more)]
@@ -114,13 +114,13 @@ def lived(mode: str, merges: int) -> Decay:
             memory.pin(0, by=None, based_on=version.number)
             memory.refresh_from_db()
             now = {line.text: line for line in memory.current.line_values()}
-            held = [text for text, line in now.items() if line.is_held]
+            held = [text for text, line in now.items() if line.is_protected]
             assert len(held) == 2
         before = now
     for text, line in before.items():
         said = Message.objects.filter(pk__in=line.sources)
-        figures = [Figures(f"mika {m.text}", from_micros(m.micros)) for m in said]
-        decay.unverified += [text] if unverified(text, figures) else []
+        figures = [SourceFigures(f"mika {m.text}", from_micros(m.micros)) for m in said]
+        decay.unverified += [text] if find_unverified(text, figures) else []
     decay.lines = Counter(text=len(before), archive=memory.archived_lines().count())
     return decay
 

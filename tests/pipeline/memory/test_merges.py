@@ -10,7 +10,7 @@ from memories.models import Job
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.summariser import SummariserError
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY
 from tests.pipeline.conversations import (
@@ -70,7 +70,7 @@ def test_a_failure_does_not_keep_the_others_from_the_workspace_memory(channel, m
     talk(channel, 3)
     talk(other, 3)
     merged = threading.Event()
-    follow_ups = followups.follow_ups
+    follow_ups = followups.schedule_followups
 
     def look(job):
         follow_ups(job)
@@ -82,7 +82,7 @@ def test_a_failure_does_not_keep_the_others_from_the_workspace_memory(channel, m
             merged.wait(PATIENCE)
             raise SummariserError("server_error", "no")
 
-    monkeypatch.setattr(followups, "follow_ups", look)
+    monkeypatch.setattr(followups, "schedule_followups", look)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(fail_last))
     assert short(channel).jobs.get().state == "waiting"
     assert [v.memory.channel for v in workspace_memory(channel).jobs.get().inputs.all()] == [other]

@@ -10,7 +10,7 @@ from django.urls import reverse
 from memories.models import Channel, Line, Memory, Message
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.redaction import forget
-from memories.rules.generate.summary import Request, RequestStrategy
+from memories.rules.generate.summariser import Request, RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
 from tests.factories import MONDAY, MessageFactory, UserFactory, WorkspaceFactory
 from tests.pipeline.conversations import Scribe, hours, remembering
@@ -132,7 +132,7 @@ def test_a_forgotten_line_is_masked_in_the_version_that_lost_it(
 ) -> None:
     merge(channel, f"~ L1 status: {MOVED} [4]")
     forget.message(channel, Message.objects.get(text=LAUNCH).ts, by=None)
-    [left] = memory.versions.get(number=2).left_lines
+    [left] = memory.versions.get(number=2).removed_lines
     assert LAUNCH not in left.text
 
 

@@ -33,7 +33,7 @@ def proposal(channel):
     talk(channel, 3, MONDAY + hours(24), words="Later")
     report = run_pass(channel.workspace, MONDAY + hours(27), Forgetful())
     assert report.skipped["held for a person"] == 1
-    return proposals.of(long(channel))
+    return proposals.find_proposal(long(channel))
 
 
 @pytest.mark.slow
@@ -48,12 +48,12 @@ def test_the_old_text_stays_and_no_call_is_made_again(channel, proposal):
 @pytest.mark.slow
 def test_accepted_it_is_the_next_version(channel, proposal):
     anna = UserFactory(username="anna")
-    shown = proposals.lines(proposal)
+    shown = proposals.proposed_lines(proposal)
     version = proposals.accept(proposal, by=anna)
     assert version.number == 2 and version.content == "\n".join(line.text for line in shown)
     assert long(channel).current == version
     assert AuditEvent.objects.get(action="proposal_accept").actor == "anna"
-    assert proposals.of(long(channel)) is None
+    assert proposals.find_proposal(long(channel)) is None
     assert proposals.accept(Job.objects.get(pk=proposal.pk), by=anna) is None
 
 
@@ -87,7 +87,7 @@ def test_rejected_what_it_read_goes_into_the_next_merge(channel, proposal):
 def test_more_to_read_takes_its_place(channel, proposal):
     talk(channel, 3, MONDAY + hours(48), words="Latest")
     run_pass(channel.workspace, MONDAY + hours(51), Scribe())
-    assert proposals.of(long(channel)) is None
+    assert proposals.find_proposal(long(channel)) is None
     assert "Later" in long(channel).current.content and "Latest" in long(channel).current.content
 
 
@@ -97,7 +97,7 @@ def test_after_an_edit_it_is_stale_and_made_again(channel, proposal):
     memory.revise(memory.current.content + "\n- Anna's word.", by=None, based_on=1)
     with pytest.raises(StaleBase):
         proposals.accept(proposal, by=None)
-    assert proposals.of(memory) is None
+    assert proposals.find_proposal(memory) is None
     run_pass(channel.workspace, MONDAY + hours(27), Scribe())
     content = long(channel).current.content
     assert all(words in content for words in ("first plan", "Anna's word", "Later"))

@@ -29,7 +29,7 @@ FIRST, SECOND = "The launch of the big plan", "The budget of the next plan"
 
 @pytest.fixture
 def memory(channel):
-    """Merged from two short-term versions. A person has pinned a line, added one and dropped one."""
+    """MergeResult from two short-term versions. A person has pinned a line, added one and dropped one."""
     short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     texts = []
     for number, words in enumerate((FIRST, SECOND)):
@@ -65,8 +65,8 @@ def test_it_reads_every_short_term_version_and_waits(memory, summariser):
     job = rebuilt(memory, summariser=summariser)
     assert job.state == Job.State.PROPOSED
     assert long(memory.channel).current.content == before
-    assert job.read.count() == 2 and proposals.of(memory) == job
-    text = "\n".join(line.text for line in proposals.lines(job))
+    assert job.read.count() == 2 and proposals.find_proposal(memory) == job
+    text = "\n".join(line.text for line in proposals.proposed_lines(job))
     assert FIRST in text and SECOND in text and "- Anna's own word." in text
 
 
@@ -104,7 +104,9 @@ def test_rejected_it_changes_nothing(memory):
     job = rebuilt(memory)
     before = list(MemoryVersion.objects.order_by("pk").values("pk", "content", "merged"))
     assert proposals.reject(job, by=None)
-    assert long(memory.channel).current == memory.current and proposals.of(memory) is None
+    assert (
+        long(memory.channel).current == memory.current and proposals.find_proposal(memory) is None
+    )
     assert list(MemoryVersion.objects.order_by("pk").values("pk", "content", "merged")) == before
 
 
@@ -136,7 +138,7 @@ def test_one_at_a_time_and_the_newest_counts(memory):
     assert rebuild(memory, None, MONDAY + hours(48)) == first
     run_pass(memory.workspace, MONDAY + hours(48), Scribe())
     second = rebuilt(memory)
-    assert second != first and proposals.of(memory) == second
+    assert second != first and proposals.find_proposal(memory) == second
     first.refresh_from_db()
     assert first.state == Job.State.SUPERSEDED
     assert AuditEvent.objects.filter(action="memory_rebuild").count() == 3
@@ -151,7 +153,9 @@ def test_a_text_that_is_reworded_before_the_call_is_read_anew(memory):
     run_pass(memory.workspace, MONDAY + hours(48), Scribe())
     job.refresh_from_db()
     assert job.state == Job.State.SUPERSEDED
-    text = "\n".join(line.text for line in proposals.lines(proposals.of(memory)))
+    text = "\n".join(
+        line.text for line in proposals.proposed_lines(proposals.find_proposal(memory))
+    )
     assert "cancelled for good" in text
 
 
@@ -184,7 +188,7 @@ def test_the_workspaces_is_made_from_the_channels(channel, memory):
 def test_a_text_that_comes_out_the_same_is_no_proposal(memory):
     proposals.accept(rebuilt(memory), by=None)
     again = rebuilt(long(memory.channel))
-    assert again.state == Job.State.DONE and proposals.of(memory) is None
+    assert again.state == Job.State.DONE and proposals.find_proposal(memory) is None
 
 
 def test_without_a_text_there_is_nothing_to_rebuild(channel):
@@ -196,5 +200,5 @@ def test_the_drift_is_held_against_the_text_as_it_is_now(memory):
     job = rebuilt(memory)
     remembered(memory.channel, MONDAY + hours(72), "The hiring by Zoe for 900 dollars")
     job = Job.objects.with_memory().get(pk=job.pk)
-    found = {one.kind.value: one.lost for one in proposals.drift(job)}
+    found = {one.kind.value: one.lost for one in proposals.proposal_drift(job)}
     assert "900" in found["number"] and found["name"] == ("Zoe",)

@@ -62,7 +62,7 @@ def test_no_import_brings_it_back_and_what_was_never_seen_stays_out(channel):
     ]
     raws.append({"type": "message", "ts": ts_at(MONDAY + 29 * DAY), "text": "young"})
     tally = store_messages(channel, raws, now)
-    assert tally.complete
+    assert tally.is_complete
     reasons = tally.as_json()["messages"]["reasons"]
     assert reasons == {"skipped: older than messages are kept": 3}
     assert [(m.state, m.text) for m in Message.objects.in_order()] == [

@@ -9,7 +9,7 @@ from memories.llm import OfflineSummariser
 from memories.models import Channel, Job, Message, QuarantinedLine, Segment
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.memory import proposals
-from memories.rules.generate.summary import Reply, Request, RequestStrategy
+from memories.rules.generate.summariser import Reply, Request, RequestStrategy
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from tests.factories import (
     MONDAY,
@@ -239,9 +239,9 @@ def test_a_proposal_passes_through_too(channel: Channel) -> None:
         return None
 
     remember(channel, Obeys(shrinks), 27)
-    proposal = proposals.of(long(channel))
+    proposal = proposals.find_proposal(long(channel))
     assert proposal is not None
-    assert [line.text for line in proposals.lines(proposal)] == ["- Little is left"]
+    assert [line.text for line in proposals.proposed_lines(proposal)] == ["- Little is left"]
     assert [rule for rule, _, _ in waiting()] == ["mention"]
     version = proposals.accept(proposal, by=None)
     assert version is not None and version.content == "- Little is left"
@@ -258,17 +258,17 @@ def test_without_refs_it_is_traced_by_its_words(channel: Channel) -> None:
 def test_it_costs_the_same_queries_however_many_lines(
     channel: Channel, django_assert_max_num_queries: Callable[..., object]
 ) -> None:
-    from memories.pipeline.generate.ask import Asker
+    from memories.pipeline.generate.requests import RequestBuilder
     from memories.pipeline.safety import guarding
-    from memories.rules.generate.reply import read_reply
+    from memories.rules.generate.reply import parse_reply
 
     for i in range(20):
         say(channel, f"We ship part {i} on Friday", i)
     remember(channel, Obeys(short_only(["They ship [1]"])))
     job = Job.objects.get(memory=short(channel), provisional=False)
-    question = Asker(channel.workspace).question(job)
+    question = RequestBuilder(channel.workspace).build(job)
     text = "\n".join(f"- part {i} ships [{i + 1}]" for i in range(20))
-    reading = read_reply(Reply(text, "stop", "x", "x"), question.request)
+    reading = parse_reply(Reply(text, "stop", "x", "x"), question.request)
     with django_assert_max_num_queries(0):
         assert len(guarding.judge(job, question, reading).reading.lines) == 20
 

@@ -4,7 +4,7 @@ import pytest
 
 from memories.models import Job
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.summary import RequestStrategy
+from memories.rules.generate.summariser import RequestStrategy
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY, WorkspaceFactory
 from tests.pipeline import current
@@ -56,7 +56,7 @@ def test_a_pinned_line_that_a_merge_lost_comes_back_and_one_it_left_is_kept(chan
     held_by = [text] if mode == "rewrite" else []
     assert (memory.current.put_back, memory.current.kept) == (held_by, [] if held_by else [text])
     assert memory.current.dropped == ([] if held_by else [f"kept_line: {text.removeprefix('- ')}"])
-    (held,) = memory.current.held_lines()
+    (held,) = memory.current.protected_lines()
     assert (held.sources, held.since) == (sources, 1)
     talk(channel, 3, MONDAY + hours(48))
     run_pass(channel.workspace, MONDAY + hours(51), Scribe())

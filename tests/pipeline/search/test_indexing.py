@@ -324,7 +324,7 @@ def test_a_text_without_a_word_is_in_no_index(workspace, channel) -> None:
     assert not SearchDocument.objects.exists() and not indexing.waits()
 
 
-def test_a_bundle_comes_in_with_its_index(workspace, channel, tmp_path) -> None:
+def test_an_import_comes_with_its_index(workspace, channel, tmp_path) -> None:
     MessageFactory(channel=channel, text="データ移行")
     NoteFactory(workspace=workspace, content="移行の手順")
     path = str(tmp_path / "team.zip")

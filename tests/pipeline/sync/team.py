@@ -4,7 +4,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memories.models import Channel, Message, Reader, Workspace
+from memories.models import Channel, ChannelSync, Message, Reader, Workspace
+from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.sync.sync import ChannelReport, SyncReport
 from memories.slack.web import SlackClient
 from tests.factories import ts_at
@@ -48,6 +49,10 @@ def channel_report(report: SyncReport, slack_id: str = GENERAL) -> ChannelReport
 
 def general(workspace: Workspace) -> Channel:
     return workspace.channels.get(slack_id=GENERAL)
+
+
+def general_sync(workspace: Workspace) -> ChannelSync:
+    return sync_of(general(workspace))
 
 
 def texts(workspace: Workspace, slack_id: str = GENERAL) -> list[str]:

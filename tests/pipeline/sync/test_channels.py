@@ -16,7 +16,7 @@ from tests.pipeline.sync.team import (
     Sync,
     channel_report,
     client_of,
-    general,
+    general_sync,
     ts,
 )
 from tests.slack.fake_slack import FakeSlack
@@ -109,4 +109,4 @@ def test_where_the_bot_is_follows_slack(slack: FakeSlack, workspace: Workspace, 
     assert found is not None and found.code == "not_in_channel"
     slack.invite_bot(GENERAL)
     assert channel_report(sync(LATER)).state is State.SYNCED
-    assert general(workspace).sync_code == ""
+    assert general_sync(workspace).error_code == ""

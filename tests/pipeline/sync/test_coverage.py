@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils.functional import Promise
 
-from memories.models import Channel
+from memories.models import Channel, ChannelSync
 from memories.pipeline.sync.coverage import Gap, coverage_of
 from tests.factories import ts_at
 
@@ -16,25 +16,22 @@ def ago(days: float) -> datetime:
     return NOW - timedelta(days=days)
 
 
-def channel(**values) -> Channel:
-    known = {
-        "is_followed": True,
-        "bot_is_in": True,
-        "walked_at": ago(0),
-        "synced_ts": ts_at(ago(1)),
-    }
-    return Channel(**(known | values))
+def channel(of_channel=None, **of_sync) -> Channel:
+    """A followed channel that is read completely, except for these values."""
+    row = Channel(**{"is_followed": True, "bot_is_in": True} | (of_channel or {}))
+    row.sync = ChannelSync(**{"synced_at": ago(0), "synced_ts": ts_at(ago(1))} | of_sync)
+    return row
 
 
 def test_all_is_well():
-    found = coverage_of(channel(walked_at=NOW - timedelta(minutes=3)), NOW)
+    found = coverage_of(channel(synced_at=NOW - timedelta(minutes=3)), NOW)
     assert (found.begin, found.end, found.gaps) == (None, ago(1), ())
     assert (found.behind, found.code, found.is_whole) == (180, "", True)
 
 
 def test_a_first_walk_leaves_what_is_below_it():
-    values = {"synced_ts": "", "walked_at": None}
-    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(9))}
+    values = {"synced_ts": "", "synced_at": None}
+    places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(9))}
     found = coverage_of(channel(**values, **places), NOW)
     assert (found.begin, found.end, found.behind) == (ago(9), ago(1), None)
     assert found.gaps == (Gap(None, ago(9)),)
@@ -42,22 +39,22 @@ def test_a_first_walk_leaves_what_is_below_it():
 
 
 def test_a_later_walk_leaves_what_is_above_the_mark():
-    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(9))}
-    found = coverage_of(channel(synced_ts=ts_at(ago(20)), walked_at=ago(20), **places), NOW)
+    places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(9))}
+    found = coverage_of(channel(synced_ts=ts_at(ago(20)), synced_at=ago(20), **places), NOW)
     assert (found.begin, found.end) == (None, ago(1))
     assert found.gaps == (Gap(ago(20), ago(9)),)
 
 
 def test_below_the_mark_there_is_no_gap():
     """Only what is known already is looked at once more."""
-    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(25))}
+    places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(25))}
     found = coverage_of(channel(synced_ts=ts_at(ago(2)), **places), NOW)
     assert (found.gaps, found.code) == ((), "")
 
 
 def test_a_failure_is_told_in_the_language_of_its_reader():
     for code in ("internal_error", "failed", "never_heard_of"):
-        found = coverage_of(channel(sync_code=code, sync_text="what Slack said"), NOW)
+        found = coverage_of(channel(error_code=code, error_text="what Slack said"), NOW)
         assert isinstance(found.why, Promise), "translated when it is read"
         assert str(found.why) and "what Slack said" not in str(found.why)
 
@@ -65,14 +62,14 @@ def test_a_failure_is_told_in_the_language_of_its_reader():
 @pytest.mark.parametrize(
     ("values", "code"),
     [
-        ({"is_followed": False, "bot_is_in": False}, "not_followed"),
-        ({"is_followed": False, "forgotten_at": NOW}, "forgotten"),
-        ({"bot_is_in": False, "sync_code": "ratelimited"}, "not_in_channel"),
-        ({"sync_code": "ratelimited"}, "ratelimited"),
-        ({"sync_code": "internal_error", "sync_text": "what Slack said"}, "internal_error"),
-        ({"walked_at": None, "synced_ts": ""}, "new"),
-        ({"walk_began_at": NOW}, "threads"),
-        ({"walked_at": ago(1)}, "late"),
+        ({"of_channel": {"is_followed": False, "bot_is_in": False}}, "not_followed"),
+        ({"of_channel": {"is_followed": False, "forgotten_at": NOW}}, "forgotten"),
+        ({"of_channel": {"bot_is_in": False}, "error_code": "ratelimited"}, "not_in_channel"),
+        ({"error_code": "ratelimited"}, "ratelimited"),
+        ({"error_code": "internal_error", "error_text": "what Slack said"}, "internal_error"),
+        ({"synced_at": None, "synced_ts": ""}, "new"),
+        ({"history_started_at": NOW}, "threads"),
+        ({"synced_at": ago(1)}, "late"),
     ],
 )
 def test_why_it_is_not_further(values, code):
@@ -83,8 +80,8 @@ def test_why_it_is_not_further(values, code):
 
 
 def test_as_json():
-    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(9))}
-    found = coverage_of(channel(synced_ts="", walked_at=None, **places), NOW).as_json()
+    places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(9))}
+    found = coverage_of(channel(synced_ts="", synced_at=None, **places), NOW).as_json()
     assert found == {
         "from": "2026-02-21T12:00:00+00:00",
         "to": "2026-03-01T12:00:00+00:00",

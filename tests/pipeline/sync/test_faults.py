@@ -5,7 +5,7 @@ from django.db.models import F, Q
 
 from memories.models import SlackConnection, Workspace
 from memories.pipeline.sync.sync import State, sync_workspace
-from memories.rules.ingest.outcomes import Thing
+from memories.rules.ingest.outcomes import ObjectType
 from tests.factories import WorkspaceFactory
 from tests.pipeline.sync.team import (
     CLOSED,
@@ -23,6 +23,7 @@ from tests.pipeline.sync.team import (
     everything,
     follow,
     general,
+    general_sync,
     say_more,
     texts,
     ts,
@@ -39,7 +40,7 @@ def test_a_walk_that_breaks_off_concludes_nothing_and_then_converges(
     sync()
     delete_a_line(slack)
     say_more(slack)
-    mark, complete = general(workspace).synced_ts, general(workspace).walked_at
+    before = general_sync(workspace)
     slack.page_size = 1
     # The closed channel is read after the general one.
     slack.lay(HISTORY, Fault(500), on=2, times=4)
@@ -47,15 +48,16 @@ def test_a_walk_that_breaks_off_concludes_nothing_and_then_converges(
     failed = channel_report(report)
     assert failed.state is State.FAILED
     assert "500" in failed.failures[0]
-    assert (general(workspace).synced_ts, general(workspace).walked_at) == (mark, complete)
+    after = general_sync(workspace)
+    assert (after.synced_ts, after.synced_at) == (before.synced_ts, before.synced_at)
     # The page that came is kept; below it nothing is concluded.
     assert texts(workspace)[-2:] == ["a new line", "one more"]
     assert failed.walked.deleted == 0
     assert channel_report(report, CLOSED).state is State.SYNCED
 
     sync(LATER)
-    assert general(workspace).synced_ts == ts(0)
-    assert general(workspace).walked_at == LATER
+    after = general_sync(workspace)
+    assert (after.synced_ts, after.synced_at) == (ts(0), LATER)
     assert texts(workspace)[-1] == "one more"
     assert "a new line" not in texts(workspace)
 
@@ -74,23 +76,24 @@ def test_wherever_it_stops_it_goes_on(
     slack.page_size = page_size
     slack.lay(method, Fault.rate_limited(600), on=call, times=99)
     report = sync()
-    assert report.tally.complete
+    assert report.tally.is_complete
     assert slack.too_early == []
     channel = general(workspace)
     live = channel.messages.filter(state="live")
-    if channel.synced_ts:
+    state = general_sync(workspace)
+    if state.synced_ts:
         # Up to the mark all is here that stands in the channel itself.
         assert live.filter(Q(thread_ts="") | Q(thread_ts=F("ts"))).count() == 5
     for root in live.filter(thread_ts=F("ts"), thread_moved=False):
         # Each thread has all its replies, or is known to owe them.
         held = live.filter(thread_ts=root.ts).exclude(ts=root.ts)
         assert held.count() == len(slack.channels[GENERAL].replies_of(root.ts))
-    if channel.walked_at:
-        assert channel.synced_ts
+    if state.synced_at:
+        assert state.synced_ts
         assert not live.filter(thread_moved=True).exists()
     slack.heal()
     sync()
-    assert general(workspace).walked_at == NOW
+    assert general_sync(workspace).synced_at == NOW
     stopped = everything(workspace)
     fresh = follow(WorkspaceFactory())
     assert not sync_workspace(fresh, client_of(slack), NOW).of(State.FAILED)
@@ -145,8 +148,8 @@ def test_a_token_revoked_half_way_ends_the_sync(
     slack.lay(HISTORY, Fault.error("token_revoked"), on=2)
     report = sync()
     assert report.code == "token_revoked"
-    assert report.tally.complete
-    assert report.tally.count(Thing.MESSAGE) == 5
+    assert report.tally.is_complete
+    assert report.tally.count(ObjectType.MESSAGE) == 5
     workspace.refresh_from_db()
     assert workspace.synced_at is None
 

@@ -10,7 +10,7 @@ from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.locks import Busy
 from memories.pipeline.sync.sync import State, sync_workspace
-from memories.rules.ingest.outcomes import Result, Thing
+from memories.rules.ingest.outcomes import ObjectType, Result
 from memories.slack.web import SlackClient
 from tests.factories import WorkspaceFactory
 from tests.holding import being_stored
@@ -50,8 +50,8 @@ def test_a_first_sync_reads_all_that_the_bot_may_see(
         (ELSEWHERE, "public"),
     ]
     assert members(workspace.channels.get(slack_id=CLOSED)) == ["U1", "U2"]
-    assert report.tally.complete
-    assert report.tally.count(Thing.MESSAGE, Result.STORED) == 6
+    assert report.tally.is_complete
+    assert report.tally.count(ObjectType.MESSAGE, Result.STORED) == 6
     found = channel_report(report)
     assert (found.walked.new, found.walked.threads) == (5, 1)
     assert (found.walked.asked_from, found.walked.mark) == ("", ts(1))

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from memories.models import Message, SlackConnection, Workspace
+from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.sync.slack_budget import Budget
 from memories.pipeline.sync.sync import State, sync_workspace
 from tests.pipeline.sync.team import (
@@ -18,7 +19,7 @@ from tests.pipeline.sync.team import (
     channel_report,
     client_of,
     everything,
-    general,
+    general_sync,
     say_more,
     texts,
     ts,
@@ -35,13 +36,13 @@ def test_a_thread_that_breaks_off_is_owed(
     found = channel_report(sync())
     assert (found.state, found.code) == (State.LIMITED, "ratelimited")
     assert texts(workspace) == ["an old line", "shall we ship?", "a new line"]
-    channel = general(workspace)
-    assert (channel.synced_ts, channel.walked_at) == (ts(1), None), "known, and not complete"
+    state = general_sync(workspace)
+    assert (state.synced_ts, state.synced_at) == (ts(1), None), "known, and not complete"
     workspace.refresh_from_db()
     assert workspace.synced_at is None
     found = channel_report(sync())
     assert (found.state, found.walked.threads) == (State.SYNCED, 1)
-    assert general(workspace).walked_at == NOW
+    assert general_sync(workspace).synced_at == NOW
     workspace.refresh_from_db()
     assert workspace.synced_at == NOW
 
@@ -62,8 +63,8 @@ def test_a_rate_limit_leaves_the_channel_and_says_until_when(
         until = channel_report(report, slack_id).not_before
         assert until is not None
         assert LATER + timedelta(seconds=110) < until < LATER + timedelta(seconds=130)
-        row = workspace.channels.get(slack_id=slack_id)
-        assert (row.sync_code, row.sync_not_before) == ("ratelimited", until)
+        row = sync_of(workspace.channels.get(slack_id=slack_id))
+        assert (row.error_code, row.retry_at) == ("ratelimited", until)
     assert slack.too_early == []
     assert slack.count(HISTORY) == 1
     assert everything(workspace) == before
@@ -72,7 +73,7 @@ def test_a_rate_limit_leaves_the_channel_and_says_until_when(
     assert workspace.sync_again_at is not None
     assert abs((workspace.sync_again_at - LATER).total_seconds() - 120) < 10
     sync(LATER)
-    assert general(workspace).sync_code == ""
+    assert general_sync(workspace).error_code == ""
 
 
 @pytest.mark.slow

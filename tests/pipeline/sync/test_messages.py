@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from memories.models import Channel, Message, Workspace
+from memories.models import ChannelSync, Message, Workspace
 from memories.pipeline.sync.sync import State
 from memories.rules.ingest.outcomes import Result
 from tests.pipeline.sync.team import (
@@ -83,7 +83,7 @@ def test_what_people_do_is_found_by_the_next_sync(
     assert not report.of(State.FAILED)
     assert sorted(texts(workspace)) == sorted([*(t for t in before if t not in gone), *come])
     assert channel_report(report).walked.threads == threads
-    assert report.tally.complete
+    assert report.tally.is_complete
     # And then there is nothing more to find.
     after = everything(workspace)
     report = sync(LATER)
@@ -148,7 +148,7 @@ def test_what_a_plan_hides_is_not_deleted(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     sync()
-    Channel.objects.update(synced_ts="")
+    ChannelSync.objects.update(synced_ts="")
     slack.is_limited = True
     slack.delete(GENERAL, ts(60))  # it is only hidden: the oldest one that is shown is ROOT
     delete_a_line(slack)

@@ -6,7 +6,7 @@ import pytest
 
 from memories.models import Workspace
 from memories.pipeline.sync.sync import State
-from memories.rules.ingest.outcomes import Result, Thing
+from memories.rules.ingest.outcomes import ObjectType, Result
 from tests.pipeline.sync.team import (
     CLOSED,
     GENERAL,
@@ -41,7 +41,7 @@ def test_an_odd_object_in_the_walk_concludes_nothing(
     answer["messages"][0]["ts"] = None
     slack.lay(HISTORY, Fault.answer(answer))
     report = sync(LATER)
-    assert report.tally.count(Thing.MESSAGE, Result.QUARANTINED) == 1
+    assert report.tally.count(ObjectType.MESSAGE, Result.QUARANTINED) == 1
     assert channel_report(report).walked.deleted == 0
     assert "a new line" in texts(workspace)
 
@@ -150,8 +150,8 @@ def test_a_thread_without_its_root_is_owed_by_the_ring(
     slack.lay(REPLIES, Fault.empty_page(), times=2)
     sync(LATER, full=True)
     slack.heal()
-    assert general(workspace).messages.owing_replies().count() == 1
+    assert general(workspace).messages.with_unread_replies().count() == 1
     assert "on Friday" in texts(workspace)
     sync(LATER + timedelta(hours=1))
     assert "on Monday" in texts(workspace)
-    assert not general(workspace).messages.owing_replies().exists()
+    assert not general(workspace).messages.with_unread_replies().exists()

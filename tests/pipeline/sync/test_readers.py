@@ -44,7 +44,7 @@ def test_a_list_asked_for_before_somebody_left_lets_nobody_in(
 ) -> None:
     sync()
     closed = workspace.channels.get(slack_id=CLOSED)
-    closed.read_members_again(LATER + timedelta(seconds=1))  # an event, while the sync goes on
+    closed.mark_members_changed(LATER + timedelta(seconds=1))  # an event, while the sync goes on
     closed.memberships.filter(person__slack_id="U1").delete()
     slack.channels[CLOSED].members = ["U1", "U2", "U3"]
     sync(LATER)
@@ -152,5 +152,5 @@ def test_whom_a_whole_list_of_people_leaves_out_is_a_guest_until_it_names_them(
     assert sees(Reader.of(ben, NOW), GENERAL)  # as guests do: they are in it
     slack.users = everybody
     sync()
-    assert workspace.people.full().filter(slack_id__in=everybody).count() == 3
+    assert workspace.people.full_members().filter(slack_id__in=everybody).count() == 3
     assert sees(Reader.of(ben, NOW), CLOSED)

@@ -11,7 +11,7 @@ from memories.pipeline.generate.plan import channels_to_plan
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.sync.coverage import Gap, coverage_of
 from memories.rules.ingest.timestamps import from_micros, micros, to_micros
-from tests.factories import MONDAY, ChannelFactory, MessageFactory, ts_at
+from tests.factories import MONDAY, ChannelFactory, MessageFactory, set_sync, ts_at
 from tests.pipeline.sync.team import (
     CLOSED,
     GENERAL,
@@ -26,6 +26,7 @@ from tests.pipeline.sync.team import (
     client_of,
     delete_a_line,
     general,
+    general_sync,
     say_more,
     texts,
     ts,
@@ -44,8 +45,8 @@ def test_a_walk_goes_on_from_its_place(slack: FakeSlack, workspace: Workspace, s
     seen = []
     for run in range(4):
         report = channel_report(sync(client=client_of(slack, limiter=OfCalls(1)), goes_on=run > 0))
-        row = general(workspace)
-        seen.append((report.state.value, row.walk_at_ts, row.synced_ts, row.walked_at))
+        row = general_sync(workspace)
+        seen.append((report.state.value, row.history_reached_ts, row.synced_ts, row.synced_at))
         assert slack.count(HISTORY) <= 1
     assert seen == [
         ("limited", ts(1), "", None),
@@ -121,12 +122,13 @@ def test_a_message_that_an_event_brought_meanwhile_is_not_gone(
 
 def test_nothing_is_remembered_of_a_channel_in_its_first_walk() -> None:
     """Its newest messages are here, older ones are not: any cut would be a guess."""
-    channel = ChannelFactory(synced_ts="", walk_top_ts="1767603600.000100")
+    channel = ChannelFactory()
+    set_sync(channel, history_newest_ts="1767603600.000100")
     channel.remember_from(to_micros(MONDAY))
     MessageFactory(channel=channel, at=MONDAY, text="hello")
     late = to_micros(MONDAY + timedelta(days=1))
     assert channels_to_plan(channel.workspace, late) == []
-    channel.describe({"synced_ts": "1767603600.000100", "walk_top_ts": ""})
+    set_sync(channel, synced_ts="1767603600.000100", history_newest_ts="")
     assert channels_to_plan(channel.workspace, late) == [channel]
 
 
@@ -143,7 +145,7 @@ def test_each_week_every_message_of_the_channel_is_compared(
     sync(NOW + timedelta(days=7))
     assert slack.count(HISTORY) == 2, "in one page with what is new"
     assert "an old line, and edited" in texts(workspace)
-    assert general(workspace).swept_at == NOW + timedelta(days=7)
+    assert general_sync(workspace).resynced_at == NOW + timedelta(days=7)
 
 
 def test_a_sweep_of_many_runs_leaves_what_is_new_its_turn(
@@ -161,9 +163,9 @@ def test_a_sweep_of_many_runs_leaves_what_is_new_its_turn(
         slack.say(GENERAL, "U2", f"new {run}", ts_at(now))
         sync(now, client=client_of(slack, limiter=OfCalls(3)))
         assert texts(workspace)[-1] == f"new {run}"
-        if general(workspace).swept_at != NOW:
+        if general_sync(workspace).resynced_at != NOW:
             break
-    assert general(workspace).sweep_at_ts == ""
+    assert general_sync(workspace).resync_reached_ts == ""
     assert "long ago 2" not in texts(workspace)
     assert "long ago 1" in texts(workspace)
 

@@ -37,6 +37,7 @@ from memories.models import (
     Backfill,
     BackfillChannel,
     Cap,
+    ChannelSync,
     Draft,
     Endpoint,
     Heartbeat,
@@ -56,8 +57,8 @@ from memories.models import (
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.backup import (
     LEFT_OUT,
-    HoldsData,
-    WorkerAtWork,
+    DatabaseNotEmpty,
+    WorkerRunning,
     back_up,
     check,
     remove_leftovers,
@@ -125,6 +126,7 @@ def everything() -> Memory:
     AuditEvent.objects.record("settings", by=user, workspace=workspace, what=HARD)
     note = NoteFactory(workspace=workspace, content=HARD, author=user)
     note.rewrite(f"{HARD}, again", by=user)
+    ChannelSync.objects.create(channel=channel, synced_ts="1.0", error_text=HARD)
     SlackConnection.objects.create(workspace=workspace, sealed_token=HARD, scopes=["a"])
     SlackBudget.objects.create(token_key="k", method="m", calls_left=1.5, counted_at=now)
     SlackEvent.objects.create(event_id="E1", team_id="T1", kind="message", body=HARD)
@@ -230,13 +232,13 @@ def test_one_moment_while_others_write(
         finally:
             connection.close()
 
-    def tell(what: str, done: int, of: int) -> None:
+    def on_progress(what: str, done: int, total: int) -> None:
         if what in ("copied", "tables copied") and len(saved) < 8:
             other = threading.Thread(target=save)
             other.start()
             other.join()
 
-    back_up(path, timezone.now(), tell=tell)
+    back_up(path, timezone.now(), on_progress=on_progress)
     assert len(saved) == 8, "nobody had to wait for the backup"
     restore(path, timezone.now(), replace=True)
     memory = Memory.objects.get(pk=everything.pk)
@@ -252,7 +254,7 @@ def test_a_database_that_holds_something_is_replaced_only_when_told(
     back_up(path, timezone.now())
     everything.revise("- written since", by=None, based_on=3)
     before = rows()
-    with pytest.raises(HoldsData):
+    with pytest.raises(DatabaseNotEmpty):
         restore(path, timezone.now())
     assert rows() == before
     restore(path, timezone.now(), replace=True)
@@ -272,7 +274,7 @@ def test_a_worker_at_work(everything: Memory, path: Path) -> None:
     now = timezone.now()
     Heartbeat.objects.beat("worker", now - timedelta(seconds=110))
     before = rows()
-    with pytest.raises(WorkerAtWork):
+    with pytest.raises(WorkerRunning):
         restore(path, now, replace=True)
     assert rows() == before
     restore(path, now + timedelta(seconds=11), replace=True)
@@ -520,8 +522,8 @@ from pathlib import Path
 import django
 django.setup()
 from django.utils import timezone
-from memories.pipeline import backup
-backup.migrations.forward = lambda: os.kill(os.getpid(), signal.SIGKILL)
+from memories.pipeline.transfer import backup
+backup.migrations.migrate = lambda: os.kill(os.getpid(), signal.SIGKILL)
 backup.restore(Path(os.environ["FILE"]), timezone.now(), replace=True)
 """
 

@@ -26,12 +26,12 @@ from memories.models import (
 from memories.pipeline.access import audience
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.transfer.archive import ArchiveError
-from memories.pipeline.transfer.export import records
-from memories.pipeline.transfer.export.reading import import_workspace
-from memories.pipeline.transfer.export.writing import NotAReader
+from memories.pipeline.transfer.export import schemas
+from memories.pipeline.transfer.export.export_workspace import NotAReader
+from memories.pipeline.transfer.export.import_workspace import import_workspace
 from memories.rules.memory.identity import MemoryType
-from memories.rules.transfer.schema import SchemaError, ts, ts_or_none
-from tests.bundles import (
+from memories.rules.transfer.schema import SchemaError, ts, ts_or_empty
+from tests.exports import (
     MODELS,
     NOW,
     ODD,
@@ -326,7 +326,7 @@ def test_replies_that_became_versions_stay_behind(tmp_path):
 
 @pytest.mark.slow
 def test_an_unfinished_backfill_waits_for_a_word(tmp_path):
-    """Whoever takes the bundle over decides whether to pay for the rest."""
+    """The importing side decides if it pays for the rest."""
     workspace = make_odd_workspace()
     channel = workspace.channels.get(slack_id="C1")
     make_job(channel, state="waiting", backfill=workspace.backfills.get())
@@ -380,7 +380,7 @@ def test_a_member_gets_their_private_channels(tmp_path):
 
 @pytest.mark.slow
 def test_an_account_of_the_same_name_opens_no_private_channel(tmp_path):
-    """A bundle proves nothing: whoever has that name here signs in with Slack first."""
+    """An export proves nothing. The person with this name signs in with Slack first."""
     workspace = make_odd_workspace()
     user = UserFactory(is_superuser=True)
     private = workspace.channels.get(slack_id="G1")
@@ -474,12 +474,12 @@ def test_the_file_is_its_owners_and_is_not_replaced(tmp_path):
 def test_stopped_half_way_there_is_no_file(tmp_path):
     workspace = make_odd_workspace()
 
-    def stop(where, seen):
+    def stop(name, rows):
         raise KeyboardInterrupt
 
     MessageFactory.create_batch(500, channel=workspace.channels.get(slack_id="C2"))
     with pytest.raises(KeyboardInterrupt):
-        exported(workspace, tmp_path / "b.zip", tell=stop)
+        exported(workspace, tmp_path / "b.zip", on_progress=stop)
     assert list(tmp_path.iterdir()) == []
     assert not AuditEvent.objects.filter(action="export").exists()
 
@@ -496,17 +496,14 @@ LEFT_OUT = {
     "Message.stored_at",  # when this installation stored it
     "Workspace.offered_at",  # a task of this installation
     # What the app sees and has read of it: the app and its token stay with this installation.
-    *("Channel.bot_is_in", "Channel.walk_top_ts", "Channel.walk_at_ts", "Channel.walk_end_ts"),
-    *("Channel.walked_at", "Channel.swept_at", "Channel.sync_code", "Channel.sync_text"),
-    *("Channel.narrowed_at", "Channel.members_changed_at"),
-    *("Channel.sync_not_before", "Message.replies_read_at"),
-    *("Channel.walk_began_at", "Channel.sweep_at_ts", "Channel.ring_at", "Channel.turn_at"),
+    *("Channel.bot_is_in", "Channel.narrowed_at", "Channel.members_changed_at"),
+    "Message.replies_read_at",
     *("Message.thread_moved", "Message.thread_at_ts"),
-    "Person.opens_until",  # a link of a bundle is not proven there
+    "Person.opens_until",  # a link in an export proves nothing
     *("Workspace.sync_again_at", "Workspace.listed_at"),
     *("Job.fence", "Job.lease_until"),  # nobody holds it there
     *("Job.form", "Job.failed_at"),  # of the endpoint of this installation
-    "Job.input_key",  # made anew, see bundle.keys
+    "Job.input_key",  # made anew, see job_keys.py
     "MemoryVersion.content",  # the text behind the front
     *("Cap.tokens", "Cap.money", "Member.user", "Member.role"),  # in workspace.json
     *("ChannelMember.person", "BackfillChannel.channel", "BackfillChannel.start_us_before"),
@@ -514,17 +511,17 @@ LEFT_OUT = {
     "Note.revision",  # of one database: what an open form was based on
 }
 SHAPES = {
-    Workspace: records.WORKSPACE,
-    Person: records.PERSON,
-    Channel: records.CHANNEL,
-    Message: records.MESSAGE,
-    Segment: records.SEGMENT,
-    Backfill: records.BACKFILL,
-    Memory: records.MEMORY,
-    MemoryVersion: records.VERSION,
-    Line: records.LINE,
-    Job: records.GENERATION,
-    Note: records.NOTE,
+    Workspace: schemas.WORKSPACE,
+    Person: schemas.PERSON,
+    Channel: schemas.CHANNEL,
+    Message: schemas.MESSAGE,
+    Segment: schemas.SEGMENT,
+    Backfill: schemas.BACKFILL,
+    Memory: schemas.MEMORY,
+    MemoryVersion: schemas.VERSION,
+    Line: schemas.LINE,
+    Job: schemas.JOB,
+    Note: schemas.NOTE,
 }
 
 
@@ -548,7 +545,7 @@ def test_shapes_take_no_more_than_columns_do(model):
         elif "Integer" in field.get_internal_type():
             _, most = connection.ops.integer_field_range(field.get_internal_type())
             refused = most + 1
-        elif field.max_length and check not in (ts, ts_or_none):
+        elif field.max_length and check not in (ts, ts_or_empty):
             refused = "a" * (field.max_length + 1)
         else:
             continue

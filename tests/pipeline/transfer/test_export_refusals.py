@@ -1,4 +1,4 @@
-"""Bundles that are not right: each is refused with a reason, and nothing of it is kept."""
+"""A damaged or wrong export is refused with a reason, and nothing of it is stored."""
 
 import functools
 import json
@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from memories.models import (
-    Message,
-)
+from memories.models import Message
 from memories.pipeline.transfer.archive import ArchiveError
-from memories.pipeline.transfer.export.reading import import_workspace
-from tests.bundles import (
+from memories.pipeline.transfer.export.import_workspace import import_workspace
+from tests.exports import (
     contents,
     exported,
     make_odd_workspace,
@@ -20,9 +18,7 @@ from tests.bundles import (
     rewrite,
     row_counts,
 )
-from tests.factories import (
-    WorkspaceFactory,
-)
+from tests.factories import WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -78,7 +74,7 @@ BAD = [
     (drop(f"{LONG}/v0001.md"), f"{LONG}/v0001.md: is missing"),
     (put("../../evil", b"x"), "evil: stands in no list"),
     (list_also("../../evil", b"x"), "evil: belongs to nothing"),
-    (put("manifest.json", b"[]"), "manifest.json: this is no bundle"),
+    (put("manifest.json", b"[]"), "manifest.json: this is no export"),
     (put("manifest.json", b"\xff"), "manifest.json: is not UTF-8"),
     (replace("manifest.json", b'_version": 1', b'_version": 5'), "is of version 5"),
     (replace("manifest.json", b'"people": ', b'"people": 1'), "counts: are not what"),
@@ -129,9 +125,9 @@ BAD = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("change", "reason"), BAD, ids=[reason for _, reason in BAD])
-def test_what_is_not_right_leaves_nothing_behind(request, bundle, tmp_path, change, reason):
+def test_what_is_not_right_leaves_nothing_behind(request, export, tmp_path, change, reason):
     path = tmp_path / "bad.zip"
-    path.write_bytes(bundle)
+    path.write_bytes(export)
     rewrite(path, change, honest=True)
     before = row_counts()
     with pytest.raises(ArchiveError) as refused:
@@ -141,7 +137,7 @@ def test_what_is_not_right_leaves_nothing_behind(request, bundle, tmp_path, chan
 
 
 @functools.cache
-def good_bundle():
+def good_export():
     """Made once: most tests here only spoil it."""
     with tempfile.TemporaryDirectory() as folder:
         workspace = make_odd_workspace(slug="odd")
@@ -152,18 +148,18 @@ def good_bundle():
 
 
 @pytest.fixture
-def bundle(tmp_path):
-    (tmp_path / "good.zip").write_bytes(good_bundle())
-    return good_bundle()
+def export(tmp_path):
+    (tmp_path / "good.zip").write_bytes(good_export())
+    return good_export()
 
 
-def test_what_was_changed_afterwards_is_refused(bundle, tmp_path):
+def test_what_was_changed_afterwards_is_refused(export, tmp_path):
     """In every kind of file; the values themselves would be fine."""
     before = row_counts()
     files = contents(tmp_path / "good.zip")
     for name in ("workspace.json", "people.jsonl", "messages/C1.jsonl", f"{LONG}/v0001.md"):
         path = tmp_path / "bad.zip"
-        path.write_bytes(bundle)
+        path.write_bytes(export)
         old, new = (b"ship", b"SHIP") if b"ship" in files[name] else (b'"', b' "')
         rewrite(path, replace(name, old, new), honest=False)
         with pytest.raises(ArchiveError, match=f"{name}: is not what was written"):
@@ -172,20 +168,20 @@ def test_what_was_changed_afterwards_is_refused(bundle, tmp_path):
 
 
 @pytest.mark.parametrize("cut", [0, 10, 2000, -30])
-def test_half_a_file(bundle, tmp_path, cut):
+def test_half_a_file(export, tmp_path, cut):
     path = tmp_path / "bad.zip"
-    path.write_bytes(bundle[:cut])
+    path.write_bytes(export[:cut])
     with pytest.raises(ArchiveError):
         import_workspace(path, slug="new")
 
 
 @pytest.mark.slow
-def test_flipped_bytes(bundle, tmp_path):
+def test_flipped_bytes(export, tmp_path):
     """Wherever bits are flipped, nothing is kept, or it was a byte that says nothing."""
     path = tmp_path / "bad.zip"
     refused = 0
-    for at in range(40, len(bundle), len(bundle) // 25):
-        path.write_bytes(bundle[:at] + bytes([bundle[at] ^ 0x55]) + bundle[at + 1 :])
+    for at in range(40, len(export), len(export) // 25):
+        path.write_bytes(export[:at] + bytes([export[at] ^ 0x55]) + export[at + 1 :])
         before = row_counts()
         try:
             taken = import_workspace(path, slug="new").workspace
@@ -202,7 +198,7 @@ def test_flipped_bytes(bundle, tmp_path):
 
 
 @pytest.mark.slow
-def test_names_that_are_taken(bundle, tmp_path):
+def test_names_that_are_taken(export, tmp_path):
     path = tmp_path / "good.zip"
     workspace = WorkspaceFactory(slug="odd")
     with pytest.raises(ArchiveError, match=f"There is a workspace {workspace.slug} already"):

@@ -29,8 +29,8 @@ from memories.rules.context.context_text import (
     joined,
     sizes,
 )
-from memories.rules.generate.prompts import message_line
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.prompts import format_message
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR, to_micros
 from memories.rules.memory.lines import split_text
 from memories.rules.notes.fields import NoteText
@@ -199,7 +199,7 @@ def test_the_parts_are_there_by_name():
     assert context.channel_memories["C3"] == ChannelMemory("C3", "quiet")
     assert context.thread_memories == {"1767603600.000100": "- the thread agreed on blue"}
     assert context.conversation_history == [m.line for m in FULL.messages]
-    assert context.tokens == estimate(context.text)
+    assert context.tokens == estimate_tokens(context.text)
     assert context.left_out == []
 
 
@@ -256,7 +256,7 @@ def test_a_memory_cannot_forge_a_heading():
 
 
 def said(name: str, text: str) -> Message:
-    return Message(4, message_line(datetime(2026, 1, 5, 18, 3, tzinfo=UTC), name, text))
+    return Message(4, format_message(datetime(2026, 1, 5, 18, 3, tzinfo=UTC), name, text))
 
 
 # Where a text of somebody else's enters a context.
@@ -424,7 +424,7 @@ class TestBudget:
 
     def test_only_the_text_obeys_the_default_budget(self):
         context = assemble(FULL, 60, whole=FULL)
-        assert context.tokens == estimate(context.text) <= 60
+        assert context.tokens == estimate_tokens(context.text) <= 60
         assert context.left_out
         assert context.channel_memories == assemble(FULL).channel_memories
         assert context.conversation_history == assemble(FULL).conversation_history
@@ -476,7 +476,7 @@ def test_context_order_and_budget(material: Material, budget: int):
     whole, fitted = assemble(material), assemble(material, budget)
     sources = {c.channel_id: c for c in material.channels}
     for context in (whole, fitted):
-        assert context.tokens == estimate(context.text)
+        assert context.tokens == estimate_tokens(context.text)
         assert set(context.channel_memories) == set(sources)
         if material.own:
             assert next(iter(context.channel_memories)) == material.own
@@ -487,7 +487,7 @@ def test_context_order_and_budget(material: Material, budget: int):
         in_order = sorted(sources[key].history, key=lambda v: (v.until_us, v.number))
         assert channel.short_term_memory_history == [v.content for v in in_order]
     assert fitted.persona == material.persona
-    assert fitted.tokens <= max(budget, estimate(material.persona))
+    assert fitted.tokens <= max(budget, estimate_tokens(material.persona))
     # What is there stands in the order of the whole, and with what was left out is everything.
     assert is_within(fitted.conversation_history, whole.conversation_history)
     assert is_within(fitted.notes, whole.notes)
@@ -557,5 +557,5 @@ class TestBlocks:
     @given(st.lists(st.text(min_size=1, max_size=9)))
     def test_their_tokens_are_those_of_the_whole(self, texts):
         blocks = [Block(Part.NOTES, text) for text in texts]
-        assert sum(sizes(blocks)) == estimate(joined(blocks))
+        assert sum(sizes(blocks)) == estimate_tokens(joined(blocks))
         assert all(size >= 0 for size in sizes(blocks))

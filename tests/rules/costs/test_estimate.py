@@ -19,8 +19,8 @@ from memories.rules.costs.estimate import (
     time_left,
 )
 from memories.rules.generate import prompts
-from memories.rules.generate.summary import Addition, MemoryLine, MessageLine, Request
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.summariser import Addition, MemoryLine, MessageLine, Request
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import EPOCH
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.settings import MemorySettings
@@ -62,11 +62,11 @@ def test_requests_are_as_long_as_the_range_allows(
         messages=lines if of_messages else (),
         additions=() if of_messages else [Addition("", [MemoryLine(1, texts[0])])],
     )
-    instructions = estimate(prompts.instructions(request))
+    instructions = estimate_tokens(prompts.instructions(request))
     assert TOKENS.low * words < instructions < TOKENS.high * words
     if of_messages:
-        data = estimate(prompts.data_text(request, "0" * 8))
-        assert sum(estimate(each) + LINE for each in texts) == pytest.approx(data, rel=0.15)
+        data = estimate_tokens(prompts.data_text(request, "0" * 8))
+        assert sum(estimate_tokens(each) + LINE for each in texts) == pytest.approx(data, rel=0.15)
 
 
 @pytest.mark.parametrize(("tokens", "calls"), [(2000, 1), (30_000, 3), (60_000, 7)])

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from memories.rules.generate.language import clear_language
+from memories.rules.generate.language import detect_language
 
 ENGLISH = (
     "We decided to ship the new pricing page on Friday, and Ben will tell the support team before "
@@ -29,7 +29,7 @@ JAPANESE = (
     ids=["en", "ja", "lines", "a Japanese name", "a Latin name", "code", "a block", "address"],
 )
 def test_clear(texts: Sequence[str], language: str) -> None:
-    assert clear_language(texts) == language
+    assert detect_language(texts) == language
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_clear(texts: Sequence[str], language: str) -> None:
     ],
 )  # fmt: skip
 def test_not_clear(texts: Sequence[str]) -> None:
-    assert clear_language(texts) is None
+    assert detect_language(texts) is None

@@ -7,16 +7,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memories.rules.generate import prompt_texts, prompts
-from memories.rules.generate.summary import (
+from memories.rules.generate.summariser import (
     NOTHING,
     Addition,
-    Form,
     Kind,
     MessageLine,
+    PromptForm,
     Reference,
     Request,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType, is_valid_memory_combination
 from tests.llm.requests import START, added, long, memory, messages, request, short
@@ -38,7 +38,7 @@ def some(scope: MemoryScope, kind: MemoryType, language: str) -> Request:
 
 
 def test_a_message_line_is_the_seeds_with_its_ref() -> None:
-    assert list(prompts.message_lines(short(messages("shall we?")))) == [
+    assert list(prompts.format_messages(short(messages("shall we?")))) == [
         "1 [2026-11-02 09:00] Ana: shall we?"
     ]
 
@@ -71,7 +71,7 @@ def test_a_message_line_is_the_seeds_with_its_ref() -> None:
     ],
 )
 def test_neither_half_of_a_message_line_ends_the_other(name: str, text: str, line: str) -> None:
-    assert prompts.message_line(datetime(2026, 1, 5, 18, 30, tzinfo=UTC), name, text) == line
+    assert prompts.format_message(datetime(2026, 1, 5, 18, 30, tzinfo=UTC), name, text) == line
 
 
 def test_replies_are_marked_with_their_thread() -> None:
@@ -81,7 +81,7 @@ def test_replies_are_marked_with_their_thread() -> None:
         *messages("other", first=3, thread="2.000001"),
         *messages("again", first=4, thread="1.000001"),
     ]
-    marks = [line.split(" [")[0] for line in prompts.message_lines(short(lines))]
+    marks = [line.split(" [")[0] for line in prompts.format_messages(short(lines))]
     assert marks == ["1", "2 ↳a", "3 ↳b", "4 ↳a"]
 
 
@@ -115,14 +115,14 @@ def test_of_a_long_reference_the_first_lines_go_along() -> None:
     rows = prompts.data_text(long(references=[Reference("r", text)], additions=added("new")), KEY)
     shown = rows.split("\n")[1 : rows.split("\n").index(f"<<end {KEY}>>")]
     assert shown[-1] == "[…]" and shown[:-1] == text.split("\n")[: len(shown) - 1]
-    assert 80 < estimate("\n".join(shown)) <= prompts.LONGEST_REFERENCE + 1
+    assert 80 < estimate_tokens("\n".join(shown)) <= prompts.MAX_REFERENCE_TOKENS + 1
     one = "word " * 400
     assert one.strip() in prompts.data_text(long(references=[Reference("r", one)]), KEY)
 
 
 def test_the_zone_is_stated_once() -> None:
     wanted = short(messages("a", "b", "c"), zone="Asia/Tokyo")
-    prompt = prompts.build(wanted, KEY)
+    prompt = prompts.build_prompt(wanted, KEY)
     assert (prompt.system + prompt.user).count("Asia/Tokyo") == 1
 
 
@@ -169,27 +169,27 @@ def test_nothing_can_forge_a_fence_or_a_speaker(hostile: str, text: str) -> None
 
 def test_a_name_does_not_speak_for_another() -> None:
     line = MessageLine(1, START, "Ana: yes\nBen", "no")
-    assert list(prompts.message_lines(short([line]))) == ["1 [2026-11-02 09:00] Ana yes Ben: no"]
+    assert list(prompts.format_messages(short([line]))) == ["1 [2026-11-02 09:00] Ana yes Ben: no"]
 
 
 def test_invisible_characters_are_dropped() -> None:
-    [line] = prompts.message_lines(short(messages("a\u202eb\u200bc 👩‍💻")))
+    [line] = prompts.format_messages(short(messages("a\u202eb\u200bc 👩‍💻")))
     assert line.endswith("Ana: abc 👩‍💻")
 
 
 def test_a_very_long_message_is_shown_in_parts() -> None:
     """Each with its number, time and speaker."""
     text = "word " * 1_000 + "言葉。" * 1_000
-    lines = list(prompts.message_lines(short(messages(text, first=7))))
+    lines = list(prompts.format_messages(short(messages(text, first=7))))
     assert len(lines) == 2 and all(line.startswith("7 [2026-11-02 09:06] Ana: ") for line in lines)
     said = [line.partition("Ana: ")[2] for line in lines]
-    assert all(len(part) <= prompts.LONGEST_LINE for part in said)
+    assert all(len(part) <= prompts.MAX_LINE_CHARACTERS for part in said)
     assert said[0].endswith("。") and " ".join(said[0].split()) + said[1] == " ".join(text.split())
 
 
 @given(st.text(max_size=400), st.integers(1, 50))
 def test_the_parts_of_a_text_are_the_text(text: str, most: int) -> None:
-    parts = prompts.split_text(text, most)
+    parts = prompts.split_long_text(text, most)
     assert "".join(parts) == text
     assert all(0 < len(part) <= most for part in parts) or parts == [text]
 
@@ -199,9 +199,9 @@ def test_a_line_that_a_person_wrote_is_marked_and_asked_for() -> None:
     theirs = long(
         existing=[type(line)(1, line.text, by_person=True)], additions=added("n", first=2)
     )
-    prompt = prompts.build(theirs, KEY)
-    assert f"1 {prompt_texts.PERSON} our own words" in prompt.user.split("\n")
-    assert prompt_texts.PERSON in prompts.request_text(theirs)
+    prompt = prompts.build_prompt(theirs, KEY)
+    assert f"1 {prompt_texts.PERSON_MARK} our own words" in prompt.user.split("\n")
+    assert prompt_texts.PERSON_MARK in prompts.request_text(theirs)
 
 
 @pytest.mark.parametrize(
@@ -214,10 +214,10 @@ def test_a_memorys_lines_have_their_days_in_the_workspaces_zone(zone: str, day: 
     news = [Addition("news", [replace(line, ref=2, text="new", by_person=True)])]
     wanted = long(existing=[line], additions=news, zone=zone, operations=True)
     rows = prompts.data_text(wanted, KEY).split("\n")
-    assert f"L1 [{day}] kept" in rows and f"2 {prompt_texts.PERSON} new" in rows
-    wanted = replace(wanted, scope=MemoryScope.WORKSPACE, form=Form.SIMPLE)
+    assert f"L1 [{day}] kept" in rows and f"2 {prompt_texts.PERSON_MARK} new" in rows
+    wanted = replace(wanted, scope=MemoryScope.WORKSPACE, form=PromptForm.SIMPLE)
     simple = prompts.data_text(wanted, KEY).split("\n")
-    assert f"[{day}] kept" in simple and f"{prompt_texts.PERSON} [{day}] new" in simple
+    assert f"[{day}] kept" in simple and f"{prompt_texts.PERSON_MARK} [{day}] new" in simple
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_memorys_lines_have_their_days_in_the_workspaces_zone(zone: str, day: 
     ids=["asked ja", "asked en", "mostly ja", "mostly en", "chinese", "spanish"],
 )
 def test_language_of_the_instructions(language: str, texts: list[str], expected: str) -> None:
-    assert prompts.language_of(short(messages(*texts), language=language)) == expected
+    assert prompts.instruction_language(short(messages(*texts), language=language)) == expected
 
 
 @pytest.mark.parametrize("language", ["ja", "en", "conversation"])
@@ -243,7 +243,7 @@ def test_the_full_form_asks_for_kinds_and_references(
 ) -> None:
     wanted = some(scope, kind, language)
     text = prompts.request_text(wanted)
-    assert estimate(prompts.instructions(wanted)) <= (600 if language == "ja" else 400)
+    assert estimate_tokens(prompts.instructions(wanted)) <= (600 if language == "ja" else 400)
     assert "300" in text and "200" in text  # the limit, and what to aim for
     assert all(kind in text for kind in Kind)
     assert "{" not in text
@@ -254,19 +254,19 @@ def test_the_full_form_asks_for_kinds_and_references(
 def test_the_simple_form_asks_for_sentences_only(
     scope: MemoryScope, kind: MemoryType, language: str
 ) -> None:
-    wanted = replace(some(scope, kind, language), form=Form.SIMPLE)
+    wanted = replace(some(scope, kind, language), form=PromptForm.SIMPLE)
     text = prompts.request_text(wanted)
-    assert estimate(prompts.instructions(wanted)) <= (215 if language == "ja" else 130)
+    assert estimate_tokens(prompts.instructions(wanted)) <= (215 if language == "ja" else 130)
     assert not re.search(r"\[|\]|decision\b|300|200|{", text)
     assert not re.search(r"^\d+ ", prompts.data_text(wanted, KEY), re.MULTILINE)
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", PromptForm)
 @pytest.mark.parametrize("language", ["ja", "en", "conversation"])
-def test_the_request_stands_after_the_data(form: Form, language: str) -> None:
+def test_the_request_stands_after_the_data(form: PromptForm, language: str) -> None:
     """A small model does what it read last; the system message is one line."""
     wanted = replace(some(MemoryScope.CHANNEL, MemoryType.SHORT_TERM, language), form=form)
-    prompt = prompts.build(wanted, KEY)
+    prompt = prompts.build_prompt(wanted, KEY)
     assert "\n" not in prompt.system and "<< >>" in prompt.system
     data, _, asked = prompt.user.partition(f"<<end {KEY}>>\n\n")
     assert data.startswith(f"<<messages {KEY}") and asked == prompts.request_text(wanted)
@@ -276,10 +276,10 @@ NEWS = messages("good morning to you all", "we ship on Friday then", "fine with 
 TALK = messages("good morning to you all", "hello there my friend", "fine with all of us here")
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", PromptForm)
 @pytest.mark.parametrize(("lines", "offered"), [(NEWS, False), (NEWS[1:], True), (TALK, True)])
 def test_nothing_is_offered_only_where_code_agrees(
-    lines: list[MessageLine], offered: bool, form: Form
+    lines: list[MessageLine], offered: bool, form: PromptForm
 ) -> None:
     assert (NOTHING in prompts.request_text(short(lines, form=form))) == offered
 
@@ -321,8 +321,8 @@ def test_every_point_of_the_seeds_prompts_is_covered(
 
 def test_versions_are_readable_and_differ() -> None:
     versions = [
-        prompts.version(replace(some(scope, kind, language), form=form))
-        for form in Form
+        prompts.prompt_version(replace(some(scope, kind, language), form=form))
+        for form in PromptForm
         for scope, kind in PAIRS
         for language in ("ja", "en", "conversation")
     ]
@@ -336,22 +336,22 @@ def test_versions_are_readable_and_differ() -> None:
 @pytest.mark.parametrize("name", ["channel_short", "form", "nothing", "role", "parts"])
 def test_the_version_follows_the_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = short(messages("hello"))
-    before = prompts.version(wanted)
+    before = prompts.prompt_version(wanted)
     monkeypatch.setitem(prompt_texts.TEXTS["en"], name, "Other words.")
-    assert prompts.version(wanted) != before
+    assert prompts.prompt_version(wanted) != before
 
 
 def test_the_version_does_not_follow_data_or_limits() -> None:
     one = short(messages("hello"))
     other = short(messages("bye", "now"), max_tokens=77, place="#b", zone="Asia/Tokyo")
-    assert prompts.version(one) == prompts.version(other)
+    assert prompts.prompt_version(one) == prompts.prompt_version(other)
 
 
 def test_both_languages_have_the_same_texts() -> None:
     assert {frozenset(texts) for texts in prompt_texts.TEXTS.values()} == {
         frozenset(prompt_texts.TEXTS["en"])
     }
-    assert set(prompt_texts.TEXTS["en"]) >= prompt_texts.TASKS
+    assert set(prompt_texts.TEXTS["en"]) >= prompt_texts.TASK_NAMES
 
 
 def test_the_clock_is_the_requests() -> None:
@@ -378,4 +378,4 @@ CHAT = ["good morning to you all", "hello there my friend", "how was it out ther
     ],
 )
 def test_nothing_is_right_only_where_no_message_is_salient(texts, is_right):
-    assert prompts.is_nothing_right(short(messages(*texts))) is is_right
+    assert prompts.may_keep_nothing(short(messages(*texts))) is is_right

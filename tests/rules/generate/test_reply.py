@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.rules.generate import prompt_texts, prompts
-from memories.rules.generate.reply import Fault, content, read_reply, with_refs
-from memories.rules.generate.summary import (
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.reply import format_content, format_with_refs, parse_reply
+from memories.rules.generate.summariser import (
     OFFLINE,
     Addition,
-    Form,
     MemoryLine,
-    ReadLine,
+    PromptForm,
     Reply,
+    ReplyLine,
     Request,
 )
 from memories.rules.ingest.timestamps import to_micros
@@ -31,7 +32,7 @@ def reply(text: str, finish_reason: str = "stop") -> Reply:
 
 
 def lines(text: str, request: Request = SIX) -> list[tuple[str, tuple[int, ...]]]:
-    reading = read_reply(reply(text), request)
+    reading = parse_reply(reply(text), request)
     assert reading.fault == ""
     return [(line.text, line.refs) for line in reading.lines]
 
@@ -86,7 +87,7 @@ def test_a_short_request_may_be_cited_whole() -> None:
 
 
 def test_a_message_that_came_back_as_it_was_sent_cites_itself() -> None:
-    sent = next(iter(prompts.message_lines(short(messages("hello there")))))
+    sent = next(iter(prompts.format_messages(short(messages("hello there")))))
     assert lines(f"- {sent}", short(messages("hello there"))) == [("Ana: hello there", (1,))]
 
 
@@ -134,13 +135,13 @@ def test_the_day_in_front_of_a_memory_line_is_none_of_its_words(
     ],
 )
 def test_an_existing_line_that_came_back_as_it_was_sent_is_no_news(text: str) -> None:
-    reading = read_reply(reply(text), replace(DATED, operations=True))
+    reading = parse_reply(reply(text), replace(DATED, operations=True))
     assert [line.text for line in reading.lines] == ["the launch is in May", "our rule stays"]
     assert [reason for _, reason in reading.dropped] == ["known"]
 
 
 def test_the_day_of_a_memory_line_verifies_a_date() -> None:
-    reading = read_reply(
+    reading = parse_reply(
         reply(
             "+ status: Ben joined the team on 2026-01-05 [3]\n+ event: Ben left the team on 2026-02-05 [3]"
         ),
@@ -165,7 +166,7 @@ def test_the_day_of_a_memory_line_verifies_a_date() -> None:
     ],
 )
 def test_only_stop_is_a_good_end(finish_reason: str, fault: Fault) -> None:
-    assert read_reply(reply("- a fine line [1]", finish_reason), SIX).fault == fault
+    assert parse_reply(reply("- a fine line [1]", finish_reason), SIX).fault == fault
 
 
 TALK = short(messages("good morning to you all", "hello there my friend", "how are you?"))
@@ -196,15 +197,15 @@ MUCH = short(messages(*[f"message number {n} " + "about this and that " * 10 for
     ],
 )  # fmt: skip
 def test_faults(text: str, request_: Request, fault: Fault) -> None:
-    reading = read_reply(reply(text), request_)
+    reading = parse_reply(reply(text), request_)
     assert (reading.fault, list(reading.lines)) == (fault, [])
 
 
 @pytest.mark.parametrize("text", ["NOTHING", "- NOTHING", "nothing.", "**NOTHING**", " NOTHING\n"])
 def test_the_fixed_word(text: str) -> None:
-    reading = read_reply(reply(text), TALK)
+    reading = parse_reply(reply(text), TALK)
     assert (reading.nothing, reading.fault, list(reading.lines)) == (True, "", [])
-    assert read_reply(reply(text), SIX).fault == Fault.NOTHING, "code found something there"
+    assert parse_reply(reply(text), SIX).fault == Fault.NOTHING, "code found something there"
 
 
 @pytest.mark.parametrize(
@@ -217,31 +218,31 @@ def test_the_fixed_word(text: str) -> None:
     ids=["a member apologises", "short limit", "no refs"],
 )
 def test_what_is_no_fault(text: str) -> None:
-    assert read_reply(reply(text), short(messages("x"), max_tokens=1)).fault == ""
+    assert parse_reply(reply(text), short(messages("x"), max_tokens=1)).fault == ""
 
 
 def test_lines_of_messages_are_no_echo() -> None:
     """An extract repeats its input; only our own words and fences tell of an echo."""
-    sent = list(prompts.message_lines(SIX))
-    assert read_reply(reply("\n".join(f"- {line}" for line in sent)), SIX).fault == ""
+    sent = list(prompts.format_messages(SIX))
+    assert parse_reply(reply("\n".join(f"- {line}" for line in sent)), SIX).fault == ""
 
 
 def test_our_words_are_no_echo_where_a_message_quotes_them() -> None:
     sentence = prompts.system_text(SIX).split("\n")[0]
     quoted = short(messages(f"our prompt begins: {sentence}", "two"))
-    assert read_reply(reply(f"- Ana quotes: {sentence} [1]"), quoted).fault == ""
+    assert parse_reply(reply(f"- Ana quotes: {sentence} [1]"), quoted).fault == ""
 
 
 def test_what_people_wrote_may_be_long() -> None:
     own = MemoryLine(1, "word " * 1500, by_person=True)
     wanted = long(existing=[own], additions=added("new", first=2), max_tokens=40)
-    assert read_reply(reply(f"- {own.text} [1]"), wanted).fault == ""
+    assert parse_reply(reply(f"- {own.text} [1]"), wanted).fault == ""
 
 
 def test_text_of_a_memory() -> None:
-    read = [ReadLine("a", (3, 7)), ReadLine("b")]
-    assert content(read) == "- a\n- b"
-    assert with_refs(read) == "- a [3, 7]\n- b"
+    read = [ReplyLine("a", (3, 7)), ReplyLine("b")]
+    assert format_content(read) == "- a\n- b"
+    assert format_with_refs(read) == "- a [3, 7]\n- b"
 
 
 @given(
@@ -252,7 +253,7 @@ def test_text_of_a_memory() -> None:
     )
 )
 def test_any_text_is_read(parts: list[str]) -> None:
-    reading = read_reply(reply("".join(parts)), SIX)
+    reading = parse_reply(reply("".join(parts)), SIX)
     assert bool(reading.fault) + reading.nothing + bool(reading.lines) == 1
     for line in reading.lines:
         assert line.text == line.text.strip() != "" and "\n" not in line.text
@@ -262,13 +263,13 @@ def test_any_text_is_read(parts: list[str]) -> None:
 @pytest.mark.slow
 @given(st.sampled_from("[]-, 1\t"), st.integers(1, 20_000))
 def test_a_long_run_of_one_character_is_read(character: str, times: int) -> None:
-    read_reply(reply("- a " + character * times), SIX)
+    parse_reply(reply("- a " + character * times), SIX)
 
 
 @pytest.mark.parametrize("fault", Fault)
 def test_the_fault_of_a_part_is_the_fault_of_the_whole(fault: Fault) -> None:
     """It comes as the whole's finish; the text beside it may look good."""
-    assert read_reply(reply("- a fine line [1]", fault.value), SIX).fault == fault
+    assert parse_reply(reply("- a fine line [1]", fault.value), SIX).fault == fault
 
 
 ENGLISH = (
@@ -299,15 +300,15 @@ JAPANESE = (
 )  # fmt: skip
 def test_wrong_language(text: str, language: str, said: str, wrong: bool) -> None:
     wanted = short(messages(said, "👍"), language=language)
-    assert read_reply(reply(text), wanted).fault == (Fault.WRONG_LANGUAGE if wrong else "")
+    assert parse_reply(reply(text), wanted).fault == (Fault.WRONG_LANGUAGE if wrong else "")
 
 
 def test_what_people_wrote_is_in_no_wrong_language() -> None:
     own = MemoryLine(1, JAPANESE.removeprefix("- "), by_person=True)
     wanted = long(existing=[own], additions=added("it ships", first=2), language="en")
-    assert read_reply(reply(f"- {own.text} [1]\n- it ships [2]"), wanted).fault == ""
+    assert parse_reply(reply(f"- {own.text} [1]\n- it ships [2]"), wanted).fault == ""
     theirs = long(existing=[MemoryLine(1, own.text)], additions=added("it ships", first=2))
-    assert read_reply(reply(f"- {own.text} [1]\n- it ships [2]"), theirs).fault != ""
+    assert parse_reply(reply(f"- {own.text} [1]\n- it ships [2]"), theirs).fault != ""
 
 
 SAID = short(
@@ -375,12 +376,12 @@ def test_what_real_models_send(text: str) -> None:
     ],
 )
 def test_a_kind_is_the_models_or_found_by_code(text: str, kinds: list[str]) -> None:
-    assert [line.kind for line in read_reply(reply(text), SAID).lines] == kinds
+    assert [line.kind for line in parse_reply(reply(text), SAID).lines] == kinds
 
 
 @pytest.mark.parametrize("language", prompt_texts.TEXTS)
-@pytest.mark.parametrize("form", Form)
-def test_no_word_of_ours_is_a_fact(language: Literal["ja", "en"], form: Form) -> None:
+@pytest.mark.parametrize("form", PromptForm)
+def test_no_word_of_ours_is_a_fact(language: Literal["ja", "en"], form: PromptForm) -> None:
     """Every text, sentence and clause of the prompts, given back as a line beside a good one."""
     wanted = replace(SAID, language=language, form=form)
     texts = prompt_texts.TEXTS[language].values()
@@ -388,27 +389,27 @@ def test_no_word_of_ours_is_a_fact(language: Literal["ja", "en"], form: Form) ->
     pieces = {piece for text in filled for piece in re.split(r"[.。]\s*|[:：;、,]\s*", text)}
     for piece in [*filled, *pieces]:
         given_back = replace(reply(f"- {piece}\n- {SECOND} [3]"), form=form)
-        texts_read = [line.text for line in read_reply(given_back, wanted).lines]
+        texts_read = [line.text for line in parse_reply(given_back, wanted).lines]
         assert texts_read[-1] == SECOND
         assert not [text for text in texts_read[:-1] if any(map(str.isalnum, text))], piece
 
 
 def test_only_our_words_are_an_echo() -> None:
-    assert read_reply(reply(prompts.instructions(SAID)), SAID).fault == Fault.PROMPT_ECHOED
+    assert parse_reply(reply(prompts.instructions(SAID)), SAID).fault == Fault.PROMPT_ECHOED
 
 
 def test_a_line_that_copies_a_message_is_a_quote() -> None:
     copied = f"- Ann: I will move the backups to Bolt by Friday.\n- {FIRST}"
-    reading = read_reply(reply(copied), SAID)
+    reading = parse_reply(reply(copied), SAID)
     assert [line.is_quote for line in reading.lines] == [True, False]
     assert not reading.is_copied
-    assert read_reply(reply("\n".join(f"- {m.text}" for m in SAID.messages)), SAID).is_copied
+    assert parse_reply(reply("\n".join(f"- {m.text}" for m in SAID.messages)), SAID).is_copied
 
 
 def test_the_simple_form_has_no_numbers() -> None:
     """What a model puts in brackets all the same is no reference."""
-    simple = replace(reply(f"- {FIRST} [1]\n- {SECOND} [4]"), form=Form.SIMPLE)
-    assert [(x.text, x.refs) for x in read_reply(simple, SAID).lines] == LINES
+    simple = replace(reply(f"- {FIRST} [1]\n- {SECOND} [4]"), form=PromptForm.SIMPLE)
+    assert [(x.text, x.refs) for x in parse_reply(simple, SAID).lines] == LINES
 
 
 OLD = memory("The launch is on 18 November.", "Mika owns the budget.")
@@ -416,7 +417,7 @@ OLD = memory("The launch is on 18 November.", "Mika owns the budget.")
 
 def adds(text: str, **parts: int) -> list[tuple[str, tuple[int, ...]]]:
     wanted = long(existing=OLD, additions=added("Bolt keeps the backups.", first=3), **parts)
-    reading = read_reply(replace(reply(text), form=Form.SIMPLE), wanted)
+    reading = parse_reply(replace(reply(text), form=PromptForm.SIMPLE), wanted)
     assert reading.fault == ""
     return [(line.text, line.refs) for line in reading.lines]
 
@@ -440,7 +441,7 @@ def test_what_highlights_leave_out_is_superseded_or_archived() -> None:
     wanted = long(existing=old, additions=added(news, first=4), operations=True)
     text = f"- {news} [4]\n- Mika owns the budget. [3]"
     offline = replace(reply(text), model=OFFLINE, superseded=((1, 4),))
-    reading = read_reply(Reply.from_json(json.loads(json.dumps(offline.as_json()))), wanted)
+    reading = parse_reply(Reply.from_json(json.loads(json.dumps(offline.as_json()))), wanted)
     assert dict(reading.superseded) == {1: news}
     assert [line.text for line in reading.archived] == ["Ann shipped the beta."]
 
@@ -448,7 +449,7 @@ def test_what_highlights_leave_out_is_superseded_or_archived() -> None:
 def test_the_first_text_is_in_the_order_of_later_ones() -> None:
     wanted = long(additions=added("a", "b"), operations=True)
     text = "- event: Ann shipped the beta. [1]\n+ task: Ben owns the launch. [2]"
-    reading = read_reply(reply(text), wanted)
+    reading = parse_reply(reply(text), wanted)
     assert [line.text for line in reading.lines] == [
         "Ben owns the launch.",
         "Ann shipped the beta.",
@@ -477,7 +478,7 @@ def test_what_an_added_line_supersedes_is_found_by_code(
     old: str, new: str, is_superseded: bool
 ) -> None:
     wanted = long(existing=memory(old, "Mika likes tea."), additions=added(new, first=3))
-    reading = read_reply(replace(reply(f"- {new}"), form=Form.SIMPLE), wanted)
+    reading = parse_reply(replace(reply(f"- {new}"), form=PromptForm.SIMPLE), wanted)
     assert dict(reading.superseded) == ({1: new} if is_superseded else {})
     assert [line.text for line in reading.lines if line.text not in (old, new)] == [
         "Mika likes tea."

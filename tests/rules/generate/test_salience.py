@@ -1,7 +1,7 @@
 import pytest
 
 from memories.rules.generate import salience
-from memories.rules.generate.salience import Covered, words_in
+from memories.rules.generate.salience import ChosenTexts, content_words
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_not_salient(text: str) -> None:
     ],
 )
 def test_weight(more: str, less: str) -> None:
-    assert salience.weight(more) > salience.weight(less)
+    assert salience.score(more) > salience.score(less)
 
 
 @pytest.mark.parametrize(
@@ -81,20 +81,20 @@ def test_weight(more: str, less: str) -> None:
     ],
 )
 def test_asks(text: str, asks: bool) -> None:
-    assert salience.asks(text) is asks
+    assert salience.has_question(text) is asks
 
 
 def test_words_are_the_searchs_without_those_that_tell_nothing() -> None:
-    assert words_in("The API was moved to v2") == {"api", "moved", "v2"}
-    assert words_in("移行は金曜までです") == {"移行", "行は", "は金", "金曜", "曜ま"}
+    assert content_words("The API was moved to v2") == {"api", "moved", "v2"}
+    assert content_words("移行は金曜までです") == {"移行", "行は", "は金", "金曜", "曜ま"}
 
 
 def test_a_figure_and_a_rare_word_are_worth_more() -> None:
     texts = [
-        words_in(text) for text in ("server server room", "server 42", "server disk", "server")
+        content_words(text) for text in ("server server room", "server 42", "server disk", "server")
     ]
-    worth = salience.worth(texts)
-    assert worth["42"] > worth["disk"] > salience.rarity(texts)["server"]
+    worth = salience.word_worth(texts)
+    assert worth["42"] > worth["disk"] > salience.word_rarity(texts)["server"]
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,15 @@ def test_a_figure_and_a_rare_word_are_worth_more() -> None:
     ],
 )
 def test_covered(text: str, at: int, holds: bool) -> None:
-    covered = Covered()
-    covered.add(words_in("the launch of Kazoe is on 26 November"), 1)
-    assert covered.holds(words_in(text), at) is holds
+    covered = ChosenTexts()
+    covered.add(content_words("the launch of Kazoe is on 26 November"), 1)
+    assert covered.holds(content_words(text), at) is holds
 
 
 def test_relevance_is_of_the_questions_words() -> None:
-    texts = [words_in(t) for t in ("the vault key is 4711", "lunch is at noon", "a key")]
-    rare = salience.rarity(texts)
-    vault, lunch, key = salience.relevance(words_in("Which key opens the vault?"), texts, rare)
+    texts = [content_words(t) for t in ("the vault key is 4711", "lunch is at noon", "a key")]
+    rare = salience.word_rarity(texts)
+    vault, lunch, key = salience.bm25_scores(
+        content_words("Which key opens the vault?"), texts, rare
+    )
     assert vault > key > lunch == 0

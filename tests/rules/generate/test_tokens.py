@@ -1,6 +1,6 @@
 import pytest
 
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ from memories.rules.generate.tokens import estimate
     ids=["empty", "one", "four", "five", "kanji", "half-width", "hangul", "rare", "mixed", "latin"],
 )
 def test_estimate(text: str, tokens: int) -> None:
-    assert estimate(text) == tokens
+    assert estimate_tokens(text) == tokens
 
 
 def test_a_whole_is_never_more_than_its_parts() -> None:
     """Budgets are filled part by part, so the sum must be the upper bound."""
     parts = ["- 2026-11-02 Ana: ship it", "\n", "- 来週の金曜日まで", " [3]"]
-    assert estimate("".join(parts)) <= sum(map(estimate, parts))
+    assert estimate_tokens("".join(parts)) <= sum(map(estimate_tokens, parts))

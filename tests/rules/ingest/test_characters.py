@@ -1,6 +1,6 @@
 import pytest
 
-from memories.rules.ingest.characters import LINE_BREAK, fit, is_storable
+from memories.rules.ingest.characters import LINE_BREAK, is_storable, make_storable
 
 
 @pytest.mark.parametrize(
@@ -13,9 +13,9 @@ from memories.rules.ingest.characters import LINE_BREAK, fit, is_storable
     ],
 )
 def test_text_fits_every_database(text: str, length: int | None, kept: str) -> None:
-    assert fit(text, length) == kept
+    assert make_storable(text, length) == kept
     assert is_storable(text) is ("\ufffd" not in kept)
-    fit(text, length).encode()
+    make_storable(text, length).encode()
 
 
 @pytest.mark.parametrize("line_break", ["\r\n", *"\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"], ids=repr)

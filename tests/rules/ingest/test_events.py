@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from memories.rules.ingest.events import (
     SUBSCRIBED,
+    Action,
     Challenge,
     Create,
-    Deed,
     Describe,
     EventEnvelope,
     Join,
@@ -24,7 +24,7 @@ from memories.rules.ingest.events import (
     Store,
     UpdatePerson,
     action_for,
-    envelope,
+    parse_payload,
     read_body,
 )
 from tests.slack.fake_events import rate_limited, url_verification
@@ -50,16 +50,16 @@ def posted(event: Any = None, **more: Any) -> dict[str, Any]:
 
 
 def test_a_challenge() -> None:
-    assert envelope(url_verification("abc")) == Challenge("abc")
+    assert parse_payload(url_verification("abc")) == Challenge("abc")
 
 
 def test_a_minute_left_out() -> None:
-    assert envelope(rate_limited("T1", 1_767_603_600)) == RateLimited(("T1",), 1_767_603_600)
+    assert parse_payload(rate_limited("T1", 1_767_603_600)) == RateLimited(("T1",), 1_767_603_600)
 
 
 def test_an_event() -> None:
     authorised = [{"team_id": "T1", "user_id": "U0BOT", "is_bot": True}, {"user_id": "U2"}]
-    told = envelope(posted(authorizations=authorised))
+    told = parse_payload(posted(authorizations=authorised))
     assert isinstance(told, EventEnvelope)
     assert (told.event_id, told.teams, told.kind) == ("Ev1", ("T1",), "message")
     assert read_body(told.body) == (told.event, ["U0BOT"], 1_767_603_600)
@@ -68,13 +68,15 @@ def test_an_event() -> None:
 
 def test_the_team_that_installed_the_app_comes_first() -> None:
     """In a channel that is shared the event may happen in another team."""
-    told = envelope(posted(team_id="T9", context_team_id="T1", authorizations=[{"team_id": "T1"}]))
+    told = parse_payload(
+        posted(team_id="T9", context_team_id="T1", authorizations=[{"team_id": "T1"}])
+    )
     assert isinstance(told, EventEnvelope)
     assert told.teams == ("T1", "T9")
 
 
 def test_a_kind_says_its_subtype() -> None:
-    told = envelope(posted({"type": "message", "subtype": "message_deleted"}))
+    told = parse_payload(posted({"type": "message", "subtype": "message_deleted"}))
     assert isinstance(told, EventEnvelope)
     assert told.kind == "message/message_deleted"
 
@@ -116,11 +118,11 @@ def deep(levels: int = 100_000) -> dict[str, Any]:
     ],
 )
 def test_nothing_that_slack_sends(raw: object) -> None:
-    assert envelope(raw) is None
+    assert parse_payload(raw) is None
 
 
 def test_an_event_that_nests_too_deeply() -> None:
-    assert envelope(posted(deep())) is None
+    assert parse_payload(posted(deep())) is None
 
 
 @pytest.mark.parametrize("body", ["", "null", "[]", "{", '{"event": 5, "bots": 5, "at": "x"}'])
@@ -217,7 +219,7 @@ ROOM = {"id": "C1", "name": "launch"}
         ({"type": "user_change", "user": {"id": "U1"}}, UpdatePerson({"id": "U1"})),
     ],
 )
-def test_channels_and_people(event: dict[str, Any], wanted: Deed) -> None:
+def test_channels_and_people(event: dict[str, Any], wanted: Action) -> None:
     assert action_for(event, BOTS) == wanted
 
 
@@ -287,11 +289,11 @@ TYPES = sorted({name.partition(".")[0] for name in SUBSCRIBED} | {"nothing"})
 def test_anything_at_all(kind: str, channel: Any, user: Any, more: Any) -> None:
     """No error, and what comes of it survives being kept."""
     event = {"type": kind, "channel": channel, "user": user, "message": more, "tokens": more}
-    told = envelope(posted(event))
+    told = parse_payload(posted(event))
     assert isinstance(told, EventEnvelope)
     assert action_for(*read_body(told.body)[:2]) == action_for(json.loads(json.dumps(event)), [])
 
 
 @given(raw=ANYTHING)
 def test_any_envelope(raw: Any) -> None:
-    envelope(raw)
+    parse_payload(raw)

@@ -1,6 +1,6 @@
 import pytest
 
-from memories.rules.ingest.invisible import clean, marked
+from memories.rules.ingest.invisible import mark_invisible, strip_invisible
 
 WALES = "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f"
 
@@ -18,8 +18,8 @@ WALES = "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f"
     ],
 )
 def test_writing_is_kept(kept: str) -> None:
-    assert clean(kept) == kept
-    assert marked(kept) == kept
+    assert strip_invisible(kept) == kept
+    assert mark_invisible(kept) == kept
 
 
 @pytest.mark.parametrize(
@@ -40,5 +40,5 @@ def test_writing_is_kept(kept: str) -> None:
 def test_hidden_text_is_dropped_for_models_and_marked_for_people(
     raw: str, cleaned: str, shown: str
 ) -> None:
-    assert clean(raw) == cleaned
-    assert marked(raw) == shown
+    assert strip_invisible(raw) == cleaned
+    assert mark_invisible(raw) == shown

@@ -1,6 +1,14 @@
 import pytest
 
-from memories.rules.ingest.markup import Kind, Token, escape, parse, plain, unescape, without_labels
+from memories.rules.ingest.markup import (
+    Kind,
+    Token,
+    escape,
+    parse,
+    render_plain,
+    strip_channel_labels,
+    unescape,
+)
 
 
 class Known:
@@ -73,7 +81,7 @@ NAMES = Known()
     ],
 )
 def test_plain(text: str, expected: str) -> None:
-    assert plain(text, NAMES) == expected
+    assert render_plain(text, NAMES) == expected
 
 
 def test_parse_gives_pages_what_they_link() -> None:
@@ -154,13 +162,13 @@ def test_a_link_cannot_carry_an_address_out_of_its_brackets() -> None:
 )
 def test_a_hostile_text_is_read_in_linear_time(piece: str) -> None:
     text = piece * 300_000
-    assert len(plain(text, NAMES)) >= 299_000
+    assert len(render_plain(text, NAMES)) >= 299_000
 
 
 def test_escape_is_undone_by_unescape() -> None:
     typed = "a & b <@U1> &lt; &amp;amp; >"
     assert unescape(escape(typed)) == typed
-    assert plain(escape(typed), NAMES) == typed
+    assert render_plain(escape(typed), NAMES) == typed
 
 
 @pytest.mark.parametrize(
@@ -174,4 +182,4 @@ def test_escape_is_undone_by_unescape() -> None:
     ],
 )
 def test_without_the_names_that_stand_beside_ids_of_channels(sent: str, shown: str) -> None:
-    assert without_labels(sent) == shown
+    assert strip_channel_labels(sent) == shown

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from memories.rules.ingest.messages import MessageIn, message
+from memories.rules.ingest.messages import MessageIn, parse_message
 from memories.rules.ingest.outcomes import quarantined, skipped
 from memories.rules.ingest.slack_objects import TooLarge
 from memories.rules.ingest.timestamps import HOUR
@@ -13,7 +13,7 @@ NOW_US = (START + 1_000_000) * 1_000_000
 
 
 def read(raw: dict[str, Any]) -> MessageIn:
-    found = message(raw, NOW_US)
+    found = parse_message(raw, NOW_US)
     assert isinstance(found, MessageIn), found
     return found
 
@@ -61,7 +61,7 @@ def test_ts_keeps_its_zeros() -> None:
     ],
 )
 def test_quarantined(raw: object, reason: str) -> None:
-    assert message(raw, NOW_US) == quarantined(reason)
+    assert parse_message(raw, NOW_US) == quarantined(reason)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_quarantined(raw: object, reason: str) -> None:
     ],
 )
 def test_skipped(raw: object, reason: str) -> None:
-    assert message(raw, NOW_US) == skipped(reason)
+    assert parse_message(raw, NOW_US) == skipped(reason)
 
 
 def test_the_largest_messages_of_slack_fit() -> None:
@@ -83,9 +83,9 @@ def test_the_largest_messages_of_slack_fit() -> None:
 
 def test_up_to_a_day_ahead_is_a_clock_that_differs() -> None:
     now_us = START * 1_000_000
-    assert isinstance(message(said(24 * 3600, "x"), now_us), MessageIn)
-    assert message(said(24 * 3600 + 1, "x"), now_us) == quarantined("ts out of range")
-    assert isinstance(message(said(0, "x"), now_us + 300_000 * HOUR), MessageIn)
+    assert isinstance(parse_message(said(24 * 3600, "x"), now_us), MessageIn)
+    assert parse_message(said(24 * 3600 + 1, "x"), now_us) == quarantined("ts out of range")
+    assert isinstance(parse_message(said(0, "x"), now_us + 300_000 * HOUR), MessageIn)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.ingest.names import LONGEST_NAME, safe_name
+from memories.rules.ingest.names import MAX_NAME_LENGTH, safe_name
 from memories.rules.safety.guard import Sources, check
 
 
@@ -70,7 +70,7 @@ HOSTILE = st.text(
 def test_whatever_it_is(name: str) -> None:
     safe = safe_name(name)
     assert safe == safe_name(safe)
-    assert len(safe) <= LONGEST_NAME
+    assert len(safe) <= MAX_NAME_LENGTH
     assert safe == " ".join(safe.split())
     folded = unicodedata.normalize("NFKC", safe)
     assert set(":@/\\[]{}<>#`⏎").isdisjoint(folded)

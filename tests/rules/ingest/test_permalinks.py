@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.rules.ingest.permalinks import domains_in, permalink
+from memories.rules.ingest.permalinks import find_domains, permalink
 
 TS = "1700000000.123456"
 
@@ -43,4 +43,4 @@ def test_permalink(domain: str, thread_ts: str, address: str) -> None:
     ],
 )
 def test_domains_in(raw: object, domains: list[str]) -> None:
-    assert list(domains_in(raw)) == domains
+    assert list(find_domains(raw)) == domains

@@ -3,17 +3,23 @@ from typing import Any
 import pytest
 
 from memories.rules.ingest.outcomes import Outcome, quarantined, skipped
-from memories.rules.ingest.slack_objects import ChannelIn, PersonIn, TooLarge, channel, person
+from memories.rules.ingest.slack_objects import (
+    ChannelIn,
+    PersonIn,
+    TooLarge,
+    parse_channel,
+    parse_person,
+)
 
 
 def read_person(**raw: Any) -> PersonIn:
-    read = person({"id": "U1", "name": "ann"} | raw, "T1")
+    read = parse_person({"id": "U1", "name": "ann"} | raw, "T1")
     assert isinstance(read, PersonIn)
     return read
 
 
 def read_channel(kind: str = "public", **raw: Any) -> ChannelIn:
-    read = channel({"id": "C1", "name": "general"} | raw, kind)
+    read = parse_channel({"id": "C1", "name": "general"} | raw, kind)
     assert isinstance(read, ChannelIn)
     return read
 
@@ -56,16 +62,18 @@ def test_what_a_person_is(raw: dict[str, Any], flag: str) -> None:
 
 @pytest.mark.parametrize("raw", [None, "U1", 3, [], ["U1"]])
 def test_what_is_no_object(raw: object) -> None:
-    assert person(raw) == channel(raw, "public") == quarantined("not an object")
+    assert parse_person(raw) == parse_channel(raw, "public") == quarantined("not an object")
 
 
 @pytest.mark.parametrize("raw", [{}, {"id": None}, {"id": ""}, {"id": 5}, {"id": "U 1"}])
 def test_without_an_id(raw: object) -> None:
-    assert person(raw) == channel(raw, "public") == quarantined("no id")
+    assert parse_person(raw) == parse_channel(raw, "public") == quarantined("no id")
 
 
 def test_too_large() -> None:
-    assert person(TooLarge()) == channel(TooLarge(), "public") == quarantined("too large")
+    assert (
+        parse_person(TooLarge()) == parse_channel(TooLarge(), "public") == quarantined("too large")
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +97,7 @@ def test_the_stricter_of_list_and_object_decides(
     [("im", {}), ("mpim", {}), ("public", {"is_im": True}), ("private", {"is_mpim": True})],
 )
 def test_direct_messages_are_skipped(kind: str, raw: dict[str, Any]) -> None:
-    read = channel({"id": "D1"} | raw, kind)
+    read = parse_channel({"id": "D1"} | raw, kind)
     assert isinstance(read, Outcome) and read == skipped("direct messages")
 
 

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memories.rules.ingest.timestamps import HOUR, to_micros
-from memories.rules.memory.activity import heights, last_days
+from memories.rules.memory.activity import bar_heights, last_days
 
 
 def test_days_follow_the_zone():
@@ -32,4 +32,4 @@ def test_a_day_on_which_clocks_are_changed_is_shorter():
     ids=["none", "nothing", "in proportion", "one is seen beside many"],
 )
 def test_heights(counts, drawn):
-    assert heights(counts, 32) == drawn
+    assert bar_heights(counts, 32) == drawn

@@ -11,19 +11,19 @@ from memories.rules.costs.orders import Unreadable
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import (
     Since,
+    compare_unmoved,
+    format_cursor,
     is_quiet,
-    loses_much,
-    news,
-    read_cursor,
-    read_since,
-    write_cursor,
+    loses_many_lines,
+    parse_cursor,
+    parse_since,
 )
-from memories.rules.memory.compare import Kind
+from memories.rules.memory.compare import ChangeKind
 from memories.rules.memory.lines import split_text, words_of
 
 NOW = datetime(2026, 11, 20, 18, 5, tzinfo=UTC)
 TOKYO = ZoneInfo("Asia/Tokyo")
-ADDED, REMOVED, CHANGED = Kind.ADDED, Kind.REMOVED, Kind.CHANGED
+ADDED, REMOVED, CHANGED = ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_since(choice: str, begin: datetime | None) -> None:
     now = NOW if begin else NOW - timedelta(hours=9)
     if begin is None:
         with pytest.raises(Unreadable):
-            read_since(choice, now, TOKYO)
+            parse_since(choice, now, TOKYO)
     else:
-        assert read_since(choice, now, TOKYO) == Since(choice, to_micros(begin))
+        assert parse_since(choice, now, TOKYO) == Since(choice, to_micros(begin))
 
 
 @pytest.mark.parametrize("choice", ["", "seen", " seen "])
 def test_since_the_last_mark(choice: str) -> None:
-    since = read_since(choice, NOW, TOKYO)
+    since = parse_since(choice, NOW, TOKYO)
     assert (since.is_seen, since.us) == (True, None)
 
 
@@ -57,7 +57,7 @@ def test_since_the_last_mark(choice: str) -> None:
 )
 def test_what_is_no_beginning(choice: str) -> None:
     with pytest.raises(Unreadable):
-        read_since(choice, NOW, TOKYO)
+        parse_since(choice, NOW, TOKYO)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,10 @@ def test_what_is_no_beginning(choice: str) -> None:
         ),
     ],
 )
-def test_news(old: str, new: str, told: list[tuple[Kind, int | None, int | None]] | None) -> None:
-    rows = news(old, new)
+def test_news(
+    old: str, new: str, told: list[tuple[ChangeKind, int | None, int | None]] | None
+) -> None:
+    rows = compare_unmoved(old, new)
     if told is None:
         assert {row.kind for row in rows} == {ADDED, REMOVED}
         assert [(row.before, row.after) for row in rows] == [
@@ -107,7 +109,7 @@ LINES = st.lists(
 @given(LINES, LINES)
 def test_every_line_is_in_both_or_told(before: list[str], after: list[str]) -> None:
     old, new = "\n".join(before), "\n".join(after)
-    rows = news(old, new)
+    rows = compare_unmoved(old, new)
     olds = [row.old for row in rows if row.old is not None]
     others = [row.new for row in rows if row.new is not None]
     assert len(set(olds)) == len(olds) and len(set(others)) == len(others)
@@ -131,14 +133,14 @@ def test_every_line_is_in_both_or_told(before: list[str], after: list[str]) -> N
 def test_what_loses_much(lines: int, gone: int, much: bool) -> None:
     texts = [f"{letter * 3} {letter * 4} {letter * 5}" for letter in "abcdefghij"[:lines]]
     old, new = "\n".join(texts), "\n".join(texts[gone:])
-    assert loses_much(old, news(old, new)) is much
+    assert loses_many_lines(old, compare_unmoved(old, new)) is much
 
 
 def test_what_is_reworded_is_not_lost() -> None:
     old = "we launch on Friday\nAya owns iOS now"
-    rows = news(old, "we launch on Monday\nAya owns iOS again")
+    rows = compare_unmoved(old, "we launch on Monday\nAya owns iOS again")
     assert [row.kind for row in rows] == [CHANGED, CHANGED]
-    assert not loses_much(old, rows)
+    assert not loses_many_lines(old, rows)
 
 
 @pytest.mark.parametrize(
@@ -150,9 +152,9 @@ def test_a_quiet_channel(new: int, days: int, quiet: bool) -> None:
 
 @given(st.integers(0, 10**17 - 1), st.integers(0, 10**17 - 1))
 def test_a_cursor_is_read_as_written(first: int, second: int) -> None:
-    assert read_cursor(write_cursor((first, second))) == (first, second)
+    assert parse_cursor(format_cursor((first, second))) == (first, second)
 
 
 @pytest.mark.parametrize("text", ["", "1", "-", "1-", "-1", "a-b", "1-2-3", "٣-1", "1-" + "9" * 18])
 def test_no_cursor(text: str) -> None:
-    assert read_cursor(text) is None
+    assert parse_cursor(text) is None

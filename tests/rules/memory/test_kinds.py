@@ -1,6 +1,6 @@
 import pytest
 
-from memories.rules.generate.summary import Kind
+from memories.rules.generate.summariser import Kind
 from memories.rules.memory.kinds import kind_named, kind_of
 
 

@@ -7,25 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.rules.generate import prompts
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.summary import (
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import (
     Addition,
     Kind,
     MemoryLine,
     ParsedReply,
-    ReadLine,
     Reply,
+    ReplyLine,
     Request,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.operations import (
     Change,
-    Drop,
+    DropReason,
     Operation,
-    carry_out,
-    read_operations,
+    apply_operations,
+    parse_operations,
 )
 
 OLD = [
@@ -53,7 +53,7 @@ REQUEST = Request(
 
 
 def read(text: str, request: Request = REQUEST) -> ParsedReply:
-    return read_reply(Reply(text, "stop", "model", "1"), request)
+    return parse_reply(Reply(text, "stop", "model", "1"), request)
 
 
 def texts(reading: ParsedReply) -> list[str]:
@@ -80,7 +80,7 @@ def texts(reading: ParsedReply) -> list[str]:
     ],
 )
 def test_a_row(row: str, operation: Operation) -> None:
-    assert read_operations(f"\n{row}\n") == [operation]
+    assert parse_operations(f"\n{row}\n") == [operation]
 
 
 def test_a_merge_changes_what_it_names_and_nothing_else() -> None:
@@ -105,16 +105,16 @@ def test_a_merge_changes_what_it_names_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ("~ L9 status: The launch is on 26 November 2026. [5]", Drop.UNKNOWN_LINE),
-        ("~ L4 decision: The launch is on 26 November 2026. [5]", Drop.KEPT_LINE),
-        ("- L4 [5]", Drop.KEPT_LINE),
-        ("~ L3 event: Old news from March. [7]", Drop.OLDER_NEWS),
-        ("- L2", Drop.OLDER_NEWS),
-        ("- L2 [7]", Drop.OLDER_NEWS),
-        ("+ status: The launch is on 18 November 2026. [5]", Drop.KNOWN),
+        ("~ L9 status: The launch is on 26 November 2026. [5]", DropReason.UNKNOWN_LINE),
+        ("~ L4 decision: The launch is on 26 November 2026. [5]", DropReason.KEPT_LINE),
+        ("- L4 [5]", DropReason.KEPT_LINE),
+        ("~ L3 event: Old news from March. [7]", DropReason.OLDER_NEWS),
+        ("- L2", DropReason.OLDER_NEWS),
+        ("- L2 [7]", DropReason.OLDER_NEWS),
+        ("+ status: The launch is on 18 November 2026. [5]", DropReason.KNOWN),
     ],
 )
-def test_what_is_dropped(row: str, reason: Drop) -> None:
+def test_what_is_dropped(row: str, reason: DropReason) -> None:
     """The text stays; a good operation beside it is carried out."""
     reading = read(f"{row}\n+ task: Cleo writes the release notes by Friday 20 November 2026. [6]")
     assert [why for _, why in reading.dropped] == [reason]
@@ -127,7 +127,7 @@ def test_a_line_is_replaced_once() -> None:
         "~ L1 status: Ben moved the launch to 26 November 2026. [5]\n"
         "- L1 [6]\n~ L1,L2 status: Cleo writes the release notes by Friday 20 November 2026. [6]"
     )
-    assert [why for _, why in reading.dropped] == [Drop.UNKNOWN_LINE] * 2
+    assert [why for _, why in reading.dropped] == [DropReason.UNKNOWN_LINE] * 2
     assert OLD[1].text in texts(reading)
 
 
@@ -149,7 +149,7 @@ def test_a_reply_without_a_change(text: str, fault: str) -> None:
 
 
 def test_over_the_limit_old_events_go_to_the_archive() -> None:
-    request = replace(REQUEST, max_tokens=2 + sum(estimate(line.text) for line in OLD))
+    request = replace(REQUEST, max_tokens=2 + sum(estimate_tokens(line.text) for line in OLD))
     reading = read("+ decision: Ben moved the launch to 26 November 2026. [5]", request)
     assert [line.text for line in reading.archived] == ["The beta shipped on 2 October 2026."]
     assert "Deploy from main only." in texts(reading)
@@ -177,7 +177,7 @@ def test_the_prompt_shows_the_lines_by_the_numbers_that_operations_name() -> Non
 changes = st.lists(
     st.builds(
         Change,
-        st.none() | st.builds(ReadLine, st.text("abc", min_size=1, max_size=3)),
+        st.none() | st.builds(ReplyLine, st.text("abc", min_size=1, max_size=3)),
         st.lists(st.integers(1, 9), max_size=3, unique=True).map(tuple),
         st.lists(st.integers(1, 9), max_size=3).map(tuple),
     ).filter(lambda change: change.line is not None or change.targets),
@@ -189,7 +189,7 @@ changes = st.lists(
 def test_each_line_stands_or_has_a_fate(made: list[Change], limit: int) -> None:
     """Whatever is asked for: untouched lines stay as they are, and a person's always."""
     request = replace(REQUEST, max_tokens=limit)
-    reading = carry_out(request, made, lambda a, b: a == b)
+    reading = apply_operations(request, made, lambda a, b: a == b)
     archived = {line.text for line in reading.archived}
     for line in OLD:
         fates = [line.ref in reading.superseded, line.ref in reading.settled, line.text in archived]
@@ -239,7 +239,8 @@ def test_what_is_archived_first(old: tuple[str, Kind, int], first: tuple[str, Ki
         REQUEST,
         existing=lines,
         additions=[Addition("", [MemoryLine(5, "Cleo joined.", at_us=100 * day)])],
-        max_tokens=max(estimate(line.text) for line in lines) + estimate("Cleo joined."),
+        max_tokens=max(estimate_tokens(line.text) for line in lines)
+        + estimate_tokens("Cleo joined."),
     )
     reading = read("+ event: Cleo joined. [5]", request)
     assert [line.text for line in reading.archived] == [old[0]]
@@ -271,14 +272,14 @@ def test_it_does_not_matter_how_much_a_merge_takes_in(made: list[tuple[str, int,
         each.append((line, target, None if sign == "-" else kind))
 
     def change(line: MemoryLine, target: int | None, kind: Kind | None) -> Change:
-        text = ReadLine(line.text, (line.ref,), kind) if kind else None
+        text = ReplyLine(line.text, (line.ref,), kind) if kind else None
         return Change(text, () if target is None else (target,), (line.ref,))
 
     def merge(
         existing: list[MemoryLine], rows: list[Change], added: list[MemoryLine]
     ) -> ParsedReply:
         request = replace(REQUEST, existing=existing, additions=[Addition("", added)])
-        reading = carry_out(request, rows, lambda a, b: a == b)
+        reading = apply_operations(request, rows, lambda a, b: a == b)
         assert not reading.dropped
         return reading
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memories.rules.generate.summary import MessageLine, ReadLine
-from memories.rules.memory.figures import Figures, unverified
+from memories.rules.generate.summariser import MessageLine, ReplyLine
+from memories.rules.memory.figures import SourceFigures, find_unverified
 from memories.rules.memory.sources import SourceFinder
 from tests.llm.requests import short
 
@@ -58,13 +58,13 @@ JAPANESE = said(
 def test_sources(
     finder: SourceFinder, text: str, cited: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
-    assert finder.traced(ReadLine(text, cited)).refs == expected
+    assert finder.trace(ReplyLine(text, cited)).refs == expected
 
 
 def test_at_most_five() -> None:
     finder = said(*[("Ann", f"The release has part number {n}, done.") for n in range(1, 9)])
     line = "The release has part number 1, 2, 3, 4, 5, 6, 7, 8, done."
-    assert len(finder.traced(ReadLine(line, tuple(range(1, 9)))).refs) == 5
+    assert len(finder.trace(ReplyLine(line, tuple(range(1, 9)))).refs) == 5
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def test_at_most_five() -> None:
     ],
 )
 def test_quotes(text: str, is_quote: bool) -> None:
-    assert ENGLISH.traced(ReadLine(text)).is_quote is is_quote
+    assert ENGLISH.trace(ReplyLine(text)).is_quote is is_quote
 
 
 def test_a_figure_that_another_message_holds_brings_it_along() -> None:
-    line = ENGLISH.traced(ReadLine("The team takes Bolt for 1,200 dollars instead of Crate.", (3,)))
+    line = ENGLISH.trace(ReplyLine("The team takes Bolt for 1,200 dollars instead of Crate.", (3,)))
     assert (line.refs, line.unverified) == ((2, 3), ())
 
 
 def test_a_figure_that_nobody_said_is_marked() -> None:
-    line = ENGLISH.traced(ReadLine("Ben said that Bolt costs 1,300 dollars a year.", (2,)))
+    line = ENGLISH.trace(ReplyLine("Ben said that Bolt costs 1,300 dollars a year.", (2,)))
     assert (line.refs, line.unverified) == ((2,), ("1,300",))
 
 
@@ -129,9 +129,11 @@ def test_a_figure_that_nobody_said_is_marked() -> None:
     ],
 )  # fmt: skip
 def test_figures(line: str, source: str, missing: list[str]) -> None:
-    assert list(unverified(line, [Figures(source, AT)])) == missing
+    assert list(find_unverified(line, [SourceFigures(source, AT)])) == missing
 
 
 def test_in_a_memory_a_date_is_what_it_says() -> None:
     """Nobody knows on which day a line of a memory was meant."""
-    assert unverified("It is on 6 November.", [Figures("It is on Friday.")]) == ("6 november",)
+    assert find_unverified("It is on 6 November.", [SourceFigures("It is on Friday.")]) == (
+        "6 november",
+    )

@@ -7,7 +7,7 @@ import pytest
 
 from memories.rules.generate import salience
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.superseding import Statement, superseded
+from memories.rules.memory.superseding import Statement, find_successors
 
 FIRST = datetime(2026, 11, 2, 9, tzinfo=UTC)
 OTHERS = ["The printer on the second floor is broken", "会議室の鍵は受付にあります"]
@@ -16,7 +16,7 @@ OTHERS = ["The printer on the second floor is broken", "会議室の鍵は受付
 def statements(*texts: str) -> list[Statement]:
     """A line a day."""
     return [
-        Statement(text, to_micros(FIRST + timedelta(days=n)), salience.words_in(text))
+        Statement(text, to_micros(FIRST + timedelta(days=n)), salience.content_words(text))
         for n, text in enumerate(texts)
     ]
 
@@ -55,7 +55,7 @@ def statements(*texts: str) -> list[Statement]:
 )  # fmt: skip
 def test_newer_news_replaces_older(older: str, newer: str) -> None:
     first, second = OTHERS
-    assert superseded(statements(first, older, second, newer)) == {1: 3}
+    assert find_successors(statements(first, older, second, newer)) == {1: 3}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_newer_news_replaces_older(older: str, newer: str) -> None:
 )  # fmt: skip
 def test_other_news_leaves_it_alone(older: str, newer: str) -> None:
     first, second = OTHERS
-    assert superseded(statements(first, older, second, newer)) == {}
+    assert find_successors(statements(first, older, second, newer)) == {}
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_other_news_leaves_it_alone(older: str, newer: str) -> None:
 def test_an_offer_answers_the_wish_of_its_thread(older: str, newer: str, is_replaced: bool) -> None:
     began = to_micros(FIRST)
     lines = [replace(line, thread_us=began) for line in statements(older, newer)]
-    assert superseded(lines) == ({0: 1} if is_replaced else {})
+    assert find_successors(lines) == ({0: 1} if is_replaced else {})
     lines = [replace(line, thread_us=began + n) for n, line in enumerate(lines)]
-    assert superseded(lines) == {}, "of another thread"
+    assert find_successors(lines) == {}, "of another thread"
 
 
 def test_a_chain_ends_at_the_newest() -> None:
@@ -131,4 +131,4 @@ def test_a_chain_ends_at_the_newest() -> None:
         "*Decided:* new launch date 26 Nov",
         "Decision: the launch moved from 26 Nov to 30 Nov",
     )
-    assert superseded(lines) == {0: 3, 1: 3, 2: 3}
+    assert find_successors(lines) == {0: 3, 1: 3, 2: 3}

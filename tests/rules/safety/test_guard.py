@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.generate.summary import Reference
+from memories.rules.generate.summariser import Reference
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.safety.guard import (
     LONGEST_LINE,

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.parametrize("path", ["/", "/w/team/", "/settings/", "/admin/", "/login/", "/factors/"])
 def test_every_page_leads_to_the_setup(client: Client, path: str) -> None:
-    UserFactory(is_active=False)  # as a bundle brings them along
+    UserFactory(is_active=False)  # as an import creates them
     answer = client.get(path, follow=True)
     assert answer.redirect_chain[-1][0] == "/setup/"
     page = answer.content.decode()

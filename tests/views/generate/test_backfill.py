@@ -172,7 +172,7 @@ def test_the_part_is_asked_for_until_it_is_finished(older: Cast) -> None:
     text = part.content.decode()
     assert text.lstrip().startswith('<section id="progress"') and "hx-get=" in text
     assert 'id="actions"' not in text, "they change with the state only"
-    backfill.pause_for("over_cap")
+    backfill.pause(reason="over_cap")
     text = client.get(path, headers={"HX-Request": "true"}).content.decode()
     assert "the cap is reached" in text and 'hx-swap-oob="true"' in text and "Resume" in text
     backfill.cancel(None)

@@ -299,7 +299,7 @@ class TestOneJob:
         call(made, fault="timeout", prompt_tokens=0, completion_tokens=0, tokens=0)
         call(made, micros=12_345)
         version = make_version(memory=made.memory, job=made)
-        made.take_inputs([well.memory.current])
+        made.add_inputs([well.memory.current])
         text = page(well, f"{made.pk}/")
         assert "Call 1, tiny: the model did not answer in time" in text
         assert "Call 2, tiny: answered" in text and "$0.0123" in text
@@ -309,7 +309,7 @@ class TestOneJob:
 
     def test_inputs_that_are_hidden_stay_so(self, well: Cast) -> None:
         made = job(well.public, "done")
-        made.take_inputs([well.private_memory.current])
+        made.add_inputs([well.private_memory.current])
         response = well.clients["member"].get(well.path(f"jobs/{made.pk}/"))
         assert f"/v/{well.private_memory.current.pk}/" not in response.content.decode()
 

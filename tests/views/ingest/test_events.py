@@ -11,7 +11,7 @@ from django.test import Client
 from django_q.models import OrmQ
 
 from memories.models import Message, SlackEvent, Workspace
-from memories.rules.ingest.events import LARGEST_BODY
+from memories.rules.ingest.events import MAX_BODY_BYTES
 from tests.factories import ChannelFactory, WorkspaceFactory
 from tests.slack.fake_events import SIGNING_SECRET, rate_limited, signed_event, url_verification
 
@@ -177,21 +177,21 @@ class TestSize:
         return json.dumps(told("x" * (size - len(empty)))).encode()
 
     def test_the_largest(self, client: Client, team: Workspace) -> None:
-        raw = self.body(LARGEST_BODY)
-        assert len(raw) == LARGEST_BODY
+        raw = self.body(MAX_BODY_BYTES)
+        assert len(raw) == MAX_BODY_BYTES
         assert post(client, raw).status_code == 200
         assert SlackEvent.objects.count() == 1
 
     def test_one_byte_more(self, client: Client, team: Workspace) -> None:
-        assert post(client, self.body(LARGEST_BODY + 1)).status_code == 413
+        assert post(client, self.body(MAX_BODY_BYTES + 1)).status_code == 413
         assert not SlackEvent.objects.exists()
 
-    @pytest.mark.parametrize(("length", "status"), [(10, 401), (LARGEST_BODY * 1000, 413)])
+    @pytest.mark.parametrize(("length", "status"), [(10, 401), (MAX_BODY_BYTES * 1000, 413)])
     def test_a_length_that_lies(
         self, client: Client, team: Workspace, length: int, status: int
     ) -> None:
         """No more is read than the cap, and a part of a body is not what was signed."""
-        raw, headers = signed_event(self.body(LARGEST_BODY + 500))
+        raw, headers = signed_event(self.body(MAX_BODY_BYTES + 500))
         sent = Counting(raw)
         answer = client.generic(
             "POST",
@@ -200,7 +200,7 @@ class TestSize:
             **{"CONTENT_LENGTH": str(length), "wsgi.input": sent},
         )
         assert answer.status_code == status
-        assert sent.read_so_far <= LARGEST_BODY + 1
+        assert sent.read_so_far <= MAX_BODY_BYTES + 1
 
     def test_more_than_was_announced_is_not_stored(self, client: Client, team: Workspace) -> None:
         raw, headers = signed_event(told())

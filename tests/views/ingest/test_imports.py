@@ -14,10 +14,10 @@ from django.utils import timezone, translation
 from pytest_django import Settings
 
 from memories.models import AuditEvent, Channel, Message, Person, Upload, Workspace
-from memories.models.ingest.uploads import KEPT, MOST_ATTEMPTS, SILENCE
+from memories.models.ingest.uploads import HEARTBEAT_TIMEOUT, MAX_ATTEMPTS, UPLOAD_RETENTION
 from memories.pipeline.ingest import uploads
 from memories.slack.export import ExportFolder
-from memories.slack.refusals import sentence_of
+from memories.slack.refusals import refusal_sentence
 from memories.tasks import import_upload, retention
 from memories.templatetags.imports import REASONS, day, outcome_words, time_left_words
 from memoryhub.uploads import is_ticket
@@ -146,7 +146,7 @@ def test_in_japanese_nothing_is_told_in_english(boss: Client) -> None:
     assert ">2023年11月14日</time>" in found and "2023-11-16</" not in found
     with translation.override("ja"):
         not_json = outcome_words("not JSON")
-        refused = sentence_of("nothing_inside", {"name": "our export.zip"})
+        refused = refusal_sentence("nothing_inside", {"name": "our export.zip"})
     assert not_json in found
     boss.post(here(upload), {"do": "start"})
     import_upload(upload.pk)
@@ -168,7 +168,7 @@ def test_why_a_file_failed_is_told_in_the_language_of_who_asks(boss: Client) -> 
     for language in ("en", "ja"):
         boss.post("/i18n/setlang/", {"language": language})
         with translation.override(language):
-            words = sentence_of("damaged", {"name": "our export.zip"})
+            words = refusal_sentence("damaged", {"name": "our export.zip"})
         assert words in page(boss, upload)
 
 
@@ -231,7 +231,7 @@ def test_what_is_no_export_is_refused(
 
 
 def test_too_large(boss: Client, work_area: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("memoryhub.uploads.LARGEST", "memories.views.ingest.imports.LARGEST"):
+    for place in ("memoryhub.uploads.MAX_BYTES", "memories.views.ingest.imports.MAX_BYTES"):
         monkeypatch.setattr(place, 100)
     answer = send(boss, packed(FILES))
     assert answer.status_code == 422 and "too large for an upload" in answer.content.decode()
@@ -280,11 +280,11 @@ def test_cancelled_while_it_is_stored(boss: Client, monkeypatch: pytest.MonkeyPa
     upload = take_in(boss)
     boss.post(here(upload), {"do": "start"})
     assert "Cancel the import?" in page(boss, upload, "?ask=cancel")
-    monkeypatch.setattr(uploads, "TELL_EVERY", 0)
+    monkeypatch.setattr(uploads, "REPORT_EVERY", 0)
     upload.refresh_from_db()
     assert upload.claim(timezone.now())
     boss.post(here(upload), {"do": "cancel"})
-    assert not upload.is_wanted(3, timezone.now())
+    assert not upload.record_progress(3, timezone.now())
     assert "Cancelled." in page(boss, upload) and not upload.path.exists()
 
 
@@ -293,9 +293,9 @@ def test_paused_and_resumed(boss: Client, monkeypatch: pytest.MonkeyPatch) -> No
     boss.post(here(upload), {"do": "start", "private": "on"})
     upload.refresh_from_db()
     worker = Upload.objects.get()
-    assert worker.claim(timezone.now()) and worker.is_wanted(3, timezone.now(), {"C1": 2})
+    assert worker.claim(timezone.now()) and worker.record_progress(3, timezone.now(), {"C1": 2})
     boss.post(here(upload), {"do": "pause"})
-    assert not worker.is_wanted(4, timezone.now()), "who works on it hears of that"
+    assert not worker.record_progress(4, timezone.now()), "who works on it hears of that"
     import_upload(upload.pk)
     told = page(boss, upload)
     assert ">Paused<" in told and "3 of " in told and "2 of 4" in told
@@ -333,20 +333,20 @@ def test_only_what_was_said_since_a_day(boss: Client) -> None:
 
 
 def test_how_far_each_channel_is(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "TELL_EVERY", 0)
+    monkeypatch.setattr(uploads, "REPORT_EVERY", 0)
     upload = take_in(boss)
     boss.post(here(upload), {"do": "start", "without": ["C2"], "private": "on"})
     upload.refresh_from_db()
-    tell = uploads.Teller(upload)
+    tell = uploads.ProgressReporter(upload)
     seen = [("people", 0), ("general", 4), ("general", 6), ("salaries", 8), ("salaries", 9)]
     for where, n in seen:
         if where in ("general", "salaries"):
             public = where == "general"
             kind = {"slack_id": "C1", "kind": "public"} if public else {"kind": "private"}
-            tell.knows(ExportFolder(where, **kind))
+            tell.add_folder(ExportFolder(where, **kind))
         tell(n, where)
     upload.refresh_from_db()
-    shares = [(one.name, one.kind, one.read, one.of) for one in uploads.shares_of(upload)]
+    shares = [(one.name, one.kind, one.read, one.of) for one in uploads.channel_progress(upload)]
     assert shares == [("general", "public", 4, 4), ("", "private", 1, 1)]
     told = page(boss, upload)
     assert "#general" in told and "salaries" not in told and "psst" not in told
@@ -385,7 +385,7 @@ def test_a_silence_is_told(boss: Client) -> None:
     boss.post(here(upload), {"do": "start"})
     upload.refresh_from_db()
     assert upload.claim(timezone.now()) and "no sign" not in page(boss, upload)
-    Upload.objects.update(alive_at=timezone.now() - SILENCE - timedelta(seconds=1))
+    Upload.objects.update(alive_at=timezone.now() - HEARTBEAT_TIMEOUT - timedelta(seconds=1))
     assert "gives no sign any more" in page(boss, upload)
 
 
@@ -395,16 +395,16 @@ def test_a_worker_that_is_gone_is_followed_by_another(boss: Client) -> None:
     now = timezone.now()
     upload.refresh_from_db()
     assert upload.claim(now) and not upload.claim(now), "one at a time"
-    later = now + SILENCE + timedelta(seconds=1)
-    assert list(Upload.objects.left_alone(later)) == [upload]
-    assert uploads.work_on(upload, later) == Workspace.objects.get()
+    later = now + HEARTBEAT_TIMEOUT + timedelta(seconds=1)
+    assert list(Upload.objects.abandoned(later)) == [upload]
+    assert uploads.process_upload(upload, later) == Workspace.objects.get()
     assert upload.state == "done"
 
 
 def test_one_that_kills_its_workers_waits_for_a_person(boss: Client) -> None:
     upload = take_in(boss)
     boss.post(here(upload), {"do": "start"})
-    Upload.objects.update(attempts=MOST_ATTEMPTS)
+    Upload.objects.update(attempts=MAX_ATTEMPTS)
     import_upload(upload.pk)
     assert "went away each time" in page(boss, upload)
     boss.post(here(upload), {"do": "retry"})
@@ -441,7 +441,7 @@ def test_a_file_that_nobody_decides_about_goes(boss: Client, work_area: Path) ->
     upload = take_in(boss)
     retention()
     assert upload.path.exists()
-    Upload.objects.update(changed_at=timezone.now() - KEPT - timedelta(hours=1))
+    Upload.objects.update(changed_at=timezone.now() - UPLOAD_RETENTION - timedelta(hours=1))
     retention()
     upload.refresh_from_db()
     assert (upload.state, upload.path.exists()) == ("cancelled", False)

@@ -13,8 +13,8 @@ from django.utils import timezone
 from memories.models import AuditEvent, Line, Memory, MemoryVersion
 from memories.pipeline.redaction import forget
 from memories.pipeline.search import indexing as index_of
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.summary import Addition, MemoryLine, Reply
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import Addition, MemoryLine, Reply
 from memories.rules.memory.lines import words_of
 from memories.views.memory.archive import AT_ONCE
 from tests.factories import MONDAY, make_version
@@ -100,12 +100,12 @@ def test_no_merge_archives_a_restored_line_again(archive: Cast) -> None:
     restore(archive)
     archive.memory.refresh_from_db()
     existing = [
-        MemoryLine(n, words_of(line.text), line.is_held, at_us=1)
+        MemoryLine(n, words_of(line.text), line.is_protected, at_us=1)
         for n, line in enumerate(archive.memory.current.line_values(), 1)
     ]
     news = Addition("", [MemoryLine(99, "Cleo joined the team", at_us=2)])
     request = long(existing=existing, additions=[news], operations=True, max_tokens=1)
-    reading = read_reply(Reply("+ Cleo joined the team [99]", "stop", "m", "p"), request)
+    reading = parse_reply(Reply("+ Cleo joined the team [99]", "stop", "m", "p"), request)
     assert reading.archived, "there was no room"
     assert words_of(ARCHIVED) in [line.text for line in reading.lines]
 

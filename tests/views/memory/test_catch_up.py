@@ -35,6 +35,7 @@ from tests.factories import (
     make_thread_memory,
     make_version,
     make_workspace_memory,
+    mark_channels_synced,
 )
 from tests.views.conftest import Cast
 
@@ -155,7 +156,7 @@ def test_the_newest_channel_comes_first(cast: Cast) -> None:
         make_version(memory=memory, until=MONDAY + timedelta(days=days))
         memory.versions.filter(number=1).delete()
         memory.refresh_from_db()
-        memory.show_newest()
+        memory.update_current()
     order = re.findall(r'<article id="entry-(\d+)"', page(cast))
     assert order == [str(memory.pk) for memory in (newer, cast.memory, older)]
 
@@ -362,7 +363,7 @@ def test_what_may_not_be_read_any_more_is_not_compared_with(cast: Cast) -> None:
     make_version(memory=cast.memory, text="- We launch on Sunday\n- Aya owns iOS")
     cast.memory.versions.filter(number=3).update(until_us=cast.memory.current.until_us)
     cast.memory.versions.filter(number=2).update(audience="nobody", content="- hidden words")
-    cast.memory.show_newest()
+    cast.memory.update_current()
     text = page(cast)
     found = entry(text, cast.memory)
     assert "<ins>Sunday</ins>" in found and "v1 to v3" in found
@@ -452,9 +453,7 @@ def connected(workspace: Workspace, synced: timedelta) -> None:
     Workspace.objects.filter(pk=workspace.pk).update(
         connected_at=now - timedelta(days=9), listed_at=now, synced_at=now - synced
     )
-    Channel.objects.update(
-        members_known_at=now, is_followed=True, bot_is_in=True, synced_ts="1.0", walked_at=now
-    )
+    mark_channels_synced(now)
 
 
 @pytest.mark.parametrize(("minutes", "late"), [(2, False), (9, False), (11, True)])

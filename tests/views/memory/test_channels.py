@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import Channel, Job, Memory, ModelCall, Seen, Workspace
+from memories.models import Channel, ChannelSync, Job, Memory, ModelCall, Seen, Workspace
 from memories.pipeline.sync.coverage import coverage_of
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Origin
@@ -23,6 +23,8 @@ from tests.factories import (
     make_segment,
     make_thread_memory,
     make_version,
+    mark_channels_synced,
+    set_sync,
 )
 from tests.views.conftest import Cast
 
@@ -70,7 +72,7 @@ def test_so_is_the_short_term_memory_as_long_as_there_is_no_other(cast: Cast) ->
     make_version(memory=short, text="- Much shorter", until=MONDAY + timedelta(days=1))
     assert "Compare with what I last saw" not in page_of(cast)
     cast.memory.versions.update(audience="nobody")
-    cast.memory.show_newest()
+    cast.memory.update_current()
     first, second = short.versions.order_by("number")
     assert offered(cast) == f"/diff/{first.pk}..{second.pk}/"
 
@@ -147,9 +149,9 @@ def test_each_line_says_who_wrote_it_and_leads_to_the_version_that_began_it(cast
 
 def test_the_card_says_what_made_its_text(cast: Cast) -> None:
     trigger = {"reason": "merge", "new": 2}
-    make_version(memory=cast.memory, text="- Merged", until=timezone.now(), trigger=trigger)
+    make_version(memory=cast.memory, text="- MergeResult", until=timezone.now(), trigger=trigger)
     page = page_of(cast)
-    facts = page[page.index('id="memory"') : page.index("Merged</span>")]
+    facts = page[page.index('id="memory"') : page.index("MergeResult</span>")]
     assert "merged from 2 texts" in facts
 
 
@@ -230,7 +232,10 @@ def test_gaps_in_what_was_read_are_drawn(
     mark: str, at: str, parts: list[tuple[str, int, int]]
 ) -> None:
     """From the start mark, at 0 s, to the newest message that was read, at 10 s."""
-    channel = Channel(start_us=0, synced_ts=mark, walk_at_ts=at, walk_top_ts="10.0" if at else "")
+    channel = Channel(start_us=0)
+    channel.sync = ChannelSync(
+        synced_ts=mark, history_reached_ts=at, history_newest_ts="10.0" if at else ""
+    )
     assert bar_of_reading(coverage_of(channel, timezone.now()), channel, 100) == parts
 
 
@@ -341,24 +346,29 @@ def fill(cast: Cast, many: int) -> None:
         pytest.param({"is_followed": False}, "Nobody chose it", id="not followed"),
         pytest.param({"bot_is_in": False}, "The bot is not in it", id="without the bot"),
         pytest.param(
-            {"walk_top_ts": "1768000000.000000", "walk_at_ts": "1767500000.000000"},
+            {
+                "history_newest_ts": "1768000000.000000",
+                "history_reached_ts": "1767500000.000000",
+            },
             "Older messages are being read",
             id="a walk under way",
         ),
-        pytest.param({"sync_code": "ratelimited"}, "Slack gives no more for now", id="limited"),
+        pytest.param({"error_code": "ratelimited"}, "Slack gives no more for now", id="limited"),
         pytest.param(
-            {"sync_code": "internal_error", "sync_text": "history: internal_error."},
+            {"error_code": "internal_error", "error_text": "history: internal_error."},
             "Slack had an error of its own",
             id="a failure",
         ),
-        pytest.param({"sync_code": "is_odd"}, "Slack refuses it: is_odd.", id="an odd one"),
+        pytest.param({"error_code": "is_odd"}, "Slack refuses it: is_odd.", id="an odd one"),
         pytest.param({}, "as in Slack", id="all is well"),
     ],
 )
 def test_how_far_it_is_read_from_slack(cast: Cast, values: dict[str, Any], says: str) -> None:
-    known = {"is_followed": True, "bot_is_in": True, "synced_ts": "1767400000.000000"}
-    known |= {"walked_at": timezone.now(), "members_known_at": timezone.now()}
-    Channel.objects.filter(slack_id="C0PUBLIC").update(**(known | values))
+    mark_channels_synced(timezone.now())
+    of_channel = {name: value for name, value in values.items() if hasattr(Channel, name)}
+    Channel.objects.filter(slack_id="C0PUBLIC").update(**of_channel)
+    of_sync = {name: value for name, value in values.items() if name not in of_channel}
+    set_sync(cast.public, **{"synced_ts": "1767400000.000000"} | of_sync)
     assert "Read from Slack" not in page_of(cast), "an import is no matter of Slack's"
     now = timezone.now()
     Workspace.objects.update(connected_at=now, synced_at=now, listed_at=now)

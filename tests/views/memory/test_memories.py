@@ -296,7 +296,7 @@ def test_what_was_rewritten_in_place_meanwhile_is_not_taken_out(cast: Cast) -> N
 
 def test_a_text_that_was_withdrawn_meanwhile_is_a_conflict(cast: Cast) -> None:
     cast.memory.versions.update(audience="nobody")
-    cast.memory.show_newest()
+    cast.memory.update_current()
     response = edit(cast, MINE)
     page = response.content.decode()
     assert response.status_code == 409

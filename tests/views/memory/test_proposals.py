@@ -28,12 +28,12 @@ def proposed(cast: Cast) -> Cast:
     cast.memory.refresh_from_db()
     run_pass(cast.workspace, MONDAY + timedelta(hours=30), Forgetful())
     cast.memory.refresh_from_db()
-    assert cast.memory.head == 3 and proposals.of(cast.memory)
+    assert cast.memory.head == 3 and proposals.find_proposal(cast.memory)
     return cast
 
 
 def decide(cast: Cast, word: str, name: str = "editor", **given: object) -> HttpResponse:
-    found = proposals.of(cast.memory)
+    found = proposals.find_proposal(cast.memory)
     seen = {"job": found.pk if found else 0, "based_on": 3}
     path = f"/m/{cast.memory.pk}/proposal/{word}/"
     return cast.clients[name].post(path, seen | given)
@@ -72,9 +72,9 @@ def test_both_texts_are_compared(proposed: Cast) -> None:
 
 @pytest.mark.slow
 def test_accepted_it_is_the_next_version(proposed: Cast) -> None:
-    waiting = proposals.of(proposed.memory)
+    waiting = proposals.find_proposal(proposed.memory)
     assert waiting
-    text = "\n".join(line.text for line in proposals.lines(waiting))
+    text = "\n".join(line.text for line in proposals.proposed_lines(waiting))
     response = decide(proposed, "accept")
     assert (response.status_code, response["Location"]) == (302, "/w/team/c/C0PUBLIC/#memory")
     proposed.memory.refresh_from_db()
@@ -88,7 +88,7 @@ def test_accepted_it_is_the_next_version(proposed: Cast) -> None:
 def test_rejected_the_text_stays(proposed: Cast) -> None:
     assert decide(proposed, "reject").status_code == 302
     proposed.memory.refresh_from_db()
-    assert (proposed.memory.head, proposals.of(proposed.memory)) == (3, None)
+    assert (proposed.memory.head, proposals.find_proposal(proposed.memory)) == (3, None)
     assert AuditEvent.objects.get(action="proposal_reject").actor == "editor"
 
 
@@ -99,7 +99,7 @@ def test_only_the_one_that_was_seen(proposed: Cast, word: str, given: dict) -> N
     response = decide(proposed, word, **given)
     assert response.status_code == 409
     assert "Nothing was done" in response.content.decode()
-    assert proposals.of(proposed.memory)
+    assert proposals.find_proposal(proposed.memory)
 
 
 @pytest.mark.slow
@@ -113,12 +113,12 @@ def test_a_memory_that_moved_on_is_not_overwritten(proposed: Cast) -> None:
     assert response.status_code == 409
     assert "the memory has moved on" in response.content.decode()
     proposed.memory.refresh_from_db()
-    assert (proposed.memory.head, proposals.of(proposed.memory)) == (4, None)
+    assert (proposed.memory.head, proposals.find_proposal(proposed.memory)) == (4, None)
 
 
 @pytest.mark.slow
 def test_the_second_of_two_people_is_told(proposed: Cast) -> None:
-    waiting = proposals.of(proposed.memory)
+    waiting = proposals.find_proposal(proposed.memory)
     assert waiting
     assert decide(proposed, "reject").status_code == 302
     assert decide(proposed, "accept", "insider", job=waiting.pk).status_code == 409
@@ -133,7 +133,7 @@ def test_the_second_of_two_people_is_told(proposed: Cast) -> None:
 )
 def test_others_decide_nothing(proposed: Cast, word: str, name: str, status: int) -> None:
     assert decide(proposed, word, name).status_code == status
-    assert proposals.of(proposed.memory)
+    assert proposals.find_proposal(proposed.memory)
 
 
 @pytest.mark.slow

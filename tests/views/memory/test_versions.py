@@ -79,7 +79,7 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
         prompt_tokens=1234,
         completion_tokens=56,
     )
-    job.take_inputs([short, secret])
+    job.add_inputs([short, secret])
     version = make_version(
         memory=memory,
         text="- y",

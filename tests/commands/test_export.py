@@ -1,0 +1,115 @@
+"""`manage.py export` and `import`: what they say, refuse and leave behind."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from memories.models import User, Workspace
+from tests.exports import contents, make_odd_workspace, owner_of, rewrite
+from tests.factories import ChannelFactory, UserFactory, WorkspaceFactory, make_channel_memory
+
+pytestmark = pytest.mark.postgres("an export reads one snapshot")
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def run(*words: str) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    call_command(*words, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def team() -> Workspace:
+    workspace = WorkspaceFactory(slug="team")
+    make_channel_memory(channel=ChannelFactory(workspace=workspace, name="launch"))
+    ChannelFactory(workspace=workspace, kind="private")
+    return workspace
+
+
+@pytest.mark.django_db
+def test_out_and_in(tmp_path: Path) -> None:
+    team()
+    path = tmp_path / "team.zip"
+    told, _ = run("export", str(path))
+    assert "team written to" in told
+    assert "Left out: 1 channels" in told
+    told, _ = run("import", str(path), "--workspace", "copy")
+    assert "team.zip is now workspace copy" in told
+    assert "left out 1 channels" in told
+    assert Workspace.objects.get(slug="copy").memories.get().current is not None
+
+
+@pytest.mark.django_db
+def test_refusals_say_what_to_do(tmp_path: Path) -> None:
+    team()
+    path = tmp_path / "team.zip"
+    run("export", str(path))
+    with pytest.raises(CommandError, match="is there already; --force replaces it"):
+        run("export", str(path))
+    run("export", str(path), "--force")
+    with pytest.raises(CommandError, match="There is a workspace team already.*Nothing was taken"):
+        run("import", str(path))
+    with pytest.raises(CommandError, match="There is no such file"):
+        run("import", str(tmp_path / "nowhere.zip"))
+    with pytest.raises(CommandError, match="is not made of letters"):
+        run("import", str(path), "--workspace", "../x")
+    with pytest.raises(CommandError, match="cannot be written: No such file or directory"):
+        run("export", str(tmp_path / "no" / "team.zip"))
+    with pytest.raises(CommandError, match="There is no active user"):
+        run("export", str(path), "--as", "nobody")
+    stranger = UserFactory()
+    with pytest.raises(CommandError, match="may not read the workspace"):
+        run("export", str(tmp_path / "b.zip"), "--as", stranger.username)
+    rewrite(path, lambda files: files.pop("notes.jsonl"), honest=True)
+    with pytest.raises(CommandError, match="notes.jsonl: is missing. Nothing was taken in"):
+        run("import", str(path), "--workspace", "copy")
+    assert Workspace.objects.count() == 1
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["team.zip"]
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.cluster
+def test_another_installation_takes_it_over(
+    tmp_path: Path, process_environment: dict[str, str]
+) -> None:
+    """Out of this database, whichever it is, into an empty SQLite one, and out of that again."""
+    workspace = make_odd_workspace(slug="odd")
+    user = owner_of(workspace)
+    first, second = tmp_path / "1.zip", tmp_path / "2.zip"
+    there = process_environment | {"DATABASE_URL": f"sqlite:///{tmp_path}/other.sqlite3"}
+
+    def manage(environment: dict[str, str], *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=150,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    manage(process_environment, "export", str(first), "--as", user.username)
+    manage(there, "migrate", "--verbosity", "0")
+    report = json.loads(manage(there, "import", str(first), "--json"))
+    assert report["accounts_known"] == 0
+    assert report["accounts_made"] == User.objects.count() == 2
+    # An imported account reads nothing until somebody lets it in, and it signs in with Slack.
+    manage(there, "shell", "-c", _LET_IN.format(name=user.username))
+    manage(there, "export", str(second), "--as", user.username)
+    one, two = contents(first), contents(second)
+    assert [name for name in one if one[name] != two.get(name)] == []
+
+
+_LET_IN = (
+    "from memories.models import Person, User;"
+    "Person.objects.filter(user__username='{name}').update(opens_until=None);"
+    "User.objects.filter(username='{name}').update(is_active=True, is_superuser=True)"
+)
