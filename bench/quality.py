@@ -159,7 +159,7 @@ def _remember(workspace: Any, at: datetime, summariser: Any) -> None:
 def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Scores) -> None:
     from memories.models import Message, Reader
     from memories.pipeline.context.build import build_context
-    from memories.pipeline.search.finding import best_for, keys_of
+    from memories.pipeline.search.finding import keys_of, most_relevant, question_hits
     from memories.rules.ingest.timestamps import to_micros
 
     said = Message.objects.visible_to(Reader.public()).filter(
@@ -168,7 +168,11 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
     said = said.rememberable().until(to_micros(question.at)).select_related("author")
     newest = [f"{row.author_name}: {row.text}" for row in said.order_by("-micros")]
     keys = keys_of(workspace, Reader.public(), None)
-    matches = [f"{row.author_name}: {row.text}" for row in best_for(question.text, said, keys)]
+    hits = {
+        row.pk: row for row in question_hits(question.text, said, keys).select_related("author")
+    }
+    best = most_relevant(question.text, [(x.pk, x.micros, x.tokens) for x in hits.values()])
+    matches = [f"{hits[pk].author_name}: {hits[pk].text}" for pk in best]
     for budget in budgets:
         plain, asked = (
             build_context(

@@ -53,11 +53,10 @@ NOT_YET_RENAMED = (
     *(
         f"memories/rules/{name}"
         for name in (
-            *("context", "costs", "generate", "health.py", "memory", "notes"),
+            *("costs", "generate", "health.py", "memory", "notes"),
             *("redaction", "safety", "search", "sync"),
         )
     ),
-    "memories/pipeline/context/build.py",
     "memories/pipeline/safety/guarding.py",
 )
 

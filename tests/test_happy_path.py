@@ -246,7 +246,7 @@ def broken(*args: Any, **kwargs: Any) -> Any:
         "memories.rules.generate.segments.should_update_short_term_memory",
         "memories.rules.generate.segments.cut_segments",
         "memories.rules.context.contents.history_limit",
-        "memories.rules.context.contents.history_in_order",
+        "memories.rules.context.material.history_in_order",
         "memories.rules.context.contents.assemble",
         "memories.rules.context.contents.injects",
         "memories.pipeline.context.build.build_context",

@@ -76,7 +76,7 @@ class EndpointAdmin(ReadOnly, AudienceAdmin):
             text = _("The settings name another model.")
             self.message_user(request, text, messages.WARNING)
             return
-        tasks.probe_later(cast(User, request.user), endpoint.name)
+        tasks.schedule_probe(cast(User, request.user), endpoint.name)
         text = _("The probe is queued. A worker asks the model a few small tasks.")
         self.message_user(request, text, messages.SUCCESS)
 

@@ -85,7 +85,7 @@ def since_in_words(line: MaybeLine) -> SafeString:
 def _since(line: MaybeLine, *, in_words: bool) -> SafeString:
     if not line:
         return NOTHING
-    if line.is_persons:
+    if line.is_by_person:
         label = escape(_("by hand, v%(number)s") % {"number": line.since})
     elif line.origin == Origin.RESTORE:
         label = escape(_("restored, v%(number)s") % {"number": line.since})
@@ -97,7 +97,7 @@ def _since(line: MaybeLine, *, in_words: bool) -> SafeString:
         label = format_html('<a href="{}">{}</a>', line.since_href, label)
     return format_html(
         '<span class="line-mark{}" lang="{}">{}{}</span>',
-        " human" if line.is_persons else "",
+        " human" if line.is_by_person else "",
         get_language(),
         author_icon(line.origin),
         label,

@@ -8,8 +8,7 @@ from django.utils import timezone
 
 from memories.models import AccessGrant, ApiKey, AuditEvent, Member
 from memories.pipeline.search import indexing
-from memories.rules.memory.identity import MemoryType
-from tests.factories import NoteFactory, make_channel_memory, make_workspace_memory
+from tests.factories import NoteFactory, make_workspace_memory
 
 PUBLIC, PRIVATE = "We launch on Monday", "Tom earns a lot"
 WHOLE, NOTE_WORDS = "Everybody ships", "A note for all"
@@ -146,18 +145,3 @@ def test_a_member_who_left_reads_nothing(cast, token, ask):
     assert ask(key, "channels").json()["items"]
     Member.objects.filter(user=cast.users["editor"]).delete()
     assert ask(key, "channels").json()["items"] == []
-
-
-def test_queries_do_not_grow_with_channels(cast, token, ask, django_assert_max_num_queries):
-    from tests.factories import ChannelFactory
-
-    key = token("member")
-    ask(key, "context")  # notes the use of the key
-    for number in range(12):
-        channel = ChannelFactory(workspace=cast.workspace, name=f"more-{number}")
-        make_channel_memory(channel=channel, texts=[f"- Number {number} is decided"])
-        make_channel_memory(
-            channel=channel, memory_type=MemoryType.SHORT_TERM, texts=[f"- {number} was said"]
-        )
-    with django_assert_max_num_queries(6):
-        ask(key, "context")

@@ -9,8 +9,16 @@ from django.db import close_old_connections
 
 from memories.models import ApiKey, Line, Note
 from memories.pipeline.search import indexing as index
+from memories.rules.memory.identity import MemoryType
 from memories.rules.settings import MemorySettings
-from tests.factories import NoteFactory
+from tests.factories import (
+    ChannelFactory,
+    MessageFactory,
+    NoteFactory,
+    make_channel_memory,
+    make_reply,
+    make_thread_memory,
+)
 
 NOTES = [ApiKey.Scope.NOTES]
 
@@ -28,6 +36,39 @@ def test_the_context_is_that_of_the_command_and_the_page(cast, token, ask):
     )
     assert api.content == page.content == command.getvalue().encode()
     assert b"We launch on Monday" in api.content
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [10, 100])
+def test_a_context_takes_six_queries_for_any_number_of_channels(
+    cast, token, ask, count, django_assert_max_num_queries
+):
+    key = token("insider")
+    for n in range(count):
+        channel = ChannelFactory(workspace=cast.workspace, name=f"channel-{n}")
+        make_channel_memory(channel=channel, texts=[f"- Number {n} is decided"])
+        make_channel_memory(
+            channel=channel, memory_type=MemoryType.SHORT_TERM, texts=[f"- Number {n} is discussed"]
+        )
+    text = f"<@{cast.author.slack_id}> launches in <#C0PUBLIC>"
+    root = MessageFactory(channel=cast.public, author=cast.author, text=text)
+    make_reply(root=root, author=cast.author)
+    make_thread_memory(channel=cast.public, thread_ts=root.ts)
+    NoteFactory(workspace=cast.workspace, content="Ship on Fridays")
+    index.catch_up()
+    ask(key, "status")  # stores the last use of the key, once a minute
+    for query in (
+        "",
+        "&query=When+do+we+launch%3F",
+        f"&thread={root.ts}&query=launch&format=json",
+    ):
+        with django_assert_max_num_queries(6):
+            answer = ask(key, f"context?channel=launch{query}")
+        content = answer.content.decode()
+        assert answer.status_code == 200
+        assert "Number 0 is decided" in content or count == 100
+        assert f"Number {count - 1} is decided" in content
+        assert "launches in #launch" in content and "Ship on Fridays" in content
 
 
 def test_the_context_as_json_has_the_seeds_keys_and_when(cast, token, ask):

@@ -51,7 +51,7 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.models.memory.versions import LONGEST_NAME
+from memories.models.memory.versions import MAX_NAME_LENGTH
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.requests import JobRequest, RequestBuilder
 from memories.pipeline.ingest.store import store_messages
@@ -399,8 +399,8 @@ class Town:
         now, admin = timezone.now(), User.objects.get(username="admin")
         memory.refresh_from_db()
         seen = {"based_on": memory.current.number, "revision": memory.current.revision}
-        draft = Draft.objects.keep(Reader.of(admin), memory, f"- {row.text}", **seen, now=now)
-        named = memory.current.call(row.text[:LONGEST_NAME], by=None)
+        draft = Draft.objects.save_text(Reader.of(admin), memory, f"- {row.text}", **seen, now=now)
+        named = memory.current.rename(row.text[:MAX_NAME_LENGTH], by=None)
         described = row.channel.describe({"purpose": f"as said: {row.text}"})
         where = f"/archives/{row.channel.slack_id}/p{row.ts.replace('.', '')}"
         shown = {"from_url": f"https://town.slack.com{where}", "text": row.text}

@@ -210,7 +210,7 @@ class World:
                 put_back=[word(place, "putback")],
                 kept=[word(place, "kept")],
             )
-            first.call(word(place, "called"), by=None)
+            first.rename(word(place, "called"), by=None)
             memory.refresh_from_db()
             memory.revise(
                 f"- {word(place, 'new')}\n- and more", by=None, based_on=memory.current.number

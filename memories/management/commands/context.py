@@ -15,8 +15,8 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.pipeline.context.build import build_context
+from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, LEAVABLE, NoSuchChannel, NoThread
-from memories.rules.context.context_text import Part
 
 
 class Command(BaseCommand):

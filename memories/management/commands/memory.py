@@ -1,4 +1,4 @@
-"""Notes from the command line: add, search, list, delete, export, import, link (S4)."""
+"""Add, search, list, show, edit, delete, export, import, link and sync notes (S4)."""
 
 import argparse
 import unicodedata
@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from memories.agent import STAGED_FILE, HubError, locked, replace, stage, sync_file
 from memories.management.arguments import (
     add_reader_argument,
     add_workspace_argument,
@@ -54,14 +55,28 @@ class Command(BaseCommand):
         add.add_argument(
             "--channel", metavar="ID_OR_NAME", help="a note of this channel, not of the workspace"
         )
+        add.add_argument(
+            "--staged", action="store_true", help=f"only write it to {STAGED_FILE}; see promote"
+        )
+        action("promote", f"Take in the notes of {STAGED_FILE}, and empty it.")
         search = action("search", "Notes whose title, content or tags hold the words.")
         search.add_argument("query", help="words that stand in the note, whatever the case")
         action("list", "All notes.")
-        delete = action("delete", "Delete a note.")
-        delete.add_argument("id", type=int, help="as `list` shows it")
+        show = action("show", "Show a note, with its whole text.")
+        edit = action(
+            "edit", "Replace the text of a note. The text from before stays as a version."
+        )
+        delete = action("delete", "Move a note into the trash.")
+        for sub in (show, edit, delete):
+            sub.add_argument("id", type=int, help="as `list` shows it")
+        edit.add_argument("content", help="the whole text, word for word")
+        edit.add_argument("--tags", help="separated by commas; left out, they stay as they are")
         export = action("export", "Write all notes into a file, memories.md.")
         load = action("import", "Take in the notes of a file; none is ever removed.")
-        for sub in (export, load):
+        sync = action(
+            "sync", "Make a file and the notes equal: changes and deletions of both sides count."
+        )
+        for sub in (export, load, sync):
             sub.add_argument(
                 "file",
                 nargs="?",
@@ -79,17 +94,22 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["format"] == "json"
         workspace, reader = workspace_from(options), reader_from(options)
-        run = getattr(self, f"_{options['action']}")
+        name = "show_note" if options["action"] == "show" else options["action"]
+        run = getattr(self, f"_{name}")
         try:
             run(workspace, reader, options)
         except NotesDisabled as error:
             self._warn(f"{error} Nothing was done.")
             if self.as_json:
                 self.stdout.write("null")
-        except (InvalidNote, NoSuchChannel, files.NotesFileError) as error:
+        except (InvalidNote, NoSuchChannel, files.NotesFileError, HubError) as error:
             raise CommandError(str(error)) from error
 
     def _add(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        if options["staged"]:
+            stage(options["content"], ",".join(filter(None, (options["type"], options["tags"]))))
+            self.stdout.write(f"Staged in {STAGED_FILE}.")
+            return
         channel = self._channel(workspace, reader, options["channel"])
         if channel is None:
             _must_read(workspace, reader)
@@ -114,13 +134,27 @@ class Command(BaseCommand):
     def _list(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         self._show(workspace, Note.objects.in_use(workspace).visible_to(reader))
 
+    def _show_note(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        note = _note(workspace, reader, options["id"])
+        if self.as_json:
+            self.stdout.write(document(note.value.as_json()))
+        else:
+            self._show(workspace, [note])
+            self.stdout.write(f"\n{mark_invisible(note.content)}")
+
+    def _edit(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        note = _note(workspace, reader, options["id"])
+        tags = note.tags if options["tags"] is None else options["tags"].split(",")
+        changed = note.rewrite(options["content"], tags=tags, by=_author(reader))
+        if self.as_json:
+            self.stdout.write(document(note.value.as_json()))
+        elif changed:
+            self.stdout.write(f"Note {note.pk} is at version {note.number}.")
+        else:
+            self.stdout.write(f"Note {note.pk} has this text already.")
+
     def _delete(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        if not workspace.memory_settings.notes_enabled:
-            raise NotesDisabled
-        note = workspace.notes.visible_to(reader).filter(pk=options["id"]).first()
-        if note is None:
-            raise CommandError(f"There is no note {options['id']}.")
-        note.remove()
+        _note(workspace, reader, options["id"]).remove(by=_author(reader))
         if self.as_json:
             self.stdout.write(document({"deleted": options["id"]}))
         else:
@@ -148,6 +182,32 @@ class Command(BaseCommand):
             self.stdout.write(f"{options['file']}: {counts or 'no notes'}.")
         if done.conflicts:
             raise CommandError("Not taken in:\n" + "\n".join(done.conflicts))
+
+    def _sync(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        _must_read(workspace, reader)
+
+        def exchange(text: str, base: str) -> dict[str, Any]:
+            done = files.sync_text(
+                workspace, reader, text, base, author=_author(reader), now=timezone.now()
+            )
+            return done.as_json() | {"text": done.text, "deleted": done.deleted}
+
+        reply = sync_file(options["file"], exchange)
+        if self.as_json:
+            del reply["text"]
+            self.stdout.write(document(reply))
+        else:
+            counts = [
+                f"{reply[name]} {name}" for name in ("added", "updated", "deleted") if reply[name]
+            ]
+            self.stdout.write(f"{options['file']}: {', '.join(counts) or 'nothing changed'}.")
+        for conflict in reply["conflicts"]:
+            self._warn(conflict)
+
+    def _promote(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        with locked(STAGED_FILE):
+            self._import(workspace, reader, options | {"file": STAGED_FILE})
+            replace(STAGED_FILE, "")
 
     def _link(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         made = files.link_worktree(workspace, reader, Path.cwd(), options["worktree"])
@@ -193,6 +253,16 @@ class Command(BaseCommand):
     def _warn_if_large(self, size: int) -> None:
         if size > LARGE:
             self._warn(f"the file has {size / 1024 / 1024:.1f} MiB, more than 10: thin it out.")
+
+
+def _note(workspace: Workspace, reader: Reader, pk: int) -> Note:
+    """The note of an id. Raises NotesDisabled, or CommandError when the reader sees no such note."""
+    if not workspace.memory_settings.notes_enabled:
+        raise NotesDisabled
+    note = workspace.notes.visible_to(reader).filter(pk=pk).first()
+    if note is None:
+        raise CommandError(f"There is no note {pk}.")
+    return note
 
 
 def _must_read(workspace: Workspace, reader: Reader) -> None:

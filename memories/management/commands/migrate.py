@@ -4,11 +4,11 @@ from typing import Any
 
 from django.core.management.commands.migrate import Command as MigrateCommand
 
-from memories.pipeline.locks import preparing
+from memories.pipeline.locks import lock_preparation
 
 
 class Command(MigrateCommand):
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Lock before Django's checks too: they write to the database."""
-        with preparing(self.stderr.write):
+        with lock_preparation(self.stderr.write):
             return super().execute(*args, **options)

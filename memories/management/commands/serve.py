@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connection
 
-from memories.pipeline.locks import preparing
+from memories.pipeline.locks import lock_preparation
 from memories.pipeline.transfer.backup import remove_leftovers
 from memoryhub.health import unapplied_migrations
 from memoryhub.static import collect_static_when_changed
@@ -40,7 +40,7 @@ class Command(BaseCommand):
             return
         with listen(host, port) as listener:
             port = listener.getsockname()[1]  # 0 asks for any free one
-            with preparing(self.stderr.write):
+            with lock_preparation(self.stderr.write):
                 if missing := unapplied_migrations():
                     raise CommandError(
                         f"{missing} migrations are not applied: run `manage.py migrate` first."

@@ -15,7 +15,7 @@ from django.db import close_old_connections, connection
 from memories.pipeline.ingest import events
 from memories.slack.socket import Socket
 from memories.slack.web import SlackError
-from memories.tasks import events_later
+from memories.tasks import schedule_events
 from memoryhub.health import unapplied_migrations
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ def take(body: object) -> None:
             logger.warning("an event of a kind that is not known")
             return
         if received.workspace_id is not None:
-            events_later(received.workspace_id)
+            schedule_events(received.workspace_id)
     finally:
         close_old_connections()
 

@@ -123,7 +123,7 @@ def member_channels(reader: Reader) -> ChannelQuerySet:
 
 
 def _is_public(reader: Reader) -> Q:
-    return Q(kind=Channel.Kind.PUBLIC, workspace__in=_subquery(readable_workspaces, reader))
+    return Q(kind=Channel.Kind.PUBLIC, workspace__in=subquery(readable_workspaces, reader))
 
 
 def _is_in_key(reader: Reader) -> Q:
@@ -147,20 +147,20 @@ def _public_channels(reader: Reader) -> ChannelQuerySet:
 
 def _member_keys(reader: Reader) -> Any:
     keys = reader.member_channels
-    return _subquery(member_channels, reader) if keys is None else keys
+    return subquery(member_channels, reader) if keys is None else keys
 
 
 def _public_keys(reader: Reader) -> Any:
     keys = reader.public_channels
-    return _subquery(_public_channels, reader) if keys is None else keys
+    return subquery(_public_channels, reader) if keys is None else keys
 
 
 def _whole_keys(reader: Reader) -> Any:
     keys = reader.whole_workspaces
-    return _subquery(_whole_workspaces, reader) if keys is None else keys
+    return subquery(_whole_workspaces, reader) if keys is None else keys
 
 
-def _subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
+def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
     """Return the keys of `rows(reader)`, for ``__in``.
 
     A page filters by these nested rules about twenty times, and Django takes longer to build them
@@ -322,15 +322,15 @@ def _model_call(reader: Reader) -> Q:
     """Match the calls whose sums the reader may see: an operator all, others their workspaces'."""
     if reader.is_operator:
         return _EVERY_ROW
-    return Q(workspace__in=_subquery(Workspace.objects.visible_to, reader))
+    return Q(workspace__in=subquery(Workspace.objects.visible_to, reader))
 
 
 def _backfill(reader: Reader) -> Q:
     """Match backfills of readable workspaces without a channel that is hidden from the reader."""
     hidden = BackfillChannel.objects.exclude(
-        channel__in=_subquery(Channel.objects.visible_to, reader)
+        channel__in=subquery(Channel.objects.visible_to, reader)
     )
-    return Q(workspace__in=_subquery(Workspace.objects.visible_to, reader)) & ~Q(
+    return Q(workspace__in=subquery(Workspace.objects.visible_to, reader)) & ~Q(
         pk__in=hidden.values("backfill")
     )
 

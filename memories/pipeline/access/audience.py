@@ -173,7 +173,7 @@ def _resting_on_private(channel: Channel, since: datetime) -> set[int]:
     tells = channel.workspace.memory_settings.history_enabled
     for version in _versions_of(channel):
         is_untold = (
-            version.is_persons
+            version.is_by_person
             or version.job_id is None
             or version.provisional
             or not (tells or version.segment_id is None)

@@ -122,7 +122,7 @@ def _write_segment(
         return None  # a segment was summarised first
     own = memory.versions.filter(segment=segment).order_by("number").last() if segment else None
     replaced = own or _replaced_version(memory)
-    is_followed = replaced is not None and replaced.is_persons and replaced is not own
+    is_followed = replaced is not None and replaced.is_by_person and replaced is not own
     pinned = replaced.protected_lines() if replaced and not is_followed else []
     new_version = _new_version(
         job,
@@ -185,7 +185,7 @@ def _write_merge(
     is_long_term = memory.memory_type == MemoryType.LONG_TERM
     if is_long_term and not accepted and is_sudden_shrink(base.content, new_version.text):
         raise SuddenShrink
-    if memory.scope == MemoryScope.THREAD and not base.is_persons:
+    if memory.scope == MemoryScope.THREAD and not base.is_by_person:
         if not base.rewrite(new_version):
             raise StaleBase(memory.current)
         return base

@@ -27,7 +27,7 @@ from memories.models.ingest.messages import MessageQuerySet
 from memories.models.ingest.names import Names
 from memories.models.ingest.people import FORGOTTEN
 from memories.pipeline.access import linking
-from memories.pipeline.locks import storing
+from memories.pipeline.locks import lock_workspace
 from memories.pipeline.redaction.redactor import redact_messages, redact_names
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 from memories.rules.ingest.names import safe_name
@@ -65,7 +65,7 @@ def message(channel: Channel, ts: str, *, by: User | None) -> ForgetReport:
     Raises ValueError for an invalid ts, and `Busy` while an import or sync of the workspace runs.
     """
     us = micros(ts)
-    with storing(channel.workspace), transaction.atomic():
+    with lock_workspace(channel.workspace), transaction.atomic():
         Channel.objects.select_for_update().get(pk=channel.pk)
         ts = ts_from_micros(us)
         rows = channel.messages.filter(ts=ts)
@@ -87,7 +87,7 @@ def person(
     workspace = person.workspace
     names = Names.public(workspace)
     report = ForgetReport("person", person.pk)
-    with storing(workspace):
+    with lock_workspace(workspace):
         with transaction.atomic():
             person_names = {person.name, person.real_name} - {FORGOTTEN, person.slack_id}
             person_names |= set(map(safe_name, person_names))  # as lines contain them
@@ -112,7 +112,7 @@ def channel(
     """
     workspace = channel.workspace
     report = ForgetReport("channel", channel.pk)
-    with storing(workspace):
+    with lock_workspace(workspace):
         with transaction.atomic():
             channel.forget(now)
         for rows in _batches(channel.messages.filter(micros__lte=to_micros(now))):

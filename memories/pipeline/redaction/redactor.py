@@ -296,7 +296,7 @@ class Redactor:
             for version in MemoryVersion.objects.filter(pk__in=by_memory[memory.pk]):
                 before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision
-                self.result.lines += version.mask(self.matcher, whole, short)
+                self.result.lines += version.redact(self.matcher, whole, short)
                 if version.revision == revision:
                     continue
                 self.result.versions += 1

@@ -5,12 +5,12 @@ that is not theirs. `visible_to` is asked before anything is counted, so a numbe
 The number of questions to the database is the same for ten hits and for a million.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, Subquery
 
 from memories.models import (
     Channel,
@@ -41,8 +41,8 @@ from memories.rules.search.tokenizer import Audience, audience_key
 
 COUNTED = 1_000  # beyond it the number is "1,000+"
 RANKED = 10_000  # the newest hits, of which the best are chosen
-QUESTION_HITS = 3_000  # the newest hits of a question, of which BEST_ASKED go into a context
-BEST_ASKED = 200
+QUESTION_HITS = 3_000  # the newest hits of a question, of which QUESTION_BEST go into a context
+QUESTION_BEST = 200
 IN_EACH = 5  # hits of a kind, where all kinds are shown
 OF_MESSAGES = 20
 OF_ONE = 50  # where one kind is asked for
@@ -142,19 +142,29 @@ def keys_of(workspace: Workspace, reader: Reader, channel: Channel | None) -> li
     return of_all + SearchDocument.objects.members_keys_in_use(of_mine)
 
 
-def best_for(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> list[Message]:
-    """Those that are most about a question, of the newest hits of any of its words, the best first,
-    with the keys of the reader's audiences. Two queries."""
-    question_words = salience.content_words(question)
-    if not question_words:
-        return []
-    hits = list(messages.matching_any(sorted(question_words), keys).tokens_found()[:QUESTION_HITS])
+def question_hits(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> Any:
+    """Return the newest messages with any word of a question, annotated with their `tokens`.
+
+    ``keys`` are those of the reader's audiences.
+    """
+    newest = messages.matching_any(sorted(salience.content_words(question)), keys)[:QUESTION_HITS]
+    tokens = SearchDocument.objects.filter(message=OuterRef("pk")).values("tokens")
+    hits = Message.objects.filter(pk__in=newest.values("pk"))
+    return hits.annotate(tokens=Subquery(tokens))
+
+
+def most_relevant(question: str, hits: Iterable[tuple[int, int, str]]) -> list[int]:
+    """Return the keys of the messages that are most about a question, best first.
+
+    ``hits`` are (key, time, tokens) of `question_hits`.
+    """
+    hits = list(hits)
     texts = [frozenset(tokens.split()) for _, _, tokens in hits]
-    scores = salience.bm25_scores(question_words, texts, salience.word_rarity(texts))
+    scores = salience.bm25_scores(
+        salience.content_words(question), texts, salience.word_rarity(texts)
+    )
     ranked = sorted(zip(scores, hits, strict=True), key=lambda hit: (-hit[0], -hit[1][1]))
-    best = [hit[0] for _, hit in ranked[:BEST_ASKED]]
-    rows = messages.in_bulk(best)
-    return [rows[pk] for pk in best if pk in rows]
+    return [key for _, (key, _, _) in ranked[:QUESTION_BEST]]
 
 
 def _kinds(query: Query) -> list[Kind]:
@@ -182,7 +192,7 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
     )
     versions = versions.defer("job__reply", "job__cites")
     if kind is Kind.OLDER:
-        return versions.older()
+        return versions.not_current()
     if kind is Kind.ARCHIVE:
         return versions.filter(Exists(Line.objects.archived().filter(version=OuterRef("pk"))))
     of_thread = Q(memory__scope=MemoryScope.THREAD)

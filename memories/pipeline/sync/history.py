@@ -18,7 +18,7 @@ from memories.rules.ingest.messages import parse_reply_info
 from memories.rules.ingest.timestamps import micros_or_0, ts_from_micros
 from memories.rules.sync import resync_schedule
 from memories.rules.sync.covered_range import Seen, going_down, key_of, see, takes_much
-from memories.slack.web import HistoryPage, SlackError
+from memories.slack.web import Page, SlackError
 
 _Replies = tuple[int, int]  # how many, and the moment of the last one
 _IN_CHANNEL = Q(thread_ts="") | Q(thread_ts=F("ts")) | Q(broadcast=True)
@@ -133,7 +133,7 @@ class _Page:
     """A page of history below ``at_ts``; ``newest``: see `Reading.each`."""
 
     def __init__(
-        self, reading: ChannelFetcher, answer: HistoryPage, newest: int, at_ts: str, end_ts: str
+        self, reading: ChannelFetcher, answer: Page, newest: int, at_ts: str, end_ts: str
     ) -> None:
         self.reading = reading
         self.messages = answer.messages

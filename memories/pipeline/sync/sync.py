@@ -26,7 +26,7 @@ from memories.pipeline.ingest.roster import (
     store_channels,
     store_people,
 )
-from memories.pipeline.locks import storing
+from memories.pipeline.locks import lock_workspace
 from memories.pipeline.sync import connecting
 from memories.pipeline.sync.channel_fetcher import ChannelFetcher, OutOfTime, Walked, stop_watch
 from memories.pipeline.sync.coverage import Coverage, coverage_of
@@ -152,7 +152,7 @@ def sync_workspace(
     longest ago come first. Raises `Busy` when an import or another sync of the workspace is at work;
     all other trouble is in the report.
     """
-    with storing(workspace):
+    with lock_workspace(workspace):
         sync = _Sync(workspace, client, now, seconds, stopwatch)
         try:
             sync.run(channels, full=full, goes_on=goes_on)

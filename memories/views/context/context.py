@@ -26,11 +26,12 @@ from memories.forms import focus_first_wrong
 from memories.models import Memory, MemoryVersion, Reader
 from memories.pipeline.context.build import build_context
 from memories.pipeline.generate.job_control import endpoint_in_use
+from memories.rules.context.blocks import Block, Part, block_tokens
 from memories.rules.context.contents import (
     AS_ASKED,
     DEFAULT_BUDGET,
-    FURTHER,
     LEAVABLE,
+    UNREAD_CHANNELS,
     Context,
     NoSuchChannel,
     NoThread,
@@ -38,7 +39,6 @@ from memories.rules.context.contents import (
     find_channel,
     history_limit,
 )
-from memories.rules.context.context_text import Block, Part, sizes
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.pages import render_page_or_part
@@ -65,7 +65,7 @@ _KINDS: dict[str, str | Promise] = {
     "archive": gettext_lazy("Archive"),
     "note": gettext_lazy("Note"),
     "message": gettext_lazy("Messages"),
-    FURTHER: gettext_lazy("Channels"),
+    UNREAD_CHANNELS: gettext_lazy("Channels"),
 }
 
 
@@ -310,7 +310,7 @@ def download(request: UserRequest, slug: str) -> HttpResponse:
 def _shown(
     request: UserRequest, place: WorkspaceContext, form: PreviewForm, built: Context
 ) -> dict[str, Any]:
-    tokens = sizes(built.blocks)
+    tokens = block_tokens(built.blocks)
     budget = form.tokens
     reserve = _reserve(built.tokens)
     whole = max(budget, built.tokens + reserve, 1)
@@ -359,7 +359,7 @@ def _left(
         for part in form.cleaned_data["without"]
     ]
     limit = number_format(form.tokens, force_grouping=True)
-    whys = {FURTHER: _("their memories changed before those of the others")}
+    whys = {UNREAD_CHANNELS: _("their memories changed before those of the others")}
     why = _("over the budget of %(n)s tokens") % {"n": limit}
     over = [omission for omission in built.left_out if omission.reason != AS_ASKED]
     channels = place.find_channels(omission.id for omission in over)

@@ -33,7 +33,7 @@ def index(request: UserRequest, pk: int) -> HttpResponse:
     line_id = number_or_none(request.GET.get("line", ""))
     line = lines.filter(pk=line_id).first() if line_id is not None else None
     if line is not None:
-        page = lines.before(line).count() // AT_ONCE + 1
+        page = lines.newer_than(line).count() // AT_ONCE + 1
         return redirect(f"{request.path}?page={page}#line-{line.pk}")
     return _page(request, place, memory, lines)
 

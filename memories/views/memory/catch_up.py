@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Channel, Message, Seen
+from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import BY_ITSELF, Coverage, coverage_of, is_late
 from memories.rules.costs.orders import Unreadable
 from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
@@ -33,7 +34,7 @@ from memories.views.access.access import (
     number_or_none,
     open_workspace,
 )
-from memories.views.generate.health import failed_words
+from memories.views.generate.health import describe_failed
 from memories.views.memory.marks import followed, with_marks
 from memories.views.memory.news import catalogue, entries_of, fill, looks_of, with_places
 from memories.views.memory.shown import versions_of
@@ -198,7 +199,7 @@ def _from(place: WorkspaceContext, since: Since) -> Any:
         return marks.aggregate(at=Max("at"))["at"]
     behind = marks.filter(number__lt=F("memory__current__number"))
     unmarked = ~Exists(marks.filter(memory=OuterRef("pk")))
-    if place.followed.unseen(place.reader.user_id).filter(unmarked).exists():
+    if unseen_memories(place.followed, place.reader.user_id).filter(unmarked).exists():
         return None
     return behind.aggregate(at=Min("at"))["at"]
 
@@ -231,7 +232,7 @@ def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     return {
         "problems": problems,
         "worker_at": signs.worker_at,
-        "failed": failed_words(signs.failed_jobs),
+        "failed": describe_failed(signs.failed_jobs),
     }
 
 

@@ -8,6 +8,7 @@ from django.db.models import Case, DateTimeField, F, Q, When
 
 from memories.models import Channel, Memory, Reader, Workspace
 from memories.models.memory.memories import MemoryQuerySet
+from memories.models.memory.seen import with_seen
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import is_quiet
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -60,7 +61,9 @@ def followed(workspace: Workspace, reader: Reader) -> MemoryQuerySet:
 def with_marks(memories: MemoryQuerySet, reader: Reader) -> list[Memory]:
     """These with how much of them is new to the reader, newest first. One query, which reads no
     texts."""
-    return sorted(memories.with_mark(reader.user_id).with_current_dates(), key=key_of, reverse=True)
+    return sorted(
+        with_seen(memories, reader.user_id).with_current_dates(), key=key_of, reverse=True
+    )
 
 
 def keys_of(memories: MemoryQuerySet) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Draft, Memory, MemoryVersion, StaleBase, Unchanged
-from memories.models.memory.versions import LONGEST_NAME
+from memories.models.memory.versions import MAX_NAME_LENGTH
 from memories.rules.memory import compare, conflicts
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import split_text
@@ -128,7 +128,7 @@ def draft(request: UserRequest, pk: int) -> HttpResponse:
     must_edit(place)
     text, based_on = _typed(request)
     if request.POST.get("do") == "discard":  # what was kept before, not what was typed since
-        Draft.objects.drop(place.reader, memory)
+        Draft.objects.discard(place.reader, memory)
         _keep(place, memory, text, based_on)
         return _editor(request, place, memory, text=text, based_on=based_on)
     kept = _keep(place, memory, text, based_on)
@@ -157,7 +157,7 @@ def versions(request: UserRequest, pk: int) -> HttpResponse:
 def _opened(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
     """The editor over the current text, or over the draft that was taken up."""
     text = memory.current.content if memory.current else ""
-    draft = Draft.objects.of(place.reader, memory, timezone.now())
+    draft = Draft.objects.find(place.reader, memory, timezone.now())
     if draft is None or draft.text == text:
         return _editor(request, place, memory, text=text, based_on=_now(memory))
     if request.GET.get("draft") == "take":
@@ -169,7 +169,7 @@ def _opened(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
 def _keep(place: WorkspaceContext, memory: Memory, text: str, based_on: Base) -> Draft | None:
     if not split_text(text):  # nothing to go on with
         return None
-    return Draft.objects.keep(
+    return Draft.objects.save_text(
         place.reader,
         memory,
         text,
@@ -201,7 +201,7 @@ def _editor(
         "unprotected_lines": base.unprotected_lines() if base else (),
         "ticked": request.POST.getlist("keep"),
         "summary": _summary(request),
-        "longest_name": LONGEST_NAME,
+        "longest_name": MAX_NAME_LENGTH,
         "based_on": based_on,
         "error": error,
         "preview": preview,
@@ -228,7 +228,7 @@ def _write(request: UserRequest, memory: Memory, text: str, based_on: Base) -> M
             raise
     assert memory.current is not None
     if name := _summary(request):
-        memory.current.call(name, by=by)
+        memory.current.rename(name, by=by)
     return memory.current
 
 
@@ -242,7 +242,7 @@ def _stands(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
 def _saved(
     request: UserRequest, place: WorkspaceContext, memory: Memory, news: str
 ) -> HttpResponse:
-    Draft.objects.drop(place.reader, memory)
+    Draft.objects.discard(place.reader, memory)
     if not wants_part(request):
         toasts.success(request, news)
         return redirect(card_path(memory))

@@ -2,7 +2,7 @@
 
 from django.utils.translation import gettext as _
 
-from memories.models.memory.versions import LONGEST_NAME
+from memories.models.memory.versions import MAX_NAME_LENGTH
 
 
 def name_in(given: str) -> str:
@@ -12,6 +12,6 @@ def name_in(given: str) -> str:
 
 def fault_of_name(name: str) -> str:
     """Why it cannot be one, "" where it can."""
-    if len(name) > LONGEST_NAME:
-        return _("A name has at most %(n)s characters.") % {"n": LONGEST_NAME}
+    if len(name) > MAX_NAME_LENGTH:
+        return _("A name has at most %(n)s characters.") % {"n": MAX_NAME_LENGTH}
     return ""

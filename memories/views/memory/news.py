@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from memories.models import Job, Line, Memory, MemoryVersion, Message, Seen
 from memories.models.generate.jobs import REBUILD
+from memories.models.memory.seen import unseen_memories, with_seen
 from memories.rules.generate.salience import has_question
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.timestamps import from_micros
@@ -110,7 +111,7 @@ def catalogue(
     """What changed since then, behind a ``cursor``, and what was ``folded`` (the key of a memory) a
     moment ago. The texts of the ``most`` newest are read."""
     if since.us is None:
-        changed = place.followed.unseen(place.reader.user_id)
+        changed = unseen_memories(place.followed, place.reader.user_id)
     else:
         changed = place.followed.filter(current__created_at__gt=from_micros(since.us))
     if folded is not None:
@@ -169,7 +170,7 @@ def _bases(
         seen = versions.filter(created_at__lte=from_micros(since.us))
         seen = seen.order_by("-until_us", "-number")
     rows = Memory.objects.filter(pk__in=[memory.pk for memory in memories])
-    rows = rows.with_mark(place.reader.user_id).annotate(base=Subquery(seen.values("pk")[:1]))
+    rows = with_seen(rows, place.reader.user_id).annotate(base=Subquery(seen.values("pk")[:1]))
     return dict(rows.values_list("pk", "base"))  # type: ignore[misc]
 
 

@@ -73,7 +73,7 @@ class ShownLine:
     is_replaced: bool = False  # a newer line of its channel says what holds now
 
     @property
-    def is_persons(self) -> bool:
+    def is_by_person(self) -> bool:
         return self.origin == Origin.PERSON
 
 
@@ -402,7 +402,7 @@ class _Facts:
                 )
             )
         shown_line.is_unsourced = not (
-            shown_line.chips or shown_line.is_persons or shown_line.is_masked
+            shown_line.chips or shown_line.is_by_person or shown_line.is_masked
         )
         return shown_line
 
@@ -465,7 +465,7 @@ def _shown(version: MemoryVersion, lines: list[Line], facts: _Facts) -> ShownVer
     shown = ShownVersion(
         version,
         shape=shape_of(version),
-        writer=name_of(version.author) if version.is_persons else "",
+        writer=name_of(version.author) if version.is_by_person else "",
         who=who_wrote(version),
         is_offline=model_of(version) == OFFLINE,
     )

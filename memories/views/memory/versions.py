@@ -18,7 +18,7 @@ from memories.models import (
     StaleBase,
     Unchanged,
 )
-from memories.models.memory.versions import LONGEST_NAME, MemoryVersionQuerySet
+from memories.models.memory.versions import MAX_NAME_LENGTH, MemoryVersionQuerySet
 from memories.pipeline.costs.usage import Sums, of_jobs
 from memories.rules.memory.compare import changed_rows, count_changes, count_kept
 from memories.rules.memory.lines import Origin
@@ -30,8 +30,8 @@ from memories.views.access.access import (
     open_version,
     place_of,
 )
-from memories.views.generate.runs import rows_of
-from memories.views.ingest.messages import beginnings
+from memories.views.generate.job_rows import get_visible_jobs
+from memories.views.ingest.messages import excerpts
 from memories.views.memory.naming import fault_of_name, name_in
 from memories.views.memory.scopes import texts_of
 from memories.views.memory.shown import card_of, compared, show, show_one, versions_of, with_origin
@@ -89,7 +89,7 @@ def name(request: UserRequest, pk: int) -> HttpResponse:
         return _page(
             request, place, version, misnamed=(given, error), takes_focus=False, status=422
         )
-    version.call(given, by=request.user)
+    version.rename(given, by=request.user)
     news = with_words(_("Named “%(name)s”."), name=given) if given else _("It has no name.")
     return _answer(request, place, version, news)
 
@@ -204,7 +204,7 @@ def sources(request: UserRequest, pk: int) -> HttpResponse:
     readable = Message.objects.visible_to(place.reader).filter(
         pk__in=[chip.message for chip in chips], state=Message.State.LIVE
     )
-    words = {message.pk: beginning for message, beginning in beginnings(readable, place)}
+    words = {message.pk: beginning for message, beginning in excerpts(readable, place)}
     context = {
         "place": place,
         "memory": version.memory,
@@ -332,7 +332,7 @@ def _page(
             "news": news,
             "moved_on": _numbered(moved_on, memory),
             "misnamed": misnamed,
-            "longest_name": LONGEST_NAME,
+            "longest_name": MAX_NAME_LENGTH,
             "takes_focus": takes_focus,
         },
         status=status,
@@ -342,7 +342,7 @@ def _page(
 def _job(place: WorkspaceContext, version: MemoryVersion) -> tuple[int, Sums | None] | None:
     """The job that made this text and what it cost, for whom its page is open."""
     pk = version.job_id
-    if pk is None or not rows_of(place).filter(pk=pk).exists():
+    if pk is None or not get_visible_jobs(place).filter(pk=pk).exists():
         return None
     return pk, of_jobs([pk]).get(pk)
 

@@ -27,10 +27,10 @@ from memories.models import (
     Workspace,
 )
 from memories.models.access.audience import (
-    _subquery,
     entered_workspaces,
     member_channels,
     readable_workspaces,
+    subquery,
 )
 from tests.factories import MONDAY as NOW
 from tests.factories import (
@@ -334,7 +334,7 @@ def test_a_kept_subquery_asks_for_its_own_reader_and_time(rows):
         Reader.public(NOW),
     ]
     for reader in readers:
-        kept = _subquery(rows, reader)
+        kept = subquery(rows, reader)
         try:
             query = rows(reader).order_by().values("pk").query.sql_with_params()
         except EmptyResultSet:

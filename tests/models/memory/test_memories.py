@@ -270,8 +270,8 @@ class TestRevise:
         assert texts_of(memory) == [(1, "- one\n- two"), (2, "- one\n- three")]
         assert memory.current == version
         assert (version.origin, version.author, version.base) == ("person", user, base)
-        assert version.is_persons
-        assert not base.is_persons
+        assert version.is_by_person
+        assert not base.is_by_person
         assert (version.segment, version.until_us) == (base.segment, base.until_us)
         assert version.source_message_count == base.source_message_count == 1
         assert version.source_latest_message_ts == base.source_latest_message_ts != ""
@@ -361,7 +361,7 @@ class TestRestore:
         assert memory.current == version
         assert (version.origin, version.author) == ("restore", user)
         assert (version.restored_from, version.base) == (old, newest)
-        assert version.is_persons
+        assert version.is_by_person
         assert version.source_message_count == old.source_message_count == 1
         assert version.until_us == newest.until_us
 

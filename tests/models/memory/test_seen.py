@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memories.models import Memory, Seen
+from memories.models.memory.seen import with_seen
 from tests.factories import MONDAY, ChannelFactory, UserFactory, make_channel_memory, make_version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres("constraints and conditional updates")]
@@ -24,7 +25,7 @@ def marked(seen):
 
 
 def told(memory, user):
-    row = Memory.objects.with_mark(user.pk).get(pk=memory.pk)
+    row = with_seen(Memory.objects.all(), user.pk).get(pk=memory.pk)
     return (row.seen, row.seen_at, row.news)
 
 
@@ -32,7 +33,7 @@ def test_never_seen_is_all_new(memory):
     user = UserFactory()
     assert told(memory, user) == (0, None, 3)
     assert Seen.objects.count() == 0
-    assert Memory.objects.with_mark(None).get(pk=memory.pk).news == 3
+    assert with_seen(Memory.objects.all(), None).get(pk=memory.pk).news == 3
 
 
 def test_a_mark_is_one_persons(memory):

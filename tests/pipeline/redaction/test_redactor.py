@@ -535,7 +535,7 @@ class TestDrafts:
         return MemberFactory(workspace=channel.workspace).user
 
     def type_over(self, memory, author, text):
-        return Draft.objects.keep(
+        return Draft.objects.save_text(
             Reader.of(author), memory, text, based_on=memory.current.number,
             revision=memory.current.revision, now=timezone.now(),
         )  # fmt: skip
@@ -560,7 +560,7 @@ class TestDrafts:
         delete(message)
         assert not Draft.objects.exists()
         # Nor does an editor that is still open bring it back.
-        again = Draft.objects.keep(
+        again = Draft.objects.save_text(
             Reader.of(author), memory, "- The gate leaves soon, I hope",
             based_on=seen[0], revision=seen[1], now=timezone.now(),
         )  # fmt: skip

@@ -192,7 +192,7 @@ def test_everybody_finds_what_they_may_read_after_a_channel_changes_its_readers(
                 Kind.MESSAGES: set(Message.objects.visible_to(reader)),
                 Kind.NOTES: set(Note.objects.visible_to(reader)),
                 Kind.MEMORIES: set(MemoryVersion.objects.visible_to(reader).current()),
-                Kind.OLDER: set(MemoryVersion.objects.visible_to(reader).older()),
+                Kind.OLDER: set(MemoryVersion.objects.visible_to(reader).not_current()),
             }
             expected = {found_as: {row.pk for row in rows} for found_as, rows in expected.items()}
             keys = {

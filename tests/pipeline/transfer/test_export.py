@@ -80,7 +80,7 @@ def test_it_comes_back_byte_for_byte(tmp_path):
 def test_a_name_goes_with_its_version(tmp_path):
     workspace = make_odd_workspace()
     version = MemoryVersion.objects.filter(memory__workspace=workspace).first()
-    version.call("before the launch", by=None)
+    version.rename("before the launch", by=None)
     again = moved(workspace, tmp_path / "1.zip", owner_of(workspace))
     named = MemoryVersion.objects.filter(memory__workspace=again).exclude(name="")
     assert [one.name for one in named] == ["before the launch"]

@@ -96,7 +96,7 @@ def test_what_cannot_be_saved_stays_in_the_editor(cast: Cast, text: str, words: 
 
 
 def test_an_edit_that_leaves_only_what_was_forgotten_stays_in_the_editor(cast: Cast) -> None:
-    cast.memory.current.mask(QuoteMatcher(frozenset()), [cast.memory.current.lines.first().pk])
+    cast.memory.current.redact(QuoteMatcher(frozenset()), [cast.memory.current.lines.first().pk])
     forgotten, _left = cast.memory.versions.get(number=2).content.split("\n")
     response = edit(cast, forgotten, revision="1")
     page = response.content.decode()
@@ -583,7 +583,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast, headers: dict[str, str]) -> N
     for many in (10, 100):
         for i in range(many):
             version = make_version(memory=cast.memory, text=f"- {many}, {i}")
-            version.call(f"Number {i}", by=cast.users["editor"])
+            version.rename(f"Number {i}", by=cast.users["editor"])
         with CaptureQueriesContext(connection) as queries:
             cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/", headers=headers)
         counts.append(len(queries))

@@ -376,7 +376,7 @@ class TestNames:
         assert (version.content, version.revision, version.updated_at) == before
         assert version.name == "before the <launch>"
         short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM).current
-        short.call("the short one", by=None)
+        short.rename("the short one", by=None)
         channel = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
         assert "the short one" in channel
         for path in (f"/v/{version.pk}/", f"/m/{cast.memory.pk}/versions/"):
@@ -725,7 +725,7 @@ class TestUndo:
 
     def test_what_was_forgotten_does_not_come_back(self, cast: Cast) -> None:
         old = version_of(cast, 1)
-        old.mask(QuoteMatcher(frozenset()), [old.lines.first().pk])
+        old.redact(QuoteMatcher(frozenset()), [old.lines.first().pk])
         assert undo(cast).status_code == 409
         assert cast.memory.versions.count() == 2
 
