@@ -49,11 +49,10 @@ PRIVATE = set(
 )
 # Files and folders that still use such names. This list may only get shorter.
 NOT_YET_RENAMED = (
-    "memories/llm",
     *(
         f"memories/rules/{name}"
         for name in (
-            *("costs", "generate", "health.py", "memory", "notes"),
+            *("costs", "memory", "notes"),
             *("redaction", "safety", "search", "sync"),
         )
     ),

@@ -1,4 +1,4 @@
-"""Read what is new in Slack. Scheduled too; safe to stop and to run again."""
+"""Read new and changed messages from Slack. You may stop the command and run it again."""
 
 from typing import Any
 
@@ -22,14 +22,13 @@ from memories.pipeline.sync.sync import ChannelReport, State, SyncReport, sync_w
 from memories.rules.ingest.timestamps import from_micros, micros
 from memories.slack.web import SlackError
 
-PARTIAL = 2  # exit status: done, but not all of it
+PARTIAL = 2  # exit status: some channels failed or wait for Slack
 
 
 class Command(BaseCommand):
     help = (
-        "Read people, channels, members and messages from Slack: of the channels that are followed,"
-        " which --channel does. Exit status 1: nothing could be read; 2: done, but some channels"
-        " failed or have to wait for Slack."
+        "Read people, channels, members and messages from Slack, in the channels that are followed."
+        " Exit status 1: nothing could be read. 2: some channels failed or wait for Slack."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -38,20 +37,19 @@ class Command(BaseCommand):
             "--channel",
             action="append",
             metavar="ID_OR_NAME",
-            help="only this channel, and follow it from now on; may be given several times",
+            help="read only this channel, and follow it from now on; may be repeated",
         )
         parser.add_argument(
             "--full",
             action="store_true",
-            help="compare every message and every thread with Slack's, however old, not only those"
-            " whose turn it is",
+            help="compare every message and every thread with Slack, regardless of age",
         )
         add_reader_argument(parser)
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            with transaction.atomic():  # without a token nothing is made
+            with transaction.atomic():  # without a token no workspace is created
                 workspace = workspace_from(options)
                 reader_from(options)
                 client = client_for(workspace)
@@ -74,17 +72,17 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(document(report.as_json()))
         else:
-            self._tell(report)
+            self._print(report)
         if report.error:
             raise CommandError(report.error)
-        if partly := _partly(report):
-            raise CommandError(partly, returncode=PARTIAL)
+        if problem := _problem(report):
+            raise CommandError(problem, returncode=PARTIAL)
 
-    def _tell(self, report: SyncReport) -> None:
+    def _print(self, report: SyncReport) -> None:
         write = self.stdout.write
-        for thing, outcome, count in report.tally.sorted_outcomes():
+        for object_type, outcome, count in report.tally.sorted_outcomes():
             reason = f" ({outcome.reason})" if outcome.reason else ""
-            write(f"{thing} {outcome.result}{reason}: {count:,}")
+            write(f"{object_type} {outcome.result}{reason}: {count:,}")
         for channel in report.channels:
             name = f"#{channel.channel_name}" if channel.channel_name else channel.channel_id
             write(f"{name}: {_sentence(channel)}")
@@ -101,7 +99,7 @@ class Command(BaseCommand):
         write(f"{report.calls.total():,} calls of Slack's API")
 
 
-def _partly(report: SyncReport) -> str:
+def _problem(report: SyncReport) -> str:
     if failed := report.of(State.FAILED):
         return (
             f"{len(failed)} channels failed: what they held stays as it was, and the next sync tries"

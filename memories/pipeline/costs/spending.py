@@ -186,7 +186,7 @@ class CallBudget:
         if call is None:
             return
         endpoint = self._locked()  # first, as in `reserve`
-        if error.unknown:  # perhaps paid: the whole bound stays counted
+        if error.may_be_charged:  # perhaps paid: the whole bound stays counted
             call.settle(now, fault=error.code, requests=error.spent.calls + 1)
         else:
             self._settle(call, error.spent, now, error.code)

@@ -122,7 +122,7 @@ def test_what_was_not_used_is_free_again(channel: Channel) -> None:
 
 def test_a_lost_answer_still_counts(channel: Channel) -> None:
     Cap.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
-    error = SummariserError("timeout", "no", unknown=True)
+    error = SummariserError("timeout", "no", may_be_charged=True)
     till(channel.workspace).failed(reserve(channel), error, NOON)
     assert isinstance(reserve(channel), Refused)
 
