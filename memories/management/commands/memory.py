@@ -21,6 +21,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.models import Note, NotesDisabled, Reader, Workspace
+from memories.models.access.audience import readable_workspaces
 from memories.pipeline.notes import files
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.notes.fields import KINDS, InvalidNote
