@@ -53,7 +53,7 @@ NOT_YET_RENAMED = (
         f"memories/rules/{name}"
         for name in (
             *("costs", "memory", "notes"),
-            *("redaction", "safety", "search", "sync"),
+            *("safety", "search", "sync"),
         )
     ),
     "memories/pipeline/safety/guarding.py",

@@ -205,7 +205,9 @@ class Redactor:
         removed_words = [word_set(m.text) for m in self.removed if not m.is_edit]
         for pk, version, text in lines.filter(pinned=False).values_list("pk", "version", "text"):
             words = frozenset() if self.matcher.find_in(text) else word_set(text)
-            if words and any(len(words & other) >= SIMILAR * len(words) for other in removed_words):
+            if words and any(
+                len(words & removed) >= SIMILAR * len(words) for removed in removed_words
+            ):
                 matches[pk] = version
         return matches
 
