@@ -53,7 +53,7 @@ NOT_YET_RENAMED = (
         f"memories/rules/{name}"
         for name in (
             *("costs", "memory", "notes"),
-            *("safety", "search", "sync"),
+            *("safety", "search"),
         )
     ),
     "memories/pipeline/safety/guarding.py",
