@@ -133,7 +133,7 @@ def banners(place: WorkspaceContext) -> dict[str, Any]:
     """Return the context of the banners above every page."""
     grants: list[AccessGrant] = []
     if place.reader.is_operator:
-        grants = list(place.reader.openings().of_workspace(place.workspace))
+        grants = list(AccessGrant.objects.active_for(place.reader).of_workspace(place.workspace))
     return {"trouble": place.trouble, "stopped": place.stopped, "opened": grants}
 
 
