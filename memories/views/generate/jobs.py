@@ -47,7 +47,7 @@ from memories.views.generate.job_rows import (
 )
 from memories.views.memory.display import for_display
 from memories.views.pages import (
-    POLLING_ENDS,
+    STOP_POLLING,
     banners,
     is_live,
     next_of,
@@ -104,7 +104,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     mark = _digest(now, row.mark)
     if not row.is_over and _is_unchanged(request, mark):
         return HttpResponse(status=204)
-    status = POLLING_ENDS if wants_part(request) and row.is_over else 200
+    status = STOP_POLLING if wants_part(request) and row.is_over else 200
     context = {
         "place": place,
         "row": row,
