@@ -27,7 +27,8 @@ from memories.pipeline.locks import Busy
 from memories.pipeline.redaction.retention import delete_expired
 from memories.pipeline.search import indexing
 from memories.pipeline.sync.connecting import client_for, may_be_asked
-from memories.pipeline.sync.sync import State, sync_workspace
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.generate.summariser import SummariserError
 from memoryhub.failpoints import fail_point
 from memoryhub.heartbeat import keep_beating
@@ -190,12 +191,12 @@ def sync(workspace_id: int) -> None:
         return
     try:
         client = client_for(workspace)
-        report = sync_workspace(workspace, client, now, seconds=WORK_SECONDS, goes_on=True)
+        report = sync_workspace(workspace, client, now, seconds=WORK_SECONDS, resume=True)
     except Busy:
         logger.info("workspace %s is being stored by another process", workspace_id)
         return
     indexing.catch_up_or_wait(most=INDEX_AT_ONCE)
-    if report.of(State.UNFINISHED):
+    if report.in_state(SyncState.UNFINISHED):
         schedule_sync(workspace_id)
     schedule_pass(workspace_id)
 

@@ -19,7 +19,7 @@ from memories.admin.audience import AudienceAdmin, display_value, user_of
 from memories.models import SlackConnection
 from memories.pipeline.sync import connecting
 from memories.rules.sync import scopes
-from memories.rules.sync.bot_token import NotABotToken, read_bot_token
+from memories.rules.sync.bot_token import InvalidBotToken, parse_bot_token
 
 TIMEOUT = 10  # seconds that a page waits for Slack
 
@@ -55,8 +55,8 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
         if not token and self.instance.pk:
             return ""
         try:
-            return read_bot_token(token)
-        except NotABotToken as error:
+            return parse_bot_token(token)
+        except InvalidBotToken as error:
             raise forms.ValidationError(TOKEN_ERRORS[error.code]) from None
 
 
@@ -140,7 +140,7 @@ class SlackConnectionAdmin(AudienceAdmin):
         if connection.checked_at is None or not connection.scopes:
             return display_value(None)
         memory_settings = connection.workspace.memory_settings
-        grant = scopes.compare(
+        grant = scopes.compare_scopes(
             connection.scopes,
             private_channels=memory_settings.read_private_channels,
             emails=memory_settings.read_emails,

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from memories.rules.sync.resync_schedule import SYNC_EVERY
+from memories.rules.sync.resync_schedule import SYNC_INTERVAL
 
-SYNC_MAX_AGE = 2 * SYNC_EVERY
+SYNC_MAX_AGE = 2 * SYNC_INTERVAL
 
 
 class HealthProblem(StrEnum):

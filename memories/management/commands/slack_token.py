@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from memories.management.arguments import add_action, add_workspace_argument, workspace_from
 from memories.models import SlackConnection, Workspace
 from memories.pipeline.sync.connecting import Source, source_of
-from memories.rules.sync.bot_token import NotABotToken, read_bot_token
+from memories.rules.sync.bot_token import InvalidBotToken, parse_bot_token
 
 
 class Command(BaseCommand):
@@ -34,8 +34,8 @@ class Command(BaseCommand):
 
     def _set(self, workspace: Workspace) -> None:
         try:
-            token = read_bot_token(_read_token())
-        except NotABotToken as error:
+            token = parse_bot_token(_read_token())
+        except InvalidBotToken as error:
             raise CommandError(str(error)) from error
         connection = SlackConnection.objects.of(workspace)
         connection.keep_token(token, by=None)

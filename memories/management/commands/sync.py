@@ -18,7 +18,8 @@ from memories.management.progress import STOPPED
 from memories.models import Channel
 from memories.pipeline.locks import Busy
 from memories.pipeline.sync.connecting import client_for
-from memories.pipeline.sync.sync import ChannelReport, State, SyncReport, sync_workspace
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import ChannelReport, SyncReport, SyncState
 from memories.rules.ingest.timestamps import from_micros, micros
 from memories.slack.web import SlackError
 
@@ -68,7 +69,7 @@ class Command(BaseCommand):
                 returncode=STOPPED,
             ) from error
         rows = Channel.objects.visible_to(reader_from(options)).filter(workspace=workspace)
-        report.call_by(rows.names())
+        report.set_channel_names(rows.names())
         if options["json"]:
             self.stdout.write(document(report.as_json()))
         else:
@@ -100,12 +101,12 @@ class Command(BaseCommand):
 
 
 def _problem(report: SyncReport) -> str:
-    if failed := report.of(State.FAILED):
+    if failed := report.in_state(SyncState.FAILED):
         return (
             f"{len(failed)} channels failed: what they held stays as it was, and the next sync tries"
             " again."
         )
-    if limited := report.of(State.LIMITED):
+    if limited := report.in_state(SyncState.LIMITED):
         return (
             f"{len(limited)} channels wait for Slack, which gives no more calls for now: what was read"
             " is kept, and the next sync goes on. The worker does so by itself."
@@ -114,17 +115,17 @@ def _problem(report: SyncReport) -> str:
 
 
 def _sentence(channel: ChannelReport) -> str:
-    walked = channel.walked
-    if channel.state is State.NOT_MEMBER:
+    stats = channel.stats
+    if channel.state is SyncState.NOT_MEMBER:
         return "the bot is not in it: /invite it there to have it remembered"
-    if channel.state is State.HIDDEN:
+    if channel.state is SyncState.HIDDEN:
         return "Slack lists it no longer: hidden from all but its known members"
-    if channel.state is State.SWITCHED_OFF:
+    if channel.state is SyncState.SWITCHED_OFF:
         return "not read: private channels are switched off in the workspace's settings"
-    parts = [f"{walked.new:,} new, {walked.updated:,} updated, {walked.deleted:,} deleted"]
-    if walked.mark:
-        parts.append(f"up to {from_micros(micros(walked.mark)):%Y-%m-%d %H:%M} UTC")
-    if channel.state in (State.UNFINISHED, State.LIMITED):
+    parts = [f"{stats.new:,} new, {stats.updated:,} updated, {stats.deleted:,} deleted"]
+    if stats.end_ts:
+        parts.append(f"up to {from_micros(micros(stats.end_ts)):%Y-%m-%d %H:%M} UTC")
+    if channel.state in (SyncState.UNFINISHED, SyncState.LIMITED):
         parts.append("not finished, the next sync goes on")
     parts += channel.failures
     if channel.not_before:
