@@ -134,4 +134,4 @@ def _connect(host: str, port: int) -> socket.socket:
         is_public(str(address[4][0])) for address in addresses
     ):
         raise NotPublic(host)
-    return socket.create_connection(addresses[0][4][:2], timeout=TIMEOUT)
+    return socket.create_connection((str(addresses[0][4][0]), port), timeout=TIMEOUT)
