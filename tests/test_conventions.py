@@ -53,7 +53,7 @@ NOT_YET_RENAMED = (
     *(
         f"memories/rules/{name}"
         for name in (
-            *("costs", "generate", "health.py", "memory", "notes"),
+            *("generate", "health.py", "memory", "notes"),
             *("redaction", "safety", "search", "sync"),
         )
     ),

@@ -33,7 +33,7 @@ class PriceAdmin(AudienceAdmin):
         obj.pk = Price.objects.change(*given, by=cast(User, request.user)).pk
 
     def delete_model(self, request: HttpRequest, obj: Price) -> None:
-        obj.forget(by=cast(User, request.user))
+        obj.remove(by=cast(User, request.user))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for price in queryset:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import Job, MemoryVersion, QuarantinedLine
 from memories.models.generate.job_queries import JobQuerySet
-from memories.pipeline.costs.usage import Sums, of_jobs
+from memories.pipeline.costs.usage import Sums, sum_by_job
 from memories.pipeline.generate.job_control import endpoint_in_use, find_wait
 from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.generate.job_status import Status, WaitReason, status_of
@@ -219,7 +219,7 @@ def runs(jobs: Iterable[Any], now: datetime, closed: Closed) -> list[Run]:
 def runs_each(lists: Iterable[Iterable[Any]], now: datetime, closed: Closed) -> list[list[Run]]:
     """The same of several lists; what all of them cost is asked once."""
     read = [list(jobs) for jobs in lists]
-    costs = of_jobs([job.pk for jobs in read for job in jobs])
+    costs = sum_by_job([job.pk for jobs in read for job in jobs])
     return [[_run(job, now, closed, costs.get(job.pk)) for job in jobs] for jobs in read]
 
 
