@@ -33,6 +33,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("setup/import/<int:pk>/", imports.detail, name="imports-detail"),
     path("settings/", preferences.edit, name="preferences-edit"),
     path("help/", guide.index, name="guide-index"),
+    path("memoryhub-agent", api_keys.agent, name="api_keys-agent"),
     path("theme/", preferences.set_theme, name="preferences-set_theme"),
     path("slack/events/", events.receive, name="events-receive"),
     # A workspace and what is in it

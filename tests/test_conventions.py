@@ -49,12 +49,11 @@ PRIVATE = set(
 )
 # Files and folders that still use such names. This list may only get shorter.
 NOT_YET_RENAMED = (
-    "memories/llm",
     *(
         f"memories/rules/{name}"
         for name in (
-            *("generate", "health.py", "memory", "notes"),
-            *("redaction", "safety", "search", "sync"),
+            *("memory", "notes"),
+            *("redaction", "safety", "search"),
         )
     ),
     "memories/pipeline/redaction/forgetting.py",

@@ -25,6 +25,8 @@ from memories.api.schemas import (
     NoteOut,
     NotePatch,
     NotesOut,
+    NotesSyncIn,
+    NotesSyncOut,
     SearchOut,
     SourcesOut,
     StatusOut,
@@ -48,11 +50,13 @@ from memories.models import (
 )
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.pipeline.context.build import build_context
+from memories.pipeline.notes.files import NotesFileError, sync_text
 from memories.pipeline.search.finding import find
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.notes.fields import InvalidNote
+from memories.rules.notes.notes_file import Fate
 from memories.rules.search.query import parse
 
 MOST_TOKENS = 20_000
@@ -332,6 +336,29 @@ def _notes(request: HttpRequest) -> Any:
 def notes(request: HttpRequest, cursor: Cursor, limit: Limit) -> NotesOut:
     page, following = _page(_notes(request), cursor, limit)
     return NotesOut(items=[serialize.note_out(note) for note in page], next=following)
+
+
+@api.post("/notes/sync", response={200: NotesSyncOut} | WRITES, summary="Sync a notes file")
+@needs(ApiKey.Scope.NOTES)
+def sync_notes(request: HttpRequest, given: NotesSyncIn) -> NotesSyncOut:
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    now = timezone.now()
+    _check_edits(key, now)
+    try:
+        done = sync_text(
+            key.workspace, key.reader(now), given.text, given.base, author=key.user, now=now
+        )
+    except NotesDisabled as error:
+        raise Problem(409, str(error)) from error
+    except (InvalidNote, NotesFileError) as error:
+        raise Problem(422, str(error)) from error
+    return NotesSyncOut(
+        text=done.text,
+        added=done.fates[Fate.ADDED],
+        updated=done.fates[Fate.UPDATED],
+        deleted=done.deleted,
+        conflicts=done.conflicts,
+    )
 
 
 @api.get("/notes/{pk}", response={200: NoteOut} | READS, summary="A note")

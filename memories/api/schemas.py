@@ -141,6 +141,29 @@ class NoteIn(Schema):
     channel: Text = ""
 
 
+# A blank file, or one with the heading or a note.
+NotesFile = Annotated[
+    str, Field(pattern=r"^([ \t\r\n]*|# Memories(\r?\n[^\x00]*)?|([^\x00]*\n)?## [^\x00]*)$")
+]
+
+
+class NotesSyncIn(Schema):
+    """``text`` is a memories.md, ``base`` the same file after the last sync, "" at the first one."""
+
+    text: NotesFile
+    base: NotesFile = ""
+
+
+class NotesSyncOut(Schema):
+    """``text`` is what the file has to hold now."""
+
+    text: str
+    added: int
+    updated: int
+    deleted: int
+    conflicts: list[str]
+
+
 class NotePatch(Schema):
     """What is left out stays as it is."""
 

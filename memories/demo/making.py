@@ -16,7 +16,7 @@ from memories.models import Channel, Member, Memory, MemoryVersion, Note, Person
 from memories.models.ingest.people import IN_DEMO
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest.importing import import_export
-from memories.pipeline.locks import preparing
+from memories.pipeline.locks import lock_preparation
 from memories.pipeline.search import indexing
 from memories.rules.memory.identity import MemoryType
 from memories.slack.export import Export
@@ -62,7 +62,7 @@ def make_demo(now: datetime, *, password: str | None) -> bool:
     """False: it is there already, and nothing is changed. Without a ``password`` nobody signs in as
     its editor: an installation that others can reach gets no login that everybody knows."""
     # All of it or nothing: stopped half way it starts anew, as of another moment.
-    with preparing(logger.info), transaction.atomic():
+    with lock_preparation(logger.info), transaction.atomic():
         workspace, is_new = Workspace.objects.get_or_create(slug=SLUG, defaults={"name": "Kazoe"})
         if is_new:
             _Demo(workspace, now, password).make()

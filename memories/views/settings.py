@@ -74,7 +74,7 @@ def probe(request: UserRequest, slug: str) -> HttpResponse:
     if model is None:
         toasts.error(request, _("No model is named, so there is none to probe."))
     else:
-        tasks.probe_later(request.user, model.endpoint_name)
+        tasks.schedule_probe(request.user, model.endpoint_name)
         toasts.success(
             request, _("The probe is queued. A worker asks the model a few small tasks.")
         )

@@ -321,6 +321,7 @@ NEWEST = {"content": "mine", "based_on": "2", "revision": "1"}
 
 MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "livez": _plain("livez"),
+    "api_keys-agent": _plain("api_keys-agent"),
     "api_keys-index": _of_workspace("api_keys-index", {"name": "x", "days": "30"}),
     "api_keys-revoke": _rows_of_workspace("api_keys-revoke", ApiKey, {}),
     "mcp": _plain("mcp", {"method": "tools/list"}),

@@ -68,7 +68,7 @@ def test_a_refused_zip_is_closed(name: str, tmp_path: Path) -> None:
 
 
 def test_too_large_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "_LARGEST_DIRECTORY", 100)
+    monkeypatch.setattr(archive, "_MAX_DIRECTORY_BYTES", 100)
     with pytest.raises(NotAnExport, match="Give it in parts"):
         opened(tmp_path, ZIP)
     monkeypatch.setattr(archive, "MAX_FILES", 2)
@@ -169,9 +169,9 @@ def test_how_much_an_archive_may_hold(size: int, packed_size: int, fits: bool) -
 def test_what_is_read_twice_counts_once() -> None:
     meter = Meter(150)
     for _ in range(3):
-        assert meter.through(io.BytesIO(b"x" * 100), "a").read(1000) == b"x" * 100
+        assert meter.wrap(io.BytesIO(b"x" * 100), "a").read(1000) == b"x" * 100
     with pytest.raises(Unreadable, match="after more than an export may hold"):
-        meter.through(io.BytesIO(b"x" * 100), "b").read(1000)
+        meter.wrap(io.BytesIO(b"x" * 100), "b").read(1000)
 
 
 @pytest.mark.parametrize("write", [dict, packed])

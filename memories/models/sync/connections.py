@@ -152,7 +152,7 @@ class SlackConnection(models.Model):
         self.token_end = self.token_end or settings.SLACK_BOT_TOKEN[-4:]
         self.save(update_fields=["state", "trouble", "checked_at", "token_end"])
 
-    def is_slow(self) -> None:
+    def mark_slow(self) -> None:
         """It shows that Slack has the app on its slow plan."""
         if not self.slow_plan:
             self.slow_plan = True

@@ -187,7 +187,7 @@ class CallBudget:
         if call is None:
             return
         endpoint = self._locked()  # locked first, as in `reserve`
-        if error.unknown:  # it may be charged: the whole bound stays counted
+        if error.may_be_charged:  # it may be charged: the whole bound stays counted
             call.settle(now, fault=error.code, requests=error.spent.calls + 1)
         else:
             self._settle(call, error.spent, now, error.code)

@@ -8,6 +8,7 @@ import logging
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from django.db import transaction
 
 from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
 from memories.rules.notes import notes_file
-from memories.rules.notes.fields import LONGEST_CONTENT
+from memories.rules.notes.fields import LONGEST_CONTENT, NoteText
 from memories.rules.notes.notes_file import Entry, Fate
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,9 @@ class Imported:
     fates: Counter[str] = field(default_factory=Counter)
     conflicts: list[str] = field(default_factory=list)
     size: int = 0  # of the file, in bytes
+    deleted: int = 0  # notes that the file does not hold any more
+    unstored: list[Entry] = field(default_factory=list)
+    text: str = ""  # of the file after a sync
 
     def as_json(self) -> dict[str, object]:
         return {**{fate: self.fates[fate] for fate in Fate}, "conflicts": self.conflicts}
@@ -71,13 +75,70 @@ def import_notes(
 
     Raises NotesDisabled, and NotesFileError when the file is missing or cannot be read.
     """
+    data = _bytes(path)
+    if data is None and workspace.memory_settings.notes_enabled:
+        raise NotesFileError(f"There is no file {path}.")
+    done = _store(workspace, reader, _entries(path, data or b""), author=author, now=now)
+    done.size = len(data or b"")
+    return done
+
+
+@transaction.atomic
+def sync_text(
+    workspace: Workspace,
+    reader: Reader,
+    text: str,
+    base: str,
+    *,
+    author: User | None,
+    now: datetime,
+) -> Imported:
+    """Make the notes and a file equal; ``text`` of the result is what the file has to hold.
+
+    ``base`` is the file after the last sync: a note that is in it and no longer in the file is put
+    into the trash, unless somebody has changed it since. A blank file is one that is missing: it
+    deletes nothing. Where both sides changed a note, the file's wording becomes a note of its own
+    with the tag ``conflict``. An entry that cannot be stored stays in the file. Raises NotesDisabled
+    and NotesFileError.
+    """
+    entries = _entries(Path("memories.md"), text.encode())
+    before = _entries(Path("the base"), base.encode()) if text.strip() else []
+    done = _store(workspace, reader, entries, author=author, now=now, copies_conflicts=True)
+    notes = Note.objects.in_use(workspace).visible_to(reader)
+    rows = {note.pk: note for note in notes.select_for_update(of=("self",))}
+    for entry in notes_file.deleted_in_file(entries, before):
+        note = rows.get(entry.id or 0)
+        if note is None or note.value.created_us != entry.made_us:
+            continue
+        if notes_file.mark_of(note.value) == entry.mark:
+            note.remove(by=author, now=now)
+            done.deleted += 1
+        else:
+            done.conflicts.append(
+                f"note {note.pk} was deleted in the file and changed here: it is in the file again"
+            )
+    current = [note.value for note in notes.all()]
+    kept = [
+        NoteText(entry.title, entry.tags, entry.date, entry.content, entry.channel_id)
+        for entry in done.unstored
+    ]
+    done.text = notes_file.write([*current, *kept])
+    return done
+
+
+def _store(
+    workspace: Workspace,
+    reader: Reader,
+    entries: Sequence[Entry],
+    *,
+    author: User | None,
+    now: datetime,
+    copies_conflicts: bool = False,
+) -> Imported:
+    """Write the entries that are new or changed, all or none."""
     if not workspace.memory_settings.notes_enabled:
         raise NotesDisabled
-    data = _bytes(path)
-    if data is None:
-        raise NotesFileError(f"There is no file {path}.")
-    entries = _entries(path, data)
-    done = Imported(size=len(data))
+    done = Imported()
     channels = {
         channel.slack_id: channel
         for channel in Channel.objects.filter(workspace=workspace).visible_to(reader)
@@ -94,6 +155,13 @@ def import_notes(
         for entry in entries:
             note = rows.get(entry.id) if entry.id is not None else None
             fate = notes_file.fate(entry, note.value if note else None, there, deleted)
+            if fate is Fate.CONFLICT and copies_conflicts:
+                done.conflicts.append(
+                    f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
+                    "deleted here; the file's wording is a note of its own now, tagged conflict"
+                )
+                entry = notes_file.copy_of(entry)
+                fate = notes_file.fate(entry, None, there, deleted)
             if fate in (Fate.ADDED, Fate.UPDATED) and entry.channel_id not in {"", *channels}:
                 fate = Fate.CONFLICT
                 done.conflicts.append(f"line {entry.line}: no such channel: {entry.channel_id}")
@@ -108,6 +176,8 @@ def import_notes(
                     f"line {entry.line}: a note is at most {LONGEST_CONTENT:,} characters; this one "
                     f"has {len(entry.content):,}"
                 )
+            if fate is Fate.CONFLICT:
+                done.unstored.append(entry)
             done.fates[fate] += 1
             if fate is Fate.ADDED:
                 written = Note.objects.write(

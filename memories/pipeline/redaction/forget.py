@@ -27,7 +27,7 @@ from memories.models.ingest.messages import MessageQuerySet
 from memories.models.ingest.names import Names
 from memories.models.ingest.people import FORGOTTEN
 from memories.pipeline.access import linking
-from memories.pipeline.locks import storing
+from memories.pipeline.locks import lock_workspace
 from memories.pipeline.redaction import forgetting
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 from memories.rules.ingest.names import safe_name
@@ -60,7 +60,7 @@ def message(channel: Channel, ts: str, *, by: User | None) -> Forgotten:
     Raises ValueError when the ts is none, `Busy` while the workspace is being stored into.
     """
     us = micros(ts)
-    with storing(channel.workspace), transaction.atomic():
+    with lock_workspace(channel.workspace), transaction.atomic():
         Channel.objects.select_for_update().get(pk=channel.pk)
         ts = ts_from_micros(us)
         rows = channel.messages.filter(ts=ts)
@@ -81,7 +81,7 @@ def person(
     workspace = person.workspace
     names = Names.public(workspace)
     report = Forgotten("person", person.pk)
-    with storing(workspace):
+    with lock_workspace(workspace):
         with transaction.atomic():
             called = {person.name, person.real_name} - {FORGOTTEN, person.slack_id}
             called |= set(map(safe_name, called))  # as lines hold them
@@ -104,7 +104,7 @@ def channel(
     it is followed no more."""
     workspace = channel.workspace
     report = Forgotten("channel", channel.pk)
-    with storing(workspace):
+    with lock_workspace(workspace):
         with transaction.atomic():
             channel.forget(now)
         for rows in _batches(channel.messages.filter(micros__lte=to_micros(now))):

@@ -225,6 +225,18 @@ def fate(
     return Fate.KEPT if entry.mark == mark_of(entry) else Fate.CONFLICT
 
 
+def deleted_in_file(entries: Iterable[Entry], base: Iterable[Entry]) -> list[Entry]:
+    """The entries of the file as it was last synced that are not in it any more."""
+    ids = {entry.id for entry in entries}
+    return [entry for entry in base if entry.id is not None and entry.id not in ids]
+
+
+def copy_of(entry: Entry) -> Entry:
+    """The wording of a conflict as a note of its own, so that neither side is lost."""
+    tags = tuple(dict.fromkeys((*entry.tags, "conflict")))
+    return replace(entry, tags=tags, id=None, made_us=None, mark="")
+
+
 def is_unsaved(entry: Entry, there: Container[str]) -> bool:
     """Written or changed in the file itself and not imported yet: no export may overwrite it."""
     return mark_of(entry) not in there and entry.mark != mark_of(entry)

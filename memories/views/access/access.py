@@ -28,10 +28,11 @@ from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import unseen_memories
 from memories.models.notes.notes import NoteQuerySet
+from memories.pipeline.generate.job_control import find_trouble
 from memories.rules.generate.job_status import Blocker
 from memories.rules.health import HealthSignals, find_problems
 from memories.rules.ingest.timestamps import micros
-from memories.views.generate import health
+from memories.views.generate.health import get_signals
 from memories.views.memory.marks import NavChannels, followed, nav_channels, with_marks
 
 NAV_SHOWN = 100  # channels
@@ -139,22 +140,24 @@ class WorkspaceContext:
     @cached_property
     def trouble(self) -> Blocker | None:
         """What keeps memories from being made, for the banner: members are told, guests are not."""
-        return health.trouble(self.workspace, self.now, is_told=self.role in Member.READING)
+        return find_trouble(self.workspace, self.now) if self.role in Member.READING else None
 
     @cached_property
     def stopped(self) -> SlackConnection | None:
         """The connection to Slack that ended, for the banner: members are told, guests are not."""
-        return health.stopped(self.workspace, is_told=self.role in Member.READING)
+        if self.role not in Member.READING:
+            return None
+        return SlackConnection.objects.stopped().filter(workspace=self.workspace).first()
 
     @cached_property
     def signs(self) -> HealthSignals:
         """How the workspace does, as far as the reader is told."""
-        return health.signs(
+        return get_signals(
             self.workspace,
             self.reader,
             self.readable_channels,
             self.now,
-            is_told=self.role in Member.READING,
+            is_member=self.role in Member.READING,
             has_trouble=self.trouble is not None,
             is_stopped=self.stopped is not None,
         )

@@ -1,17 +1,19 @@
 """API keys: made, shown once, and revoked, by whoever reads the workspace."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from django import forms
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
+from memories import agent as client
 from memories.models import ApiKey, Channel
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.pages import render_page
@@ -115,6 +117,11 @@ def revoke(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     key.revoke(by=request.user, now=place.now)
     toasts.success(request, _("The key is revoked: it opens nothing any more."))
     return redirect("api_keys-index", slug)
+
+
+def agent(request: HttpRequest) -> HttpResponse:
+    """The program memoryhub-agent, for everybody: it holds no text and no key."""
+    return HttpResponse(Path(client.__file__).read_bytes(), content_type="text/x-python")
 
 
 def _keys(request: UserRequest, place: WorkspaceContext) -> Any:

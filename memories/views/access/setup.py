@@ -18,7 +18,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from memories.demo.making import SLUG, make_demo
 from memories.models import AuditEvent, Person, Upload, User, Workspace
 from memories.pipeline.generate.trial import try_model
-from memories.pipeline.sync.connecting import PART_WORDS
+from memories.pipeline.sync.connecting import FEATURE_NAMES
 from memories.rules.sync import scopes
 from memories.templatetags.reading import fault_words
 from memories.views.access.access import UserRequest, must_operate
@@ -76,8 +76,11 @@ def _begin(request: UserRequest) -> HttpResponse:
 
 def _scopes() -> list[tuple[str, Any, bool]]:
     """What the app in Slack has to be allowed, why, and whether it can do without."""
-    everything = scopes.needed(private_channels=True, emails=True)
-    return [(scope, PART_WORDS[part], scope in scopes.ALWAYS) for scope, part in everything.items()]
+    everything = scopes.required_scopes(private_channels=True, emails=True)
+    return [
+        (scope, FEATURE_NAMES[feature], scope in scopes.ALWAYS)
+        for scope, feature in everything.items()
+    ]
 
 
 @login_required

@@ -120,7 +120,7 @@ def test_unused_tokens_are_free_again(channel: Channel) -> None:
 
 def test_a_lost_reply_still_counts(channel: Channel) -> None:
     Cap.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
-    error = SummariserError("timeout", "no", unknown=True)
+    error = SummariserError("timeout", "no", may_be_charged=True)
     budget_of(channel.workspace).record_failure(reserve(channel), error, NOON)
     assert isinstance(reserve(channel), Refused)
 

@@ -24,7 +24,7 @@ from memoryhub.uploads import is_ticket
 from tests.documentation import code, sections
 from tests.factories import UserFactory, WorkspaceFactory
 from tests.hostilezips import packed
-from tests.pipeline.test_locks import held_elsewhere
+from tests.pipeline.test_locks import locked_elsewhere
 from tests.slackexports import channel, export_files, person, said
 
 pytestmark = pytest.mark.django_db
@@ -431,7 +431,7 @@ def test_while_a_sync_stores_it_waits(
     upload = take_in(boss)
     boss.post(here(upload), {"do": "start"})
     there = process_environment | {"MEMORYHUB_VAR": str(work_area.parent)}
-    with held_elsewhere(workspace, there):
+    with locked_elsewhere(workspace, there):
         import_upload(upload.pk)
     upload.refresh_from_db()
     assert (upload.state, upload.attempts) == ("storing", 0)
