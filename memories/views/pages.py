@@ -137,7 +137,7 @@ def opened_by(place: WorkspaceContext) -> list[AccessGrant]:
     """The private channels that an operator has open, for the banner."""
     if not place.reader.is_operator:
         return []
-    return list(place.reader.openings().of_workspace(place.workspace))
+    return list(AccessGrant.objects.active_for(place.reader).of_workspace(place.workspace))
 
 
 def render_page(

@@ -8,22 +8,13 @@ from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
-from memories.models.access.workspaces import Member, Workspace
+from memories.models.access.workspaces import Workspace
 from memories.rules.safety import encryption
 
 
-class SlackConnectionQuerySet(models.QuerySet["SlackConnection"]):
-    def visible_to(self, reader: Reader) -> "SlackConnectionQuerySet":
-        """Operators see all of them, workspace admins their own workspace's."""
-        if reader.is_operator:
-            return self
-        administered = Workspace.objects.visible_to(reader).filter(
-            members__user=reader.user_id, members__role=Member.Role.ADMIN
-        )
-        return self.filter(workspace__in=administered.values("pk"))
-
+class SlackConnectionQuerySet(AudienceQuerySet["SlackConnection"]):
     def live(self) -> "SlackConnectionQuerySet":
         """Those that Slack still answers, as far as is known."""
         return self.filter(state=SlackConnection.State.LIVE)

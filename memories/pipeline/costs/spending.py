@@ -17,7 +17,6 @@ from memories.models import Backfill, Cap, Endpoint, Job, ModelCall, Price, Work
 from memories.rules.costs.money import Limit, find_refusal
 from memories.rules.generate.circuit_breaker import CircuitBreaker
 from memories.rules.generate.summariser import (
-    Bound,
     PromptForm,
     Reply,
     Request,
@@ -111,7 +110,7 @@ class CallBudget:
             self.endpoint.refresh_from_db()
 
     @transaction.atomic
-    def reserve(self, job: Job, bound: Bound, now: datetime) -> ModelCall | Refused | None:
+    def reserve(self, job: Job, bound: Usage, now: datetime) -> ModelCall | Refused | None:
         """Reserve the upper bound of a job's call. Return None for the offline summariser.
 
         A refusal releases the job in the same transaction, so a raised cap finds it waiting.
@@ -129,12 +128,12 @@ class CallBudget:
         return call
 
     @transaction.atomic
-    def reserve_probe(self, bound: Bound, now: datetime) -> ModelCall | Refused:
+    def reserve_probe(self, bound: Usage, now: datetime) -> ModelCall | Refused:
         """Reserve the upper bound of a call without a job under the caps of the installation."""
         return self._reserve(self._locked(), None, bound, now)
 
     def _reserve(
-        self, endpoint: Endpoint, job: Job | None, bound: Bound, now: datetime
+        self, endpoint: Endpoint, job: Job | None, bound: Usage, now: datetime
     ) -> ModelCall | Refused:
         breaker = endpoint.breaker
         if refused := _refused_by(breaker, now):
@@ -174,7 +173,7 @@ class CallBudget:
             limit = Limit(str(backfill), backfill.cap_tokens, backfill.cap_micros, *used, None)
             yield "over_backfill_cap", limit
 
-    def settle(self, call: ModelCall | None, usage: Usage, bound: Bound, now: datetime) -> None:
+    def settle(self, call: ModelCall | None, usage: Usage, bound: Usage, now: datetime) -> None:
         """Replace the reservation by what the call used, in the transaction of its reply."""
         if call is None:
             return

@@ -240,7 +240,7 @@ def _sums() -> dict[str, Any]:
 def _by_channel(calls: ModelCallQuerySet, reader: Reader, limit: int | None) -> list[Row]:
     """Return the channels with the most tokens. Unreadable channels are one row."""
     channel = F("job__memory__channel")
-    visible = Q(job__memory__channel__in=reader.keys(Channel.objects.visible_to))
+    visible = Q(job__memory__channel__in=Channel.objects.visible_to(reader))
     key = Case(
         When(visible, then=channel), When(channel__isnull=True, then=_WHOLE), default=_HIDDEN
     )
