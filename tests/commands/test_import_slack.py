@@ -14,7 +14,7 @@ from django.db import connection
 
 from memories.management import progress
 from memories.models import Channel, Message, Person, Reader, Workspace
-from memories.pipeline.locks import storing
+from memories.pipeline.locks import lock_workspace
 from tests.factories import UserFactory
 from tests.slackexports import (
     START,
@@ -264,7 +264,7 @@ def storing_elsewhere(workspace: Workspace) -> Iterator[None]:
     began, done = threading.Event(), threading.Event()
 
     def work() -> None:
-        with storing(workspace):
+        with lock_workspace(workspace):
             began.set()
             done.wait(60)
         connection.close()

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Channel, Message, Seen
 from memories.models.memory.seen import unseen_memories
-from memories.pipeline.sync.coverage import BY_ITSELF, Coverage, coverage_of, is_late
+from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
 from memories.rules.costs.orders import Unreadable
 from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
 from memories.rules.memory.catch_up import (
@@ -34,7 +34,7 @@ from memories.views.access.access import (
     number_or_none,
     open_workspace,
 )
-from memories.views.generate.health import failed_words
+from memories.views.generate.health import describe_failed
 from memories.views.memory.marks import followed, with_marks
 from memories.views.memory.news import catalogue, entries_of, fill, looks_of, with_places
 from memories.views.memory.shown import versions_of
@@ -216,9 +216,11 @@ def _behind(place: WorkspaceContext, now: datetime) -> list[tuple[Channel, Cover
     if not place.workspace.connected_at or is_late(place.workspace, now):
         return []
     late = Q(sync__synced_at__lt=now - SYNC_MAX_AGE)
-    channels = place.placed(place.readable_channels.failing(BY_ITSELF, late).select_related("sync"))
+    channels = place.placed(
+        place.readable_channels.failing(TEMPORARY_CODES, late).select_related("sync")
+    )
     read = ((channel, coverage_of(channel, now)) for channel in channels)
-    return [(channel, how) for channel, how in read if how.code not in BY_ITSELF]
+    return [(channel, how) for channel, how in read if how.code not in TEMPORARY_CODES]
 
 
 def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
@@ -232,7 +234,7 @@ def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     return {
         "problems": problems,
         "worker_at": signs.worker_at,
-        "failed": failed_words(signs.failed_jobs),
+        "failed": describe_failed(signs.failed_jobs),
     }
 
 

@@ -12,7 +12,7 @@ from memories.pipeline.generate.followups import rebuild_inputs
 from memories.pipeline.generate.update_now import rebuild
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryType
-from memories.tasks import remember_later
+from memories.tasks import schedule_pass
 from memories.views.access.access import UserRequest, must_edit, open_memory
 from memories.views.pages import render_page
 from memories.views.paths import card_path
@@ -35,7 +35,7 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
     if job is None:
         toasts.info(request, _("There is nothing to make it from."))
         return redirect(card_path(memory))
-    remember_later(place.workspace.pk)
+    schedule_pass(place.workspace.pk)
     return redirect("jobs-detail", place.workspace.slug, job.pk)
 
 

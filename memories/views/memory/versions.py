@@ -30,7 +30,7 @@ from memories.views.access.access import (
     open_version,
     place_of,
 )
-from memories.views.generate.runs import rows_of
+from memories.views.generate.job_rows import get_visible_jobs
 from memories.views.ingest.messages import excerpts
 from memories.views.memory.naming import fault_of_name, name_in
 from memories.views.memory.scopes import texts_of
@@ -342,7 +342,7 @@ def _page(
 def _job(place: WorkspaceContext, version: MemoryVersion) -> tuple[int, Sums | None] | None:
     """The job that made this text and what it cost, for whom its page is open."""
     pk = version.job_id
-    if pk is None or not rows_of(place).filter(pk=pk).exists():
+    if pk is None or not get_visible_jobs(place).filter(pk=pk).exists():
         return None
     return pk, of_jobs([pk]).get(pk)
 

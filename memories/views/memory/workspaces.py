@@ -9,6 +9,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from memories.models import Channel, Memory, MemoryVersion, ModelCall, Reader, Workspace
+from memories.models.access.audience import entered_workspaces
 from memories.pipeline.costs.usage import this_month
 from memories.rules.generate.coverage import Share, Waiting
 from memories.rules.ingest.timestamps import to_micros
@@ -39,7 +40,7 @@ class ChannelRow:
 @login_required
 def index(request: UserRequest) -> HttpResponse:
     """Straight to what is new in the only workspace, else a list, else what to do about there being none."""
-    entered = list(Workspace.objects.entered_by(Reader.of(request.user)))
+    entered = list(entered_workspaces(Reader.of(request.user)))
     if len(entered) == 1:
         return redirect("catch_up-index", entered[0].slug)
     return render_page(

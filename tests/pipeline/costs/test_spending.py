@@ -17,7 +17,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.costs.spending import CallBudget, Refused
-from memories.rules.generate.summariser import Bound, SummariserError, Usage
+from memories.rules.generate.summariser import SummariserError, Usage
 from memories.rules.memory.identity import MemoryType
 from tests.factories import ChannelFactory
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.postgres("reservations under ro
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=180)
-BOUND = Bound(1_000, 300, 1)  # reserved as 1,300 + 300
+BOUND = Usage(1_000, 300, 1)  # reserved as 1,300 + 300
 RESERVED = 1_600
 
 
@@ -122,7 +122,7 @@ def test_what_was_not_used_is_free_again(channel: Channel) -> None:
 
 def test_a_lost_answer_still_counts(channel: Channel) -> None:
     Cap.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
-    error = SummariserError("timeout", "no", unknown=True)
+    error = SummariserError("timeout", "no", may_be_charged=True)
     till(channel.workspace).failed(reserve(channel), error, NOON)
     assert isinstance(reserve(channel), Refused)
 

@@ -62,7 +62,7 @@ def test_requests_are_as_long_as_the_range_allows(
         messages=lines if of_messages else (),
         additions=() if of_messages else [Addition("", [MemoryLine(1, texts[0])])],
     )
-    instructions = estimate_tokens(prompts.instructions(request))
+    instructions = estimate_tokens(prompts.system_text(request) + prompts.request_text(request))
     assert TOKENS.low * words < instructions < TOKENS.high * words
     if of_messages:
         data = estimate_tokens(prompts.data_text(request, "0" * 8))

@@ -27,7 +27,7 @@ from memoryhub.uploads import is_ticket
 from tests.documentation import code, sections
 from tests.factories import UserFactory, WorkspaceFactory
 from tests.hostilezips import make_zip
-from tests.pipeline.test_locks import held_elsewhere
+from tests.pipeline.test_locks import locked_elsewhere
 from tests.slack.hostile_archives import READ, REFUSED
 from tests.slackexports import channel, export_files, person, slack_message
 
@@ -481,7 +481,7 @@ def test_an_import_waits_for_a_sync(
     upload = inspect(operator)
     operator.post(path_of(upload), {"do": "start"})
     there = process_environment | {"MEMORYHUB_VAR": str(work_area.parent)}
-    with held_elsewhere(workspace, there):
+    with locked_elsewhere(workspace, there):
         run_worker(upload)
     assert (upload.state, upload.attempts) == ("storing", 0)
 
