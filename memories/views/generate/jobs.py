@@ -45,7 +45,7 @@ from memories.views.generate.job_rows import (
     get_visible_jobs,
     open_jobs,
 )
-from memories.views.memory.shown import with_origin
+from memories.views.memory.display import for_display
 from memories.views.pages import (
     STOP_POLLING,
     banners,
@@ -271,7 +271,7 @@ def _steps(place: WorkspaceContext, row: JobRow) -> dict[str, Any]:
     }
     if not row.is_readable:
         return context
-    versions = with_origin(MemoryVersion.objects.visible_to(place.reader))
+    versions = for_display(MemoryVersion.objects.visible_to(place.reader))
     inputs = versions.filter(read_by__job=job.pk).order_by("until_us", "pk")
     segment = job.segment
     channel = job.memory.channel
