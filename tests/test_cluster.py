@@ -30,7 +30,7 @@ from memories.models import (
 )
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
-from memories.tasks import remember_later
+from memories.tasks import schedule_pass
 from tests.factories import ChannelFactory, MessageFactory, PersonFactory, WorkspaceFactory
 from tests.processes import alive_in_sessions, descendants, wait_until
 from tests.workers import RunningWorker, RunsWhenRead, leave_mark, package
@@ -151,7 +151,7 @@ def test_two_clusters_make_each_version_once(start_cluster: Callable[[], Path]) 
 
     def offered_until_remembered() -> bool:
         for workspace in Workspace.objects.all():
-            remember_later(workspace.pk)
+            schedule_pass(workspace.pk)
         return everything_is_remembered()
 
     wait_until(offered_until_remembered, f"memories; see {logs}", PATIENCE)

@@ -63,12 +63,12 @@ def test_a_tick_beats_and_remembers(talk, tasks_at_once, django_capture_on_commi
 
 
 def test_what_was_said_is_read_into_the_index_once_at_a_time(talk):
-    cache.set(tasks.INDEXING, 1)
+    cache.set(tasks.INDEX_LOCK, 1)
     tasks.index()
     assert indexing.waits()
-    cache.delete(tasks.INDEXING)
+    cache.delete(tasks.INDEX_LOCK)
     tasks.index()
-    assert not indexing.waits() and cache.get(tasks.INDEXING) is None
+    assert not indexing.waits() and cache.get(tasks.INDEX_LOCK) is None
 
 
 def test_tasks_carry_ids_only(talk, django_capture_on_commit_callbacks):
@@ -138,12 +138,12 @@ def test_a_pass_is_offered_once_until_it_begins(talk, django_capture_on_commit_c
 def test_a_lost_task_is_offered_again(talk, django_capture_on_commit_callbacks):
     """A broker that loses tasks, a worker that died with them: nobody says so."""
     with django_capture_on_commit_callbacks(execute=True):
-        tasks.remember_later(talk.workspace_id)
-    for waited, count in ((tasks.OFFER_AGAIN / 2, 0), (tasks.OFFER_AGAIN, 1)):
+        tasks.schedule_pass(talk.workspace_id)
+    for waited, count in ((tasks.PASS_LOST_AFTER / 2, 0), (tasks.PASS_LOST_AFTER, 1)):
         OrmQ.objects.all().delete()
         Workspace.objects.update(offered_at=timezone.now() - waited)
         with django_capture_on_commit_callbacks(execute=True):
-            tasks.remember_later(talk.workspace_id)
+            tasks.schedule_pass(talk.workspace_id)
         assert len(queued()) == count
 
 

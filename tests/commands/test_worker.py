@@ -14,7 +14,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from memories.models import Heartbeat, Job
-from memories.tasks import remember_later
+from memories.tasks import schedule_pass
 from tests.factories import ChannelFactory, MessageFactory
 from tests.llm.endpoint import PATH
 from tests.processes import alive_in_sessions, wait_until
@@ -119,7 +119,7 @@ def test_a_long_task_is_no_hang(start: Start, httpserver: HTTPServer) -> None:
         begin = timezone.now() - timedelta(hours=5)
         for minute in range(5):
             MessageFactory(channel=channel, at=begin + timedelta(minutes=minute))
-        remember_later(channel.workspace_id)
+        schedule_pass(channel.workspace_id)
         wait_until(asked.is_set, "a call")
         long = timezone.now() + timedelta(seconds=4 * HEARTBEAT)
         wait_until(lambda: beats_after(long) == 1, "signs of life all along")

@@ -1,4 +1,4 @@
-"""Lines that are taken from their messages are in no wrong language (rule 8)."""
+"""Highlights are never in the wrong language, because they quote their messages (rule 8)."""
 
 import json
 from collections.abc import Iterator
@@ -27,32 +27,31 @@ def segments(folder: Path, size: int) -> Iterator[list[MessageLine]]:
             yield messages(*texts[first : first + size])
 
 
-def as_if_a_model_wrote(request: Request) -> str:
+def fault_as_reply_of_a_model(request: Request) -> str:
     reply = replace(OfflineSummariser().summarise(request), model="a-model")
     return parse_reply(reply, request).fault
 
 
 @pytest.mark.slow
-def test_the_demo_workspace_in_its_own_language(tmp_path: Path) -> None:
+def test_highlights_of_the_demo_workspace_are_in_its_language(tmp_path: Path) -> None:
     build_export(tmp_path, datetime(2026, 11, 20, tzinfo=UTC))
     requests = [
         short(lines, language="conversation")
         for size in (5, 25, 50)
         for lines in segments(tmp_path, size)
     ]
-    spoken = {detect_language([m.text for m in request.messages]) for request in requests}
-    assert len(requests) > 50 and spoken - {None}  # there is something to be wrong about
-    assert [fault for fault in map(as_if_a_model_wrote, requests) if fault] == []
+    languages = {detect_language([m.text for m in request.messages]) for request in requests}
+    assert len(requests) > 50 and languages - {None}
+    assert [fault for fault in map(fault_as_reply_of_a_model, requests) if fault] == []
 
 
-def test_an_extract_is_not_blamed_for_its_messages() -> None:
-    """Without a model a workspace that wants English and talks Japanese still has memories."""
+def test_highlights_may_differ_from_the_output_language() -> None:
     texts = [
         "来週の金曜日までに公開します。",
         "月末まで古いページを残しておきます。",
         "田中さんが連絡します。",
     ]
-    wanted = short(messages(*texts, author="田中"), language="en")
-    extract = OfflineSummariser().summarise(wanted)
-    assert parse_reply(extract, wanted).fault == ""
-    assert parse_reply(replace(extract, model="a-model"), wanted).fault == Fault.WRONG_LANGUAGE
+    request = short(messages(*texts, author="田中"), language="en")
+    highlights = OfflineSummariser().summarise(request)
+    assert parse_reply(highlights, request).fault == ""
+    assert parse_reply(replace(highlights, model="a-model"), request).fault == Fault.WRONG_LANGUAGE

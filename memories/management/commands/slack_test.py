@@ -1,4 +1,4 @@
-"""Ask Slack whether a workspace's token works and what it may do."""
+"""Test the Slack token of a workspace and its scopes."""
 
 import argparse
 from typing import Any
@@ -17,9 +17,8 @@ from memories.pipeline.sync.connecting import Findings, Source, examine
 
 class Command(BaseCommand):
     help = (
-        "Test the connection to Slack: whose token it is, each scope that is missing, what stands"
-        " still without it, and how to put it right. Exit status 1: something that the settings of"
-        " the workspace ask for cannot be read."
+        "Test the connection to Slack: the owner of the token, each missing scope, its effect and the"
+        " remedy. Exit status 1: the token cannot read everything that the settings need."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -31,14 +30,14 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(document(findings.as_json()))
         else:
-            self._tell(findings)
+            self._print(findings)
         if findings.code:
             raise CommandError(str(findings.error))
         if findings.missing:
             names = ", ".join(missing.scope for missing in findings.missing)
             raise CommandError(f"Missing: {names}.")
 
-    def _tell(self, findings: Findings) -> None:
+    def _print(self, findings: Findings) -> None:
         write = self.stdout.write
         if findings.source is not Source.NONE:
             where = "kept here" if findings.source is Source.KEPT else "SLACK_BOT_TOKEN"

@@ -8,22 +8,13 @@ from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
-from memories.models.access.workspaces import Member, Workspace
+from memories.models.access.workspaces import Workspace
 from memories.rules.safety import encryption
 
 
-class SlackConnectionQuerySet(models.QuerySet["SlackConnection"]):
-    def visible_to(self, reader: Reader) -> "SlackConnectionQuerySet":
-        """Operators see all of them, workspace admins their own workspace's."""
-        if reader.is_operator:
-            return self
-        administered = Workspace.objects.visible_to(reader).filter(
-            members__user=reader.user_id, members__role=Member.Role.ADMIN
-        )
-        return self.filter(workspace__in=administered.values("pk"))
-
+class SlackConnectionQuerySet(AudienceQuerySet["SlackConnection"]):
     def live(self) -> "SlackConnectionQuerySet":
         """Those that Slack still answers, as far as is known."""
         return self.filter(state=SlackConnection.State.LIVE)
@@ -152,7 +143,7 @@ class SlackConnection(models.Model):
         self.token_end = self.token_end or settings.SLACK_BOT_TOKEN[-4:]
         self.save(update_fields=["state", "trouble", "checked_at", "token_end"])
 
-    def is_slow(self) -> None:
+    def mark_slow(self) -> None:
         """It shows that Slack has the app on its slow plan."""
         if not self.slow_plan:
             self.slow_plan = True

@@ -12,7 +12,7 @@ from django.db.models import Max
 from memories.models import Channel, Message, Workspace
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
-from memories.pipeline.locks import storing
+from memories.pipeline.locks import lock_workspace
 from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.messages import parse_ts
 from memories.rules.ingest.outcomes import ObjectType, Outcome, Result, Tally, quarantined, skipped
@@ -104,7 +104,7 @@ def import_export(
 
     Raise `Busy` during another import or sync of the workspace, and `WrongTeam`.
     """
-    with storing(workspace):
+    with lock_workspace(workspace):
         report = ImportReport()
         reporter = _ProgressReporter(progress)
         _set_team(workspace, export)

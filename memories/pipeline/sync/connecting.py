@@ -13,10 +13,10 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import Channel, Reader, SlackConnection, User, Workspace
 from memories.models.ingest.channels import ChannelQuerySet
-from memories.pipeline.sync.slack_budget import Budget
+from memories.pipeline.sync.slack_budget import SharedLimiter
 from memories.rules.safety.encryption import DecryptionError
 from memories.rules.sync import scopes
-from memories.rules.sync.scopes import Part
+from memories.rules.sync.scopes import Feature
 from memories.slack.web import Identity, SlackClient, SlackError
 
 _Words = str | Promise
@@ -55,13 +55,13 @@ SENTENCES: dict[str, _Words] = {
 }
 
 # What stands still without a scope.
-PART_WORDS: dict[Part, _Words] = {
-    Part.CHANNELS: _("the list of public channels and of who is in them"),
-    Part.MESSAGES: _("messages and threads of public channels"),
-    Part.PEOPLE: _("the names of people"),
-    Part.PRIVATE_CHANNELS: _("the list of private channels and of who is in them"),
-    Part.PRIVATE_MESSAGES: _("messages and threads of private channels"),
-    Part.EMAILS: _("e-mail addresses, by which people are linked to their accounts"),
+FEATURE_NAMES: dict[Feature, _Words] = {
+    Feature.CHANNELS: _("the list of public channels and of who is in them"),
+    Feature.MESSAGES: _("messages and threads of public channels"),
+    Feature.PEOPLE: _("the names of people"),
+    Feature.PRIVATE_CHANNELS: _("the list of private channels and of who is in them"),
+    Feature.PRIVATE_MESSAGES: _("messages and threads of private channels"),
+    Feature.EMAILS: _("e-mail addresses, by which people are linked to their accounts"),
 }
 _OPTIONAL = {
     **dict.fromkeys(scopes.FOR_PRIVATE_CHANNELS, "read_private_channels"),
@@ -99,7 +99,7 @@ def client_for(workspace: Workspace, *, even_stopped: bool = False, **options: A
         code = _STOPPED[State(connection.state)]
         raise SlackError(code, str(SENTENCES[code]), permanent=True)
     defaults: dict[str, Any] = {
-        "limiter": Budget(token),
+        "limiter": SharedLimiter(token),
         "slow_plan": connection is not None and connection.slow_plan,
     }
     return SlackClient(token, settings.SLACK_BASE_URL, **defaults | options)
@@ -144,11 +144,11 @@ class Missing:
     """A scope that the app lacks: what stands still without it, and what to do."""
 
     scope: str
-    part: Part
+    feature: Feature
 
     @property
     def off(self) -> _Words:
-        return PART_WORDS[self.part]
+        return FEATURE_NAMES[self.feature]
 
     @property
     def fix(self) -> str:
@@ -271,14 +271,14 @@ def last_check(workspace: Workspace) -> Findings:
 def _measured(connection: SlackConnection, workspace: Workspace) -> dict[str, Any]:
     """The scopes that Slack told, beside those that the settings ask for."""
     memory_settings = workspace.memory_settings
-    grant = scopes.compare(
+    grant = scopes.compare_scopes(
         connection.scopes,
         private_channels=memory_settings.read_private_channels,
         emails=memory_settings.read_emails,
     )
     return {
         "scopes": tuple(connection.scopes),
-        "missing": tuple(Missing(scope, part) for scope, part in grant.missing.items()),
+        "missing": tuple(Missing(scope, feature) for scope, feature in grant.missing.items()),
         "surplus": tuple(grant.surplus),
         "slow_plan": connection.slow_plan,
         "notes": tuple(_notes(grant.surplus, slow_plan=connection.slow_plan)),

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from memories.pipeline.ingest.events import is_signed_by_slack, receive_event
 from memories.rules.ingest.events import MAX_BODY_BYTES
-from memories.tasks import events_later
+from memories.tasks import schedule_events
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def receive(request: HttpRequest) -> HttpResponse:
     if received is None:
         return HttpResponse(status=401)
     if received.workspace_id is not None:
-        events_later(received.workspace_id)
+        schedule_events(received.workspace_id)
     return HttpResponse(received.challenge, content_type="text/plain; charset=utf-8")
 
 

@@ -21,9 +21,9 @@ from memories.forms import focus_first_wrong
 from memories.models import Upload, UploadInProgress, Workspace
 from memories.pipeline.ingest import uploads
 from memories.pipeline.ingest.uploads import UploadRefused
-from memories.tasks import import_later
+from memories.tasks import schedule_import
 from memories.views.access.access import UserRequest, must_operate
-from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
+from memories.views.pages import STOP_POLLING, is_live, render_page_or_part, wants_part
 from memories.views.periods import since_field, since_us
 from memoryhub.uploads import MAX_BYTES, make_ticket
 
@@ -108,7 +108,7 @@ def index(request: UserRequest) -> HttpResponse:
     status = 200
     if request.method == "POST":
         if form.is_valid() and (upload := form.store()):
-            import_later(upload.pk)
+            schedule_import(upload.pk)
             path = reverse("imports-detail", args=[upload.pk])
             return HttpResponseClientRedirect(path) if wants_part(request) else redirect(path)
         focus_first_wrong(form)
@@ -153,7 +153,7 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         "asks": request.GET.get("ask") == "cancel" and upload.is_unfinished,
     }
     if wants_part(request) and not upload.is_at_work:
-        status = POLLING_ENDS
+        status = STOP_POLLING
     return render_page_or_part(
         request,
         "ingest/imports/detail.html",
@@ -169,14 +169,14 @@ def _change(request: UserRequest, upload: Upload, form: ChoiceForm) -> None:
     verb, now = request.POST.get("do", ""), timezone.now()
     if verb == "start":
         if upload.start(form.choice, by=request.user, now=now):
-            import_later(upload.pk)
+            schedule_import(upload.pk)
     elif verb == "pause" and upload.pause(by=request.user, now=now):
         toasts.success(request, _("Paused: nothing more is stored."))
     elif verb == "resume" and upload.resume(by=request.user, now=now):
-        import_later(upload.pk)
+        schedule_import(upload.pk)
         toasts.success(request, _("It goes on."))
     elif verb == "retry" and upload.retry(by=request.user, now=now):
-        import_later(upload.pk)
+        schedule_import(upload.pk)
     elif verb == "cancel" and uploads.cancel_upload(upload, by=request.user, now=now):
         toasts.success(request, _("Cancelled: the file is gone, what was stored stays."))
 

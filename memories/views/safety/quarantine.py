@@ -17,7 +17,7 @@ from memories.models.safety.quarantine import QuarantineQuerySet
 from memories.pipeline.safety import revoking
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.safety.guard import Rule
-from memories.tasks import remember_later
+from memories.tasks import schedule_pass
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -96,7 +96,7 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         return _page(request, place, moved_on=moved_on)
     if version is None:
         return _answered(request, place, _("Somebody else has decided about this line."))
-    remember_later(place.workspace.pk)
+    schedule_pass(place.workspace.pk)
     news = _("Accepted: it is your line, in version %(number)s.") % {"number": version.number}
     return _answered(request, place, news)
 
@@ -158,7 +158,7 @@ def _done(
     request: UserRequest, place: WorkspaceContext, news: str, path: str, *, done: bool
 ) -> HttpResponse:
     if done:
-        remember_later(place.workspace.pk)
+        schedule_pass(place.workspace.pk)
     else:
         news = _("It was so already.")
     if path and request.POST.get("from") == "message":

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from memories.models import Channel, SlackConnection
 from memories.pipeline.sync import connecting
 from memories.pipeline.sync.connecting import Findings
-from memories.tasks import sync_later
+from memories.tasks import schedule_sync
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -54,7 +54,7 @@ def test(request: UserRequest, slug: str) -> HttpResponse:
     findings = connecting.examine(place.workspace, now, timeout=PATIENCE)
     begun = "begin" in request.POST and connecting.begin(place.workspace, findings, now)
     if begun:
-        sync_later(place.workspace.pk)
+        schedule_sync(place.workspace.pk)
     if wants_part(request):
         context = {**_connection(place, findings), "is_new": True, "begun": begun}
         return render_page_or_part(request, "", "sync/slack/_connection.html", context)

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
-from memories.pipeline.locks import preparing
+from memories.pipeline.locks import lock_preparation
 from memories.pipeline.transfer.archive import BLOCK_BYTES, ArchiveError, ArchiveWriter
 from memories.pipeline.transfer.backup import migrations
 from memories.pipeline.transfer.backup.archive import (
@@ -189,7 +189,7 @@ def _folder(beside: Path) -> Iterator[Path]:
     Its lock ends with the process, so `remove_leftovers` skips a folder in use.
     """
     with ExitStack() as stack:
-        with preparing(logger.info):  # no other process removes it before it is locked
+        with lock_preparation(logger.info):  # no other process removes it before it is locked
             remove_leftovers(beside)
             name = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=beside))
             stack.enter_context(_locked(Path(name), fcntl.LOCK_SH))

@@ -1,6 +1,6 @@
-"""Jobs as pages show them: what each does now, since when, why, and what helps.
+"""Jobs as the pages show them: status, reason, remedy and cost.
 
-However many are shown, it takes two queries: one for the rows, one for what they cost.
+Two queries read any number of rows: one the jobs, one their costs.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import Job, MemoryVersion, QuarantinedLine
 from memories.models.generate.job_queries import JobQuerySet
-from memories.pipeline.costs.usage import Sums, of_jobs
+from memories.pipeline.costs.usage import Sums, sum_by_job
 from memories.pipeline.generate.job_control import endpoint_in_use, find_wait
 from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.generate.job_status import Status, WaitReason, status_of
@@ -22,7 +22,7 @@ from memories.views.access.access import WorkspaceContext
 
 State = Job.State
 
-WORDS: dict[Status, str | Promise] = {
+LABELS: dict[Status, str | Promise] = {
     Status.QUEUED: _("queued"),
     Status.RUNNING: _("running"),
     Status.WAITING: _("waiting"),
@@ -33,7 +33,7 @@ WORDS: dict[Status, str | Promise] = {
     Status.CANCELLED: _("cancelled"),
     Status.REPLACED: _("replaced by a newer job"),
 }
-SHAPES = {
+ICONS = {
     Status.QUEUED: "knot-provisional",
     Status.RUNNING: "knot-model",
     Status.WAITING: "clock",
@@ -55,7 +55,7 @@ WAITS: dict[WaitReason, str | Promise] = {
 }
 _PROVIDER = _("See how the model's provider does, then retry.")
 _OTHER_MODEL = _("Retry; when it comes back, take another model.")
-FIXES: dict[str, str | Promise] = {
+REMEDIES: dict[str, str | Promise] = {
     "server_error": _PROVIDER,
     "connection": _PROVIDER,
     "timeout": _PROVIDER,
@@ -73,8 +73,8 @@ FIXES: dict[str, str | Promise] = {
 
 
 @dataclass(frozen=True)
-class Run:
-    """``until``: not before then. ``sums`` None: no model was asked."""
+class JobRow:
+    """A job with what a page shows of it. ``sums`` is None when no model was called."""
 
     job: Any
     status: Status
@@ -95,39 +95,37 @@ class Run:
         return bool(self.job.is_readable)
 
     @property
-    def word(self) -> str | Promise:
-        return WORDS[self.status]
+    def label(self) -> str | Promise:
+        return LABELS[self.status]
 
     @property
-    def shape(self) -> str:
-        return SHAPES[self.status]
+    def icon(self) -> str:
+        return ICONS[self.status]
 
     @property
-    def why(self) -> str | Promise:
-        """What it waits for; a job that runs waits for nothing."""
+    def wait_text(self) -> str | Promise:
         return WAITS.get(self.wait, "") if self.wait and self.status != Status.RUNNING else ""
 
     @property
     def fault(self) -> str:
-        """Why it failed or waits; what went wrong before it was offered again is over."""
-        tells = self.status is Status.FAILED or self.wait in (WaitReason.LATER, WaitReason.CAP)
-        return str(self.job.fault) if tells else ""
+        """Why it failed or waits. An earlier fault of a job that was retried is not shown."""
+        is_cause = self.status is Status.FAILED or self.wait in (WaitReason.LATER, WaitReason.CAP)
+        return str(self.job.fault) if is_cause else ""
 
     @property
-    def fix(self) -> str | Promise:
-        return FIXES.get(self.job.fault, _OTHER_MODEL)
+    def remedy(self) -> str | Promise:
+        return REMEDIES.get(self.job.fault, _OTHER_MODEL)
 
     @property
     def tokens(self) -> int:
         return int(self.job.prompt_tokens + self.job.completion_tokens)
 
     @property
-    def most_attempts(self) -> int:
+    def max_attempts(self) -> int:
         return MAX_ATTEMPTS
 
     @property
     def is_active(self) -> bool:
-        """Something may happen to it at any moment."""
         return self.status in (Status.RUNNING, Status.QUEUED)
 
     @property
@@ -135,100 +133,74 @@ class Run:
         return self.job.state not in Job.OPEN
 
     @property
-    def may_retry(self) -> bool:
+    def can_retry(self) -> bool:
         return self.job.state in (State.DEAD, State.CANCELLED)
 
     @property
-    def may_cancel(self) -> bool:
+    def can_cancel(self) -> bool:
         return bool(self.job.state == State.WAITING)
 
     @property
     def mark(self) -> tuple[Any, ...]:
-        """Another one: the page looks otherwise."""
-        g = self.job
+        """All shown values that may change. An open page refreshes when one of them does."""
+        job = self.job
         return (
-            g.pk,
-            self.status,
-            self.wait,
-            g.attempts,
-            g.fault,
-            self.until,
-            self.tokens,
-            self.sums,
+            *(job.pk, job.attempts, job.fault),
+            *(self.status, self.wait, self.until, self.tokens, self.sums),
         )
 
 
-def rows_of(place: WorkspaceContext) -> JobQuerySet:
-    """The workspace's jobs, as far as the reader is shown them."""
+def get_visible_jobs(place: WorkspaceContext) -> JobQuerySet:
+    """Return the workspace's jobs that the reader may see."""
     lines = QuarantinedLine.objects.filter(job=OuterRef("pk"))
-    partly = MemoryVersion.objects.filter(job=OuterRef("pk"), trigger__left_out__gt=0)
-    quarantined = Exists(lines) | Exists(partly)
+    incomplete = MemoryVersion.objects.filter(job=OuterRef("pk"), trigger__left_out__gt=0)
+    has_errors = Exists(lines) | Exists(incomplete)
     return (
         Job.objects.listed_in(place.workspace)
         .shown_to(place.reader)
         .select_related("memory__channel", "memory__workspace", "backfill")
-        .annotate(has_errors=Case(When(quarantined, then=Value(True)), default=Value(False)))
+        .annotate(has_errors=Case(When(has_errors, then=Value(True)), default=Value(False)))
     )
 
 
-def failed(rows: JobQuerySet) -> JobQuerySet:
-    return rows.filter(state=State.DEAD).order_by("-pk")
+def failed_jobs(jobs: JobQuerySet) -> JobQuerySet:
+    return jobs.filter(state=State.DEAD).order_by("-pk")
 
 
-def unsettled(rows: JobQuerySet) -> JobQuerySet:
-    """What runs or waits. By their keys: SQLite would read all jobs of each memory for the states."""
-    return rows.filter(pk__in=Job.objects.filter(state__in=Job.OPEN).values("pk"))
-
-
-def going_on(rows: JobQuerySet) -> JobQuerySet:
-    """What runs first, then what waits, oldest first."""
+def open_jobs(jobs: JobQuerySet) -> JobQuerySet:
+    """Return running jobs, then waiting ones, oldest first."""
+    # By their keys: SQLite would read all jobs of each memory for the states.
+    rows = jobs.filter(pk__in=Job.objects.filter(state__in=Job.OPEN).values("pk"))
     rank = Case(
         When(state__in=(State.CLAIMED, State.REPLIED), then=Value(0)),
         default=Value(1),
         output_field=IntegerField(),
     )
-    return unsettled(rows).annotate(rank=rank).order_by("rank", "pk")
+    return rows.annotate(rank=rank).order_by("rank", "pk")
 
 
-def over(rows: JobQuerySet, before: int | None) -> JobQuerySet:
-    """The newest first. What is not over is passed over: by their states all finished jobs would be
-    sorted."""
+def finished_jobs(jobs: JobQuerySet, before: int | None) -> JobQuerySet:
+    """Return finished jobs, newest first, from the one before this key on."""
     older = Q() if before is None else Q(pk__lt=before)
-    return rows.filter(older).exclude(state__in=(*Job.OPEN, State.DEAD)).order_by("-pk")
+    # `exclude`: SQLite would sort all finished jobs for a list of states.
+    return jobs.filter(older).exclude(state__in=(*Job.OPEN, State.DEAD)).order_by("-pk")
 
 
-@dataclass(frozen=True)
-class Closed:
-    """Whether the model's endpoint takes calls, and until when it takes none (None: nobody knows)."""
-
-    is_closed: bool = False
-    until: datetime | None = None
-
-
-def closed_at(now: datetime) -> Closed:
+def build_rows(now: datetime, *lists: Iterable[Any]) -> list[list[JobRow]]:
+    """Return rows for each list of jobs. One query reads the costs of all."""
+    job_lists = [list(jobs) for jobs in lists]
+    costs = sum_by_job([job.pk for jobs in job_lists for job in jobs])
     endpoint = endpoint_in_use().first()
     refusal = endpoint.breaker.find_refusal(now) if endpoint else None
-    return Closed(refusal is not None, refusal[1] if refusal else None)
 
+    def build_row(job: Any) -> JobRow:
+        wait = find_wait(job, now, endpoint_closed=refusal is not None)
+        until = None
+        if wait in (WaitReason.LATER, WaitReason.CAP):
+            until = job.not_before
+        elif wait is WaitReason.ENDPOINT and refusal is not None:
+            until = refusal[1]
+        status = status_of(job.state, wait, has_errors=job.has_errors)
+        return JobRow(job, status, wait, until, costs.get(job.pk))
 
-def runs(jobs: Iterable[Any], now: datetime, closed: Closed) -> list[Run]:
-    """In the order given."""
-    return runs_each([jobs], now, closed)[0]
-
-
-def runs_each(lists: Iterable[Iterable[Any]], now: datetime, closed: Closed) -> list[list[Run]]:
-    """The same of several lists; what all of them cost is asked once."""
-    read = [list(jobs) for jobs in lists]
-    costs = of_jobs([job.pk for jobs in read for job in jobs])
-    return [[_run(job, now, closed, costs.get(job.pk)) for job in jobs] for jobs in read]
-
-
-def _run(job: Any, now: datetime, closed: Closed, sums: Sums | None) -> Run:
-    wait = find_wait(job, now, endpoint_closed=closed.is_closed)
-    status = status_of(job.state, wait, has_errors=job.has_errors)
-    until = None
-    if wait in (WaitReason.LATER, WaitReason.CAP):
-        until = job.not_before
-    elif wait is WaitReason.ENDPOINT:
-        until = closed.until
-    return Run(job, status, wait, until, sums)
+    return [[build_row(job) for job in jobs] for jobs in job_lists]
