@@ -17,7 +17,7 @@ from memories.views.access.access import UserRequest, WorkspaceContext, open_wor
 from memories.views.memory.scopes import notes_of, texts_of
 from memories.views.memory.shown import with_origin
 from memories.views.pages import render_page
-from memories.views.sync.coverage import Bar, bar_of, channels_waiting
+from memories.views.sync.coverage import Bar, share_bar, shares_of
 
 ACTIVITY_SHOWN = 12
 CHANNELS_AT_ONCE = 50
@@ -33,7 +33,7 @@ class ChannelRow:
 
     @property
     def bar(self) -> Bar:
-        return bar_of(self.share, BAR_WIDTH)
+        return share_bar(self.share, BAR_WIDTH)
 
 
 @login_required
@@ -84,7 +84,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             **texts_of(place, long_term, short_term),
             "query": query,
             "page": page,
-            "rows": _rows(channels, channels_waiting(place, channels, to_micros(now))),
+            "rows": _rows(channels, shares_of(place, channels, to_micros(now))),
             "bar_width": BAR_WIDTH,
             "included": _included(place),
             "cost": this_month(calls.filter(workspace=place.workspace), now),
