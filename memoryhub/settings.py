@@ -74,10 +74,10 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "memories.views.pages.Compressed",
+    "memories.views.pages.CompressPages",
     "csp.middleware.CSPMiddleware",
-    "memories.views.pages.varied",
-    "memories.views.pages.unstored",
+    "memories.views.pages.vary_on_htmx",
+    "memories.views.pages.no_store",
     "memories.api.middleware.api_headers",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",

@@ -53,10 +53,9 @@ NOT_YET_RENAMED = (
         f"memories/rules/{name}"
         for name in (
             *("costs", "memory", "notes"),
-            *("redaction", "safety", "search"),
+            *("safety", "search"),
         )
     ),
-    "memories/pipeline/redaction/forgetting.py",
     "memories/pipeline/safety/guarding.py",
 )
 

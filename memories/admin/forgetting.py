@@ -14,7 +14,7 @@ from memories.admin.audience import user_of
 from memories.models import Message, Person, User
 from memories.pipeline.locks import Busy
 from memories.pipeline.redaction import forget
-from memories.pipeline.redaction.forget import Forgotten
+from memories.pipeline.redaction.forget import ForgetReport
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
@@ -24,7 +24,7 @@ else:
 MAX_ROWS = 100
 
 
-def forget_row(row: Any, by: User) -> Forgotten:
+def forget_row(row: Any, by: User) -> ForgetReport:
     if isinstance(row, Message):
         return forget.message(row.channel, row.ts, by=by)
     forget_one = forget.person if isinstance(row, Person) else forget.channel
@@ -63,8 +63,8 @@ class ForgetAction(_ModelAdmin):
         try:
             for row in rows:
                 report = forget_row(row, user_of(request))
-                count += report.touched.messages
-                versions += report.touched.versions + report.deleted
+                count += report.redaction.messages
+                versions += report.redaction.versions + report.versions_deleted
         except Busy:
             text = _("An import or a sync of this workspace is running; try again when it is done.")
             self.message_user(request, text, messages.ERROR)

@@ -1,4 +1,4 @@
-"""Since when: a field of forms, in the words of `rules.orders`."""
+"""The form field for the start of a period."""
 
 from datetime import tzinfo
 
@@ -21,9 +21,9 @@ def since_field() -> forms.CharField:
     )
 
 
-def since_us(given: str, zone: tzinfo) -> int:
-    """In microseconds, 0 for the first message. Raises ValidationError."""
+def since_us(text: str, zone: tzinfo) -> int:
+    """Return microseconds, 0 for the first message. Raise ``ValidationError`` for other texts."""
     try:
-        return read_since(given, timezone.now(), zone)
+        return read_since(text, timezone.now(), zone)
     except Unreadable as error:
         raise forms.ValidationError(_("Neither a day nor a number of days.")) from error

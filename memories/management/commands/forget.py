@@ -18,7 +18,7 @@ from memories.management.progress import ProgressLine
 from memories.models import Channel, Person, Workspace
 from memories.pipeline.locks import Busy
 from memories.pipeline.redaction import forget
-from memories.pipeline.redaction.forget import Forgotten
+from memories.pipeline.redaction.forget import ForgetReport
 from memories.pipeline.search import indexing
 
 
@@ -69,7 +69,7 @@ class Command(BaseCommand):
             indexing.catch_up()
         self._print(report, dry_run=options["dry_run"], as_json=options["json"])
 
-    def _forget(self, workspace: Workspace, options: dict[str, Any]) -> Forgotten:
+    def _forget(self, workspace: Workspace, options: dict[str, Any]) -> ForgetReport:
         now = timezone.now()
         with ProgressLine(self.stderr, "Stopped. Run it again: it goes on from there.") as line:
 
@@ -101,12 +101,12 @@ class Command(BaseCommand):
         if answer.strip().lower() != "yes":
             raise CommandError("Nothing was changed.")
 
-    def _print(self, report: Forgotten, *, dry_run: bool, as_json: bool) -> None:
+    def _print(self, report: ForgetReport, *, dry_run: bool, as_json: bool) -> None:
         counts = report.as_json()
         if as_json:
             self.stdout.write(document({**counts, "dry_run": dry_run}))
             return
-        self.stdout.write(f"{report.what} {report.subject}:")
+        self.stdout.write(f"{report.subject} {report.pk}:")
         for name, count in counts.items():
             if name in ("forgotten", "id"):
                 continue

@@ -21,6 +21,7 @@ from memories.management.arguments import (
     workspace_from,
 )
 from memories.models import Note, NotesDisabled, Reader, Workspace
+from memories.models.access.audience import readable_workspaces
 from memories.pipeline.notes import files
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.notes.fields import KINDS, InvalidNote
@@ -233,7 +234,7 @@ def _get_note(workspace: Workspace, reader: Reader, pk: int) -> Note:
 
 def _require_reader(workspace: Workspace, reader: Reader) -> None:
     """Raise ``CommandError`` if the reader may not read the notes."""
-    if not Workspace.objects.known_to(reader).filter(pk=workspace.pk).exists():
+    if not readable_workspaces(reader).filter(pk=workspace.pk).exists():
         raise CommandError("This user may not read the workspace's notes, nor write any.")
 
 

@@ -7,20 +7,14 @@ from django.db import models
 from django.db.models import Q, Sum
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.workspaces import Workspace
 from memories.models.costs.prices import Cap
 from memories.models.generate.backfills import Backfill
 from memories.models.generate.jobs import Job
 
 
-class ModelCallQuerySet(models.QuerySet["ModelCall"]):
-    def visible_to(self, reader: Reader) -> "ModelCallQuerySet":
-        """Sums are a matter of operation: to operators and to readers of the workspace."""
-        if reader.is_operator:
-            return self
-        return self.filter(workspace__in=reader.keys(Workspace.objects.visible_to))
-
+class ModelCallQuerySet(AudienceQuerySet["ModelCall"]):
     def readable_by(self, reader: Reader) -> "ModelCallQuerySet":
         """A call tells how busy a channel is: all of them are an operator's to see, others see those
         whose texts they may read."""

@@ -8,22 +8,13 @@ from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
-from memories.models.access.workspaces import Member, Workspace
+from memories.models.access.workspaces import Workspace
 from memories.rules.safety import encryption
 
 
-class SlackConnectionQuerySet(models.QuerySet["SlackConnection"]):
-    def visible_to(self, reader: Reader) -> "SlackConnectionQuerySet":
-        """Return all for operators, and those of their own workspaces for admins."""
-        if reader.is_operator:
-            return self
-        administered = Workspace.objects.visible_to(reader).filter(
-            members__user=reader.user_id, members__role=Member.Role.ADMIN
-        )
-        return self.filter(workspace__in=administered.values("pk"))
-
+class SlackConnectionQuerySet(AudienceQuerySet["SlackConnection"]):
     def stopped(self) -> "SlackConnectionQuerySet":
         """Return connections whose token Slack has rejected."""
         return self.exclude(state=SlackConnection.State.LIVE)

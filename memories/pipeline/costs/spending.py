@@ -17,7 +17,6 @@ from memories.models import Backfill, Cap, Endpoint, Job, ModelCall, Price, Work
 from memories.rules.costs.money import Asked, Limit, refusal
 from memories.rules.generate.circuit_breaker import CircuitBreaker
 from memories.rules.generate.summariser import (
-    Bound,
     PromptForm,
     Reply,
     Request,
@@ -109,7 +108,7 @@ class CallBudget:
             self.endpoint.refresh_from_db()
 
     @transaction.atomic
-    def reserve(self, job: Job, bound: Bound, now: datetime) -> ModelCall | Refused | None:
+    def reserve(self, job: Job, bound: Usage, now: datetime) -> ModelCall | Refused | None:
         """Count the most it can cost and let it begin, or say why not and put it back, in the same
         transaction: a cap that is raised meanwhile finds it. None: nothing to count."""
         if self.endpoint is None:
@@ -125,12 +124,12 @@ class CallBudget:
         return call
 
     @transaction.atomic
-    def reserve_probe(self, bound: Bound, now: datetime) -> ModelCall | Refused:
+    def reserve_probe(self, bound: Usage, now: datetime) -> ModelCall | Refused:
         """Count the most that a call for no job can cost, under the caps of the installation."""
         return self._reserve(self._locked(), None, bound, now)
 
     def _reserve(
-        self, endpoint: Endpoint, job: Job | None, bound: Bound, now: datetime
+        self, endpoint: Endpoint, job: Job | None, bound: Usage, now: datetime
     ) -> ModelCall | Refused:
         breaker = endpoint.breaker
         if refused := _refused_by(breaker, now):
@@ -172,7 +171,7 @@ class CallBudget:
             limit = Limit(str(backfill), backfill.cap_tokens, backfill.cap_micros, *used, None)
             yield "over_backfill_cap", limit
 
-    def settle(self, call: ModelCall | None, usage: Usage, bound: Bound, now: datetime) -> None:
+    def settle(self, call: ModelCall | None, usage: Usage, bound: Usage, now: datetime) -> None:
         """What it used, in place of what it was allowed to. Call it in the reply's transaction."""
         if call is None:
             return

@@ -231,7 +231,7 @@ def _sums() -> dict[str, Any]:
 def _by_channel(calls: ModelCallQuerySet, reader: Reader, most: int | None) -> list[Row]:
     """Channels by name; those that the reader may not see are one row."""
     channel = F("job__memory__channel")
-    visible = Q(job__memory__channel__in=reader.keys(Channel.objects.visible_to))
+    visible = Q(job__memory__channel__in=Channel.objects.visible_to(reader))
     key = Case(
         When(visible, then=channel), When(channel__isnull=True, then=_WHOLE), default=_HIDDEN
     )

@@ -27,7 +27,6 @@ from memories.pipeline.generate.requests import JobRequest, RequestBuilder
 from memories.pipeline.generate.write_version import Closed
 from memories.rules.generate.faults import Fault
 from memories.rules.generate.summariser import (
-    Bound,
     Reply,
     RequestStrategy,
     Summariser,
@@ -48,7 +47,7 @@ class RunningCall:
 
     job: Job
     job_request: JobRequest
-    bound: Bound
+    bound: Usage
     reservation: ModelCall | None
 
 
@@ -212,7 +211,7 @@ class Worker:
             self._keep_reply(call, reply)
 
     def _keep_reply(self, call: RunningCall, reply: Reply) -> None:
-        usage = Usage(reply.prompt_tokens, reply.completion_tokens, reply.calls)
+        usage = reply.usage
         self._count_usage(usage)
         for seconds in SAVE_PAUSES:
             try:

@@ -26,7 +26,7 @@ from memories.views.access.access import (
     open_workspace,
 )
 from memories.views.pages import (
-    POLLING_ENDS,
+    STOP_POLLING,
     is_live,
     render_page,
     render_page_or_part,
@@ -169,7 +169,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     if error:
         status = 422
     elif wants_part(request) and not backfill.is_unfinished:
-        status = POLLING_ENDS
+        status = STOP_POLLING
     context = {
         "place": place,
         "backfill": backfill,

@@ -22,7 +22,7 @@ from memories.views.access.access import (
     open_memory,
 )
 from memories.views.generate.job_rows import build_rows, get_visible_jobs
-from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
+from memories.views.pages import STOP_POLLING, is_live, render_page_or_part, wants_part
 from memories.views.paths import card_path, update_path
 
 PAGE, PART = "generate/updates/detail.html", "generate/updates/_update.html"
@@ -107,5 +107,5 @@ def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int)
         "takes_focus": request.method == "POST",
         "news": _("Updated: v%(n)s.") % {"n": made.number} if made else "",
     }
-    status = POLLING_ENDS if wants_part(request) and row.is_over else 200
+    status = STOP_POLLING if wants_part(request) and row.is_over else 200
     return render_page_or_part(request, PAGE, PART, context, status=status)

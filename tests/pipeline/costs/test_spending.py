@@ -17,7 +17,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.costs.spending import CallBudget, Refused
-from memories.rules.generate.summariser import Bound, SummariserError, Usage
+from memories.rules.generate.summariser import SummariserError, Usage
 from memories.rules.memory.identity import MemoryType
 from tests.factories import ChannelFactory
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.postgres("reservations under ro
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=180)
-BOUND = Bound(1_000, 300, 1)  # reserved as 1,300 + 300
+BOUND = Usage(1_000, 300, 1)  # reserved as 1,300 + 300
 RESERVED = 1_600
 
 
