@@ -72,7 +72,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "threads": _load_threads(place, channel),
             "notes": load_notes(place, channel),
             "activity": load_activity(place, channel, now),
-            "cost": usage.this_month(calls.filter(job__memory__channel=channel), now),
+            "cost": usage.sum_this_month(calls.filter(job__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
             "now": now,
         },

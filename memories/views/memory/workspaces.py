@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from memories.models import Channel, Memory, MemoryVersion, ModelCall, Reader, Workspace
 from memories.models.access.audience import entered_workspaces
-from memories.pipeline.costs.usage import this_month
+from memories.pipeline.costs.usage import sum_this_month
 from memories.rules.generate.coverage import Share, Waiting
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -88,7 +88,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             "rows": _channel_rows(channels, shares_of(place, channels, to_micros(now))),
             "bar_width": BAR_WIDTH,
             "included": _opted_in_channels(place),
-            "cost": this_month(calls.filter(workspace=place.workspace), now),
+            "cost": sum_this_month(calls.filter(workspace=place.workspace), now),
             "recent": recent,
             "notes": load_notes(place, None),
             "now": now,
