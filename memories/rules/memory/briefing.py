@@ -56,7 +56,7 @@ def choose_opening(lines: Sequence[NewsLine], most: int = MOST_SENTENCES) -> lis
     while open_indexes and len(chosen) < most:
         best = max(open_indexes, key=lambda i: (_value(lines, i, chosen), lines[i].at_us))
         open_indexes.remove(best)
-        if not covered.holds(texts[best], lines[best].at_us):
+        if not covered.has_duplicate_of(texts[best], lines[best].at_us):
             covered.add(texts[best], lines[best].at_us)
             chosen.append(best)
     return sorted(chosen, key=lambda i: lines[i].at_us)
