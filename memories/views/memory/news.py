@@ -273,9 +273,13 @@ def load_opening(
         )
         for item in candidates
     ]
-    chosen = (candidates[i] for i in choose_opening(values))
-    # One source is enough to check a sentence. The channel's row has the others.
-    return [replace(item, line=replace(item.line, chips=item.line.chips[:1])) for item in chosen]
+    opening = []
+    for number, i in enumerate(choose_opening(values), start=1):
+        item = candidates[i]
+        # One source is enough to check a sentence. The channel's row has the others.
+        chips = [replace(chip, number=number) for chip in item.line.chips[:1]]
+        opening.append(replace(item, line=replace(item.line, chips=chips)))
+    return opening
 
 
 def most_important_first(entries: Iterable[NewsEntry]) -> list[NewsEntry]:
@@ -287,7 +291,7 @@ def count_words(kind: str, n: int) -> str:
         "decision": ngettext("%(n)s decision", "%(n)s decisions", n),
         "task": ngettext("%(n)s task", "%(n)s tasks", n),
         "question": ngettext("%(n)s open question", "%(n)s open questions", n),
-        "status": ngettext("%(n)s status", "%(n)s statuses", n),
+        "status": ngettext("%(n)s update", "%(n)s updates", n),
         "event": ngettext("%(n)s event", "%(n)s events", n),
     }
     return words[kind] % {"n": n}
