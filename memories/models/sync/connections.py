@@ -82,13 +82,13 @@ class SlackConnection(models.Model):
         """The kept one, "" for none. Raises `rules.sealed.Unsealable` when the keys are not those
         that it was sealed with."""
         return (
-            encryption.unseal(self.sealed_token, settings.MEMORYHUB_KEYS) if self.has_token else ""
+            encryption.decrypt(self.sealed_token, settings.MEMORYHUB_KEYS) if self.has_token else ""
         )
 
     @transaction.atomic
     def keep_token(self, token: str, *, by: User | None) -> None:
         """Keep this one, in place of what was there. On the record, without a letter of it."""
-        self.sealed_token = encryption.seal(token, settings.MEMORYHUB_KEYS)
+        self.sealed_token = encryption.encrypt(token, settings.MEMORYHUB_KEYS)
         self._begins_anew(token)
         AuditEvent.objects.record("slack_token_set", by=by, workspace=self.workspace)
 
@@ -111,7 +111,7 @@ class SlackConnection(models.Model):
     def reseal(self) -> bool:
         """Seal what is kept with the first key; False: it is, or another token came meanwhile.
         Raises `rules.sealed.Unsealable`."""
-        again = encryption.reseal(self.sealed_token, settings.MEMORYHUB_KEYS)
+        again = encryption.reencrypt(self.sealed_token, settings.MEMORYHUB_KEYS)
         unchanged = SlackConnection.objects.filter(pk=self.pk, sealed_token=self.sealed_token)
         return again != self.sealed_token and bool(unchanged.update(sealed_token=again))
 

@@ -9,7 +9,7 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.close import lock_readers, supersede
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.generate.write_version import build_lines, write_version
-from memories.pipeline.safety import guarding
+from memories.pipeline.safety import quarantine
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.drift import Drift, find_drift
@@ -46,7 +46,7 @@ def proposed_lines(job: Job) -> list[Line]:
     if reply is None:
         return []
     reading = parse_reply(reply, question.request)
-    made = build_lines(job.cites, guarding.judge(job, question, reading).reading)
+    made = build_lines(job.cites, quarantine.check_reply(job, question, reading).parsed)
     base = get_base(job)
     return merge_lines(base.line_values() if base else [], made).lines
 
@@ -82,7 +82,7 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
                 return None
             reading = parse_reply(reply, question.request)
             if reading.fault:
-                raise guarding.NothingLeft(())
+                raise quarantine.AllLinesStopped(())
             closed = write_version(job, question, reading, accepted=True)
             if job.is_rebuild:
                 followups.unmerge_unread(job)
@@ -95,8 +95,8 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
             )
             # A rebuild may say what a person has written meanwhile.
             return closed.version or job.memory.current
-    except guarding.NothingLeft as left:  # the rules have grown since
-        guarding.keep(job, left.held)
+    except quarantine.AllLinesStopped as left:  # the rules have grown since
+        quarantine.quarantine_lines(job, left.stopped)
         supersede(job, now)
         raise StaleBase(job.memory.current) from left
     except StaleBase:
