@@ -8,12 +8,12 @@ from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.reply_statements import says_nothing, strip_thinking
 from memories.rules.generate.summariser import (
     OFFLINE,
-    Bound,
     PromptForm,
     Reply,
     Request,
     RequestStrategy,
     Summariser,
+    Usage,
 )
 from memories.rules.memory.operations import parse_operations
 
@@ -70,7 +70,7 @@ class Recorder:
     def prompt_version(self, request: Request) -> str:
         return self.inner.prompt_version(request)
 
-    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
+    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
         return self.inner.bound(request, strategy)
 
     def summarise(

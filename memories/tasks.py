@@ -17,7 +17,8 @@ from django.utils import timezone
 from django_q.models import Schedule
 from django_q.tasks import async_task
 
-from memories.models import AuditEvent, Draft, Heartbeat, Job, Upload, User, Workspace
+from memories.models import AuditEvent, Draft, Heartbeat, Job, Upload, User, Webhook, Workspace
+from memories.pipeline.access import webhooks as outbox
 from memories.pipeline.generate import probing
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest import events as slack_events
@@ -108,6 +109,8 @@ def tick() -> None:
     for upload in Upload.objects.abandoned(now):
         schedule_import(upload.pk)
     slack_events.prune(now)
+    if Webhook.objects.exists():
+        async_task("memories.tasks.webhooks")
     if probing.needs_probe():
         async_task("memories.tasks.probe")
 
@@ -128,6 +131,13 @@ def probe(*, by_person: bool = False) -> None:
         probing.probe_model(model)
     except (probing.ProbeRefused, SummariserError) as error:
         logger.warning("the model was not probed: %s", error)
+
+
+@redact_task_errors
+def webhooks() -> None:
+    """Tell webhooks about new versions, and repeat what failed."""
+    outbox.fill_outbox(timezone.now())
+    outbox.send_due(timezone.now())
 
 
 @redact_task_errors

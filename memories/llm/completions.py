@@ -38,8 +38,7 @@ def parse_completion(response: Any, prompt: Prompt, model: str, seconds: float) 
         finish_reason="refusal" if is_refused else str(getattr(choice, "finish_reason", None)),
         model=response_model if isinstance(response_model, str) and response_model else model,
         prompt_version=prompt.version,
-        prompt_tokens=prompt_tokens
-        or estimate_tokens(prompt.system) + estimate_tokens(prompt.user),
+        prompt_tokens=prompt_tokens or prompt.tokens,
         completion_tokens=completion_tokens or estimate_tokens(text),
         calls=1,
         seconds=seconds,

@@ -13,7 +13,7 @@ from memories.llm.deadline import CallConnection, DeadlineError, run_with_deadli
 from memories.llm.request_runner import RequestRunner
 from memories.rules.generate import prompts, splitting
 from memories.rules.generate.prompts import Prompt
-from memories.rules.generate.summariser import Bound, PromptForm, Reply, Request, RequestStrategy
+from memories.rules.generate.summariser import PromptForm, Reply, Request, RequestStrategy, Usage
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -51,7 +51,7 @@ class ModelSummariser:
     def prompt_version(self, request: Request) -> str:
         return prompts.prompt_version(request)
 
-    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
+    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
         return splitting.upper_bound(request, strategy, self._limit_of(request))
 
     def summarise(

@@ -7,11 +7,11 @@ from memories.rules.generate.reply import format_with_refs
 from memories.rules.generate.summariser import (
     NOTHING,
     OFFLINE,
-    Bound,
     Reply,
     ReplyLine,
     Request,
     RequestStrategy,
+    Usage,
 )
 from memories.rules.memory.identity import MemoryType
 
@@ -28,8 +28,8 @@ class OfflineSummariser:
     def prompt_version(self, request: Request) -> str:
         return VERSION
 
-    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
-        return Bound(0, 0, 0)
+    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
+        return Usage(0, 0, 0)
 
     def summarise(
         self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE

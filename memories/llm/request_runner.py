@@ -171,9 +171,7 @@ class RequestRunner:
         return estimate_prompt_tokens(request) > self.limit
 
     def _usage(self) -> Usage:
-        return sum(
-            (Usage(r.prompt_tokens, r.completion_tokens, r.calls) for r in self._replies), Usage()
-        )
+        return sum((reply.usage for reply in self._replies), Usage())
 
     def _with_usage(self, reply: Reply) -> Reply:
         usage = self._usage()

@@ -26,7 +26,7 @@ from pytest_httpserver import HTTPServer
 from time_machine import TimeMachineFixture
 
 from memories.models import Backfill, Heartbeat, Job, Workspace
-from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate.backfill import carry_out
 from memories.rules.ingest.timestamps import to_micros
 from tests.browser.conftest import enter, sign_in
@@ -257,7 +257,7 @@ def ordered(story: Story, name: str) -> Backfill:
     for day in range(15):
         talk(channel, day)
     now = timezone.now()
-    quote = quote_backfill(story.workspace, [channel], 0, now).as_json()
+    quote = estimate_backfill(story.workspace, [channel], 0, now).as_json()
     return Backfill.objects.start(
         story.workspace, [channel], since_us=0, until_us=to_micros(now), quote=quote, by=story.user
     )

@@ -43,7 +43,7 @@ from tests.factories import (
 )
 from tests.llm.endpoint import Endpoint
 from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
-from tests.slackexports import channel, export_files, person, said, write_zip
+from tests.slackexports import channel, export_files, person, slack_message, write_zip
 
 pytestmark = pytest.mark.django_db
 
@@ -98,8 +98,8 @@ def workspace() -> Workspace:
 def test_import_slack(run: Run, tmp_path: Path) -> None:
     """A person and a channel without ids, a folder in no list, a day that breaks off."""
     days = {
-        "general/2023-11-14": [said(1, "hello"), {"type": "message", "text": "no ts"}],
-        "nobody/2023-11-14": [said(2, "whose?")],
+        "general/2023-11-14": [slack_message(1, "hello"), {"type": "message", "text": "no ts"}],
+        "nobody/2023-11-14": [slack_message(2, "whose?")],
         "general/2023-11-15": "[",
     }
     people, channels = [person("U1", "Ann"), {}], [channel("C1", "general"), {}]

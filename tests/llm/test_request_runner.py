@@ -9,14 +9,11 @@ from memories.rules.generate.faults import Fault
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.splitting import estimate_prompt_tokens
 from memories.rules.generate.summariser import (
-    Bound,
     Reply,
-    Request,
     RequestStrategy,
     SummariserError,
     Usage,
 )
-from memories.rules.generate.tokens import estimate_tokens
 from tests.llm.endpoint import Endpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
 
@@ -171,36 +168,6 @@ class TestIsolate:
         assert (raised.value.code, raised.value.spent.calls) == ("server_error", 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", RequestStrategy)
-@pytest.mark.parametrize(
-    "summary_request",
-    [
-        REQUEST,
-        short(messages("one")),
-        short(messages(*["記憶に残ること。" * 20] * 30)),
-        long(existing=memory("old " * 50), additions=added(*["new " * 50] * 20, first=2)),
-    ],
-    ids=["messages", "one message", "long", "merge"],
-)
-def test_replies_of_full_length_stay_within_the_bound(
-    endpoint: Endpoint, summary_request: Request, strategy: RequestStrategy
-) -> None:
-    endpoint.answers("- " + "x" * (summary_request.max_tokens * 4 - 2))
-    summariser = endpoint.summariser(input_limit=2000)
-    summarise(summary_request, summariser, strategy)
-    bound = summariser.bound(summary_request, strategy)
-    prompts = [
-        sum(map(estimate_tokens, endpoint.prompt(call))) for call in range(len(endpoint.asked))
-    ]
-    assert len(prompts) <= bound.calls
-    assert sum(prompts) <= bound.prompt_tokens
-    assert sum(body["max_tokens"] for body in endpoint.asked) <= bound.completion_tokens
-    if strategy is RequestStrategy.WHOLE:
-        assert len(prompts) == bound.calls
-        assert len(prompts) > 1 or sum(prompts) == bound.prompt_tokens
-
-
 def test_a_stored_reply_may_lack_newer_fields() -> None:
     reply = Reply("- a [1]", "stop", "m", "p", 1, 2, 3, 4.0)
     data = reply.as_json()
@@ -213,7 +180,7 @@ class TestEndpoint:
         offline = OfflineSummariser()
         assert (offline.endpoint, offline.bound(REQUEST, RequestStrategy.SPLIT)) == (
             "",
-            Bound(0, 0, 0),
+            Usage(0, 0, 0),
         )
 
     def test_address_model_and_key_identify_an_endpoint(self) -> None:

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.management import BaseCommand, call_command
 from django.utils import timezone
 
-from memories.demo.making import SLUG, make_demo
+from memories.demo.create import SLUG, create_demo
 from memories.demo.workspace import DEMO_PASSWORD, DEMO_USER
 from memories.models import User, Workspace
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         if not Workspace.objects.filter(slug=SLUG).exists():
             self.stderr.write("Making the demo workspace; this takes less than half a minute.")
-            make_demo(timezone.now(), password=DEMO_PASSWORD)
+            create_demo(timezone.now(), password=DEMO_PASSWORD)
         self.stdout.write(f"The demo: {settings.MEMORYHUB_URL}")
         user = User.objects.filter(username=DEMO_USER).first()
         if (

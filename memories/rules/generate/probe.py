@@ -112,12 +112,8 @@ def build_long_prompt(lines: int = LONG_PROMPT_LINES[0]) -> Prompt:
     return Prompt(system, "\n".join([first, *fillers, "", question]), "probe-context")
 
 
-def estimate_prompt(prompt: Prompt) -> int:
-    return estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
-
-
 # A model that reads this prompt completely gets prompts of full length.
-LONGEST_PROMPT_TOKENS = estimate_prompt(build_long_prompt())
+LONGEST_PROMPT_TOKENS = build_long_prompt().tokens
 
 
 def can_cite(reply: Reply, request: Request) -> bool:

@@ -49,6 +49,11 @@ class Prompt:
     user: str
     version: str
 
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens of both messages."""
+        return estimate_tokens(self.system) + estimate_tokens(self.user)
+
 
 def build_prompt(request: Request, key: str) -> Prompt:
     """Build the prompt of a request. ``key`` is a random string for its fences."""

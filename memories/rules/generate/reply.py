@@ -167,11 +167,6 @@ def _parse_nothing(reply: Reply, request: Request) -> ParsedReply:
     return ParsedReply(is_nothing=True) if is_right else ParsedReply(fault=Fault.NOTHING)
 
 
-def format_content(lines: Iterable[ReplyLine]) -> str:
-    """Return the text of a memory: one ``- text`` for each line, without refs."""
-    return "\n".join(f"- {line.text}" for line in lines)
-
-
 def format_with_refs(lines: Iterable[ReplyLine]) -> str:
     """Return lines in the form of a reply: one ``- kind: text [3, 7]`` for each."""
     rows = []

@@ -172,6 +172,26 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """The tokens and charged calls of a request: counted, or the most that it can use."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    calls: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.calls + other.calls,
+        )
+
+
+@dataclass(frozen=True)
 class Reply:
     """A reply as a job stores it. The field names are its JSON keys."""
 
@@ -189,9 +209,12 @@ class Reply:
     # Pairs of a ref and the ref of the line that replaces it, from the offline summariser.
     superseded: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def usage(self) -> Usage:
+        return Usage(self.prompt_tokens, self.completion_tokens, self.calls)
+
     def as_json(self) -> dict[str, Any]:
-        pairs = [list(pair) for pair in self.superseded]
-        return asdict(self) | {"left_out": list(self.left_out), "superseded": pairs}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Reply":
@@ -206,35 +229,6 @@ class RequestStrategy(StrEnum):
     WHOLE = "whole"  # in one call, or in parts when the prompt exceeds the limit
     SPLIT = "split"  # in two parts or more: the prompt or the reply was too long
     ISOLATE = "isolate"  # in ever smaller parts: the model refuses a message, which is left out
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The most that a request can use: estimated tokens of all its charged calls."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    calls: int
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.completion_tokens
-
-
-@dataclass(frozen=True)
-class Usage:
-    """The known usage of a request."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    calls: int = 0
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.calls + other.calls,
-        )
 
 
 class SummariserError(Exception):
@@ -271,8 +265,8 @@ class Summariser(Protocol):
         """Return the prompt version of the reply. It is part of the input key."""
         ...
 
-    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
-        """Return the most that `summarise` can use with this strategy."""
+    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
+        """Return the most that `summarise` can use, by our estimate of tokens."""
         ...
 
     def summarise(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memories.rules.generate import prompt_texts, prompts
 from memories.rules.generate.faults import Fault
-from memories.rules.generate.reply import format_content, format_with_refs, parse_reply
+from memories.rules.generate.reply import format_with_refs, parse_reply
 from memories.rules.generate.summariser import (
     OFFLINE,
     Addition,
@@ -240,9 +240,8 @@ def test_lines_of_people_do_not_count_for_the_length() -> None:
     assert parse_reply(reply(f"- {own.text} [1]"), request).fault == ""
 
 
-def test_the_formats_of_lines() -> None:
+def test_the_format_with_refs() -> None:
     reply_lines = [ReplyLine("a", (3, 7)), ReplyLine("b")]
-    assert format_content(reply_lines) == "- a\n- b"
     assert format_with_refs(reply_lines) == "- a [3, 7]\n- b"
 
 

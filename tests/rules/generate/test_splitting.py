@@ -20,7 +20,6 @@ from memories.rules.generate.splitting import (
 )
 from memories.rules.generate.summariser import (
     Addition,
-    Bound,
     MemoryLine,
     ParsedReply,
     Reference,
@@ -136,7 +135,7 @@ def test_the_bound_of_one_call_is_its_size() -> None:
     whole = short(messages("hello", "今日は"), references=[Reference("r", "background " * 9)])
     prompt = prompts.build_prompt(whole, "0123abcd")
     sent = estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
-    assert upper_bound(whole, RequestStrategy.WHOLE) == Bound(sent, 300, 1)
+    assert upper_bound(whole, RequestStrategy.WHOLE) == Usage(sent, 300, 1)
 
 
 @pytest.mark.parametrize("strategy", RequestStrategy)
@@ -153,7 +152,7 @@ def test_the_bound_includes_thinking_tokens_of_each_call(strategy: RequestStrate
 
 @pytest.mark.parametrize("strategy", RequestStrategy)
 def test_an_empty_request_costs_nothing(strategy: RequestStrategy) -> None:
-    assert upper_bound(short(), strategy) == Bound(0, 0, 0)
+    assert upper_bound(short(), strategy) == Usage(0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +277,7 @@ def test_the_usage_is_within_the_bound(
     runner = RequestRunner(whole, endpoint.ask, "m", LIMIT)
     try:
         reply = runner.run(strategy)
-        usage = Usage(reply.prompt_tokens, reply.completion_tokens, reply.calls)
+        usage = reply.usage
     except SummariserError as error:
         usage = error.spent
     assert usage == Usage(endpoint.prompt, endpoint.completion, endpoint.calls)
