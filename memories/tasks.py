@@ -26,7 +26,7 @@ from memories.pipeline.ingest import uploads
 from memories.pipeline.locks import Busy
 from memories.pipeline.redaction.retention import delete_expired
 from memories.pipeline.search import indexing
-from memories.pipeline.sync.connecting import client_for, may_be_asked
+from memories.pipeline.sync.connecting import client_for, has_usable_token
 from memories.pipeline.sync.sync import sync_workspace
 from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.generate.summariser import SummariserError
@@ -100,7 +100,7 @@ def tick() -> None:
     now = timezone.now()
     Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
     for workspace in Workspace.objects.to_sync(now):
-        if may_be_asked(workspace):
+        if has_usable_token(workspace):
             schedule_sync(workspace.pk)
     for workspace_id in slack_events.workspaces_with_events(now):
         schedule_events(workspace_id)
