@@ -257,8 +257,8 @@ def test_where_the_token_is_gone_nobody_is_asked(settings, django_capture_on_com
     settings.SLACK_BOT_TOKEN = "xoxb-gone"
     workspace = WorkspaceFactory(connected_at=timezone.now())
     connection = SlackConnection.objects.of(workspace)
-    connection.uses("xoxb-gone")
-    connection.stops(SlackConnection.State.REVOKED, "gone", timezone.now())
+    connection.use_environment_token("xoxb-gone")
+    connection.stop(SlackConnection.State.REVOKED, "gone", timezone.now())
     with django_capture_on_commit_callbacks(execute=True):
         tasks.tick()
     assert ("sync", (workspace.pk,)) not in queued()

@@ -429,7 +429,7 @@ class World:
 
     def _ends(self) -> None:
         """The app was removed: nobody is shown anything of the workspace, operators neither."""
-        SlackConnection.objects.of(self.team).stops(
+        SlackConnection.objects.of(self.team).stop(
             SlackConnection.State.UNINSTALLED, "It was removed.", timezone.now()
         )
         for place, readers in self.audiences.items():
