@@ -5,15 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memories.rules.generate.reply import parse_reply
-from memories.rules.generate.reply_statements import is_nothing, strip_thinking
+from memories.rules.generate.reply_statements import says_nothing, strip_thinking
 from memories.rules.generate.summariser import (
     OFFLINE,
-    Bound,
     PromptForm,
     Reply,
     Request,
     RequestStrategy,
     Summariser,
+    Usage,
 )
 from memories.rules.memory.operations import parse_operations
 
@@ -70,11 +70,13 @@ class Recorder:
     def prompt_version(self, request: Request) -> str:
         return self.inner.prompt_version(request)
 
-    def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
-        return self.inner.bound(request, way)
+    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
+        return self.inner.bound(request, strategy)
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
-        reply = self.inner.summarise(request, way)
+    def summarise(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Reply:
+        reply = self.inner.summarise(request, strategy)
         self.replies.append((request, reply))
         return reply
 
@@ -87,7 +89,7 @@ class Recorder:
         empty = {
             _key(r)
             for r, reply in self.replies
-            if r.messages and is_nothing(strip_thinking(reply.text))
+            if r.messages and says_nothing(strip_thinking(reply.text))
         }
         changes = [(reply, reading) for r, reply, reading in readings if _is_of_changes(r, reply)]
         operations = sum(len(parse_operations(strip_thinking(reply.text))) for reply, _ in changes)

@@ -18,8 +18,8 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 sign_out = require_POST(account.logout)  # a link must not sign anybody out
 sign_in = setup.first(account.login)
 
-handler400 = "memories.views.pages.refused"
-handler500 = "memories.views.pages.broken"
+handler400 = "memories.views.pages.bad_request"
+handler500 = "memories.views.pages.server_error"
 urlpatterns = [
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),

@@ -49,15 +49,13 @@ PRIVATE = set(
 )
 # Files and folders that still use such names. This list may only get shorter.
 NOT_YET_RENAMED = (
-    "memories/llm",
     *(
         f"memories/rules/{name}"
         for name in (
-            *("costs", "generate", "health.py", "memory", "notes"),
-            *("redaction", "safety", "search", "sync"),
+            *("memory", "notes"),
+            *("safety", "search"),
         )
     ),
-    "memories/pipeline/redaction/forgetting.py",
     "memories/pipeline/safety/guarding.py",
 )
 

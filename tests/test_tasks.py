@@ -260,8 +260,8 @@ def test_a_workspace_with_a_revoked_token_is_not_synced(
     settings.SLACK_BOT_TOKEN = "xoxb-gone"
     workspace = WorkspaceFactory(connected_at=timezone.now())
     connection = SlackConnection.objects.of(workspace)
-    connection.uses("xoxb-gone")
-    connection.stops(SlackConnection.State.REVOKED, "gone", timezone.now())
+    connection.use_environment_token("xoxb-gone")
+    connection.stop(SlackConnection.State.REVOKED, "gone", timezone.now())
     with django_capture_on_commit_callbacks(execute=True):
         tasks.tick()
     assert ("sync", (workspace.pk,)) not in queued()

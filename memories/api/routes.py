@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import NinjaAPI, Query, Status
 
-from memories.api import serialize
+from memories.api import serialize, webhooks
 from memories.api.auth import KeyAuth, needs, reader_of
 from memories.api.problems import Problem, ProblemOut, add_handlers
 from memories.api.schemas import (
@@ -86,6 +86,7 @@ api = API(
     urls_namespace="api",
 )
 add_handlers(api)
+api.add_router("/webhooks", webhooks.router)
 
 
 Cursor = Annotated[int | None, Query(None, ge=0, le=2**63 - 1)]

@@ -1,4 +1,4 @@
-"""An endpoint's answer with status 200, in our words. Nothing about its form is taken on trust."""
+"""Parse an endpoint's response with status 200. Any field may be missing or of a wrong type."""
 
 from typing import Any
 
@@ -10,45 +10,43 @@ from memories.rules.generate.summariser import Reply, SummariserError, Usage
 from memories.rules.generate.tokens import estimate_tokens
 
 
-def parse_completion(answer: Any, prompt: Prompt, model: str, seconds: float) -> Reply:
-    """The reply; tokens that it does not tell are estimated. Raises SummariserError."""
-    if not isinstance(answer, ChatCompletion):
-        raise malformed_error(type(answer).__name__)
-    choices: Any = getattr(answer, "choices", None)
-    used: Any = getattr(answer, "usage", None)
-    prompt_tokens = _count(getattr(used, "prompt_tokens", None))
-    completion_tokens = _count(getattr(used, "completion_tokens", None))
+def parse_completion(response: Any, prompt: Prompt, model: str, seconds: float) -> Reply:
+    """Return the reply, with estimates of missing token counts; raise SummariserError."""
+    if not isinstance(response, ChatCompletion):
+        raise malformed_error(type(response).__name__)
+    choices: Any = getattr(response, "choices", None)
+    usage: Any = getattr(response, "usage", None)
+    prompt_tokens = _token_count(getattr(usage, "prompt_tokens", None))
+    completion_tokens = _token_count(getattr(usage, "completion_tokens", None))
     if not choices:
-        known = Usage(prompt_tokens, completion_tokens, 1) if prompt_tokens else Usage()
         raise SummariserError(
             "empty",
             "The endpoint answered without a completion.",
-            spent=known,
-            unknown=not prompt_tokens,
+            spent=Usage(prompt_tokens, completion_tokens, 1) if prompt_tokens else None,
+            may_be_charged=not prompt_tokens,
         )
     choice = choices[0] if isinstance(choices, list) else None
     message = getattr(choice, "message", None)
     content: Any = getattr(message, "content", None)
     if message is None or not isinstance(content, str | None):
-        raise malformed_error(type(answer).__name__)
+        raise malformed_error(type(response).__name__)
     text = content or ""
-    refused = not text and getattr(message, "refusal", None)
-    named: Any = getattr(answer, "model", None)
+    is_refused = not text and getattr(message, "refusal", None)
+    response_model: Any = getattr(response, "model", None)
     return Reply(
         text=text,
-        finish_reason="refusal" if refused else str(getattr(choice, "finish_reason", None)),
-        model=named if isinstance(named, str) and named else model,
+        finish_reason="refusal" if is_refused else str(getattr(choice, "finish_reason", None)),
+        model=response_model if isinstance(response_model, str) and response_model else model,
         prompt_version=prompt.version,
-        prompt_tokens=prompt_tokens
-        or estimate_tokens(prompt.system) + estimate_tokens(prompt.user),
+        prompt_tokens=prompt_tokens or prompt.tokens,
         completion_tokens=completion_tokens or estimate_tokens(text),
         calls=1,
         seconds=seconds,
     )
 
 
-def _count(value: Any) -> int:
-    """Tokens, as columns can hold them; 0 when there is no sense in it."""
+def _token_count(value: Any) -> int:
+    """Return a count that fits its column, or 0 for any other value."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31:
         return value
     return 0

@@ -1,6 +1,6 @@
-"""Settings of a workspace (rule 9): names, defaults, and what each may be.
+"""The settings of a workspace (rule 9): names, types, defaults and valid values.
 
-The dataclass is the only list: the command, the page's form and the admin are made from it.
+The command, the form and the admin are built from the fields of `MemorySettings`.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ MergeMode = Literal["rewrite", "operations"]
 
 
 class InvalidSetting(ValueError):
-    """A key that does not exist or a value that its setting cannot take."""
+    """An unknown key, or an invalid value for a key."""
 
 
 @dataclass(frozen=True)
 class MemorySettings:
-    """Counts are whole numbers from 1 on, of days to keep from 0 on; unset means the seed's default."""
+    """The defaults are those of the seed. Numbers are at least 1, or 0 for ``retention_days``."""
 
     short_term_window_hours: int = 24
     short_term_max_tokens: int = 300
@@ -41,7 +41,7 @@ class MemorySettings:
     output_language: OutputLanguage = "conversation"
     read_private_channels: bool = False
     read_emails: bool = False
-    retention_days: int = 0  # for ever
+    retention_days: int = 0  # 0 keeps everything
 
     @property
     def zone(self) -> ZoneInfo:
@@ -49,7 +49,7 @@ class MemorySettings:
 
     @property
     def window_us(self) -> int:
-        """How far back a first pass and memories without a history reach, in microseconds."""
+        """The reach of a first pass, and of memories without a history, in microseconds."""
         return self.short_term_window_hours * HOUR
 
 
@@ -58,27 +58,25 @@ KEYS = tuple(field.name for field in fields(MemorySettings))
 _BOOLEANS = {"true": True, "on": True, "yes": True, "1": True}
 _BOOLEANS |= {"false": False, "off": False, "no": False, "0": False}
 MAX_NUMBER = 10_000_000
-_FROM_NOUGHT = ("retention_days",)
 
 
 @cache
 def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())  # from many files: too slow for each reading
+    return frozenset(available_timezones())  # cached, because it reads many files
 
 
 def choices(key: str) -> tuple[str, ...] | None:
-    """The words a setting may be, None where it is a number, a switch or a zone."""
-    kind = FIELD_TYPES[key]
-    return get_args(kind) if get_origin(kind) is Literal else None
+    """Return the valid words of a setting, or None for a number, a switch or a zone."""
+    field_type = FIELD_TYPES[key]
+    return get_args(field_type) if get_origin(field_type) is Literal else None
 
 
 def min_value(key: str) -> int:
-    """The smallest number that a setting may be."""
-    return 0 if key in _FROM_NOUGHT else 1
+    return 0 if key == "retention_days" else 1
 
 
 def parse_setting(key: str, value: object) -> int | bool | str:
-    """One value, from text or JSON, as its setting wants it; raises InvalidSetting with a reason."""
+    """Convert a value from text or JSON to the type of its setting; raise InvalidSetting."""
     if key not in FIELD_TYPES:
         raise InvalidSetting(f"There is no setting {key!r}. Known: {', '.join(KEYS)}.")
     if (words := choices(key)) is not None:
@@ -106,6 +104,6 @@ def parse_setting(key: str, value: object) -> int | bool | str:
     return str(value)
 
 
-def parse_settings(given: Mapping[str, object]) -> MemorySettings:
-    """The settings of a workspace from what was set for it; everything else is the default."""
-    return MemorySettings(**{key: parse_setting(key, value) for key, value in given.items()})  # type: ignore[arg-type]
+def parse_settings(values: Mapping[str, object]) -> MemorySettings:
+    """Return the settings of a workspace: the given values, and defaults for all others."""
+    return MemorySettings(**{key: parse_setting(key, value) for key, value in values.items()})  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memories.admin.audit import WORDS
+from memories.admin.audit import ACTION_LABELS
 from memories.models import AuditEvent
 from tests.factories import UserFactory
 
@@ -36,7 +36,7 @@ def recorded() -> Iterator[str]:
 def test_every_action_has_its_words() -> None:
     found = set(recorded())
     assert {"login", "channel_opt_out", "backfill_start", "admin_change"} <= found
-    assert found - WORDS.keys() == set()
+    assert found - ACTION_LABELS.keys() == set()
 
 
 @pytest.fixture

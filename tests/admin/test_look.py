@@ -10,7 +10,7 @@ from django.contrib.admin.utils import flatten
 from django.core.exceptions import FieldDoesNotExist
 from django.urls import reverse
 
-from memories.admin.words import WORDS
+from memories.admin.verbose_names import VERBOSE_NAMES
 from tests.factories import UserFactory
 
 STATIC = Path(settings.BASE_DIR) / "memories" / "static" / "memories"
@@ -24,7 +24,7 @@ def test_every_column_and_field_has_a_word(model) -> None:
     shown = admin.site._registry[model]
     names = {*shown.list_display, *flatten(shown.fields or ()), *shown.readonly_fields}
     wordless = set()
-    for name in names - NO_WORDS - WORDS.keys():
+    for name in names - NO_WORDS - VERBOSE_NAMES.keys():
         try:
             field = model._meta.get_field(name)
         except FieldDoesNotExist:

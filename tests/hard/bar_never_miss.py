@@ -26,8 +26,9 @@ from django.db.models import Q
 from memories.models import Message, SlackConnection, Workspace
 from memories.pipeline.ingest import events
 from memories.pipeline.sync.connecting import client_for
-from memories.pipeline.sync.slack_budget import Budget
-from memories.pipeline.sync.sync import SyncReport, sync_workspace
+from memories.pipeline.sync.slack_budget import SharedLimiter
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import SyncReport
 from memories.rules.ingest.timestamps import micros, ts_from_micros
 from tests.slack.fake_channel import is_reply
 from tests.slack.fake_limits import INTERNAL_APP, SLOW_PAGE, SLOW_PLAN, busiest_minute
@@ -206,12 +207,12 @@ class Life:
         self.workspace.refresh_from_db()
         client = client_for(
             self.workspace,
-            limiter=Budget(TOKEN + self.workspace.slug, self.now),
+            limiter=SharedLimiter(TOKEN + self.workspace.slug, self.now),
             sleep=self.wait,
             pause=0.0001,
         )
         report = sync_workspace(
-            self.workspace, client, self.now(), stopwatch=self.clock, **{"goes_on": True} | given
+            self.workspace, client, self.now(), stopwatch=self.clock, **{"resume": True} | given
         )
         self.runs += 1
         self._measure()
@@ -400,7 +401,7 @@ def _whole(life: Life, *, slow: bool, **given: Any) -> float:
     """A sync of everything, in as many runs as it takes: its calls over the least that do."""
     least = life.least_pages(SLOW_PAGE if slow else PAGE) + (0 if slow else life.least_lists())
     calls, whole = life.calls.total(), life.whole
-    life.sync(goes_on=False, **given)
+    life.sync(resume=False, **given)
     roots = Message.objects.filter(channel__workspace=life.workspace).roots()
     unread = roots.filter(Q(thread_moved=True) | Q(replies_read_at=None, reply_count__gt=0))
     unswept = life.workspace.channels.filter(Q(sync__synced_at=None) | Q(sync__resynced_at=None))

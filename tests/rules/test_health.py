@@ -1,4 +1,4 @@
-"""Whether all is well, and what is not, the worst first."""
+"""The problems of a workspace, the most urgent first."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -10,11 +10,11 @@ from memories.rules.health import SYNC_MAX_AGE, HealthProblem, HealthSignals, fi
 from tests.factories import MONDAY as NOW
 
 A_SECOND = timedelta(seconds=1)
-WELL = HealthSignals(NOW, timedelta(minutes=3), is_connected=True, synced_at=NOW - SYNC_MAX_AGE)
+HEALTHY = HealthSignals(NOW, timedelta(minutes=3), is_connected=True, synced_at=NOW - SYNC_MAX_AGE)
 
 
 @pytest.mark.parametrize(
-    ("signs", "found"),
+    ("changes", "problems"),
     [
         ({}, []),
         ({"worker_at": None}, [HealthProblem.WORKER]),
@@ -25,11 +25,11 @@ WELL = HealthSignals(NOW, timedelta(minutes=3), is_connected=True, synced_at=NOW
         ({"synced_at": None}, []),
         ({"synced_at": NOW - timedelta(days=1), "is_stopped": True}, [HealthProblem.STOPPED]),
         (
-            {"failed_jobs": 1, "worker_at": None, "has_trouble": True},
+            {"failed_jobs": 1, "worker_at": None, "is_blocked": True},
             [*HealthProblem][1:3] + [HealthProblem.JOBS],
         ),
         ({"failing_channels": 2}, [HealthProblem.CHANNELS]),
     ],
 )
-def test_ills(signs: dict[str, Any], found: list[HealthProblem]) -> None:
-    assert find_problems(replace(WELL, **signs), NOW) == found
+def test_the_problems_of_signals(changes: dict[str, Any], problems: list[HealthProblem]) -> None:
+    assert find_problems(replace(HEALTHY, **changes), NOW) == problems

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.made import new_browser, sign_in
+from tests.demo.make_demo import new_browser, sign_in
 from tests.processes import (
     alive_in_sessions,
     clean_environment,

@@ -1,4 +1,4 @@
-"""Find out what the configured model can do, and which form of the prompts fits it."""
+"""Probe the configured model, and choose the form of its prompts."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -13,9 +13,8 @@ from memories.rules.generate.summariser import SummariserError
 
 class Command(BaseCommand):
     help = (
-        "Probe the model of the settings with a few small tasks: whether it gives sources, keeps the "
-        "language, writes operations and reads a long text, whether it reasons, and how fast it is. "
-        "The result is kept and picks the form of the prompts."
+        "Probe the configured model with small tasks: sources, language, operations, a long text, "
+        "reasoning and speed. The stored result chooses the form of the prompts."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -32,10 +31,10 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(document({"model": summariser.name, **findings.as_json()}))
         else:
-            self.stdout.write(in_words(summariser.endpoint_name, findings))
+            self.stdout.write(_summary(summariser.endpoint_name, findings))
 
 
-def in_words(name: str, findings: ProbeResult) -> str:
+def _summary(name: str, findings: ProbeResult) -> str:
     yes_no = {True: "yes", False: "no"}
     return "\n".join(
         [

@@ -6,6 +6,7 @@ from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
+from memories.models.access.readers import Reader
 from memories.models.access.users import ACCESS_LASTS, User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
@@ -28,6 +29,12 @@ class AccessGrantQuerySet(models.QuerySet["AccessGrant"]):
         return self.create(
             user=by, channel=channel, reason=reason.strip()[:200], until=now + ACCESS_LASTS
         )
+
+    def active_for(self, reader: Reader) -> "AccessGrantQuerySet":
+        """Filter the grants that have not ended. Only an operator has any, and no API key."""
+        if not reader.is_operator or reader.user_id is None or reader.key_id is not None:
+            return self.none()
+        return self.filter(user=reader.user_id, until__gt=reader.now)
 
     def of_workspace(self, workspace: Workspace) -> "AccessGrantQuerySet":
         return self.filter(channel__workspace=workspace).select_related("channel")

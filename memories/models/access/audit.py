@@ -5,25 +5,16 @@ from typing import Any, NoReturn
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
-from memories.models.access.workspaces import Member, Workspace
+from memories.models.access.workspaces import Workspace
 
 
 class AppendOnly(Exception):
     """A record was to be changed or removed."""
 
 
-class AuditQuerySet(models.QuerySet["AuditEvent"]):
-    def visible_to(self, reader: Reader) -> "AuditQuerySet":
-        """Operators see all of it, a workspace's admins what concerns their workspace."""
-        if reader.is_operator:
-            return self
-        administered = Workspace.objects.filter(
-            members__user=reader.user_id, members__role=Member.Role.ADMIN
-        )
-        return self.filter(workspace__in=administered.values("slug")).exclude(workspace="")
-
+class AuditQuerySet(AudienceQuerySet["AuditEvent"]):
     def record(
         self,
         action: str,

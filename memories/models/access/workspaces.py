@@ -9,7 +9,7 @@ from django.db import models, transaction
 from django.db.models import Q, Subquery
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import MEMBERSHIP_LASTS, AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.rules.access import roles
 from memories.rules.settings import MemorySettings, parse_setting, parse_settings
@@ -23,54 +23,16 @@ class RoleRefused(Exception):
         self.why = why
 
 
-class WorkspaceQuerySet(models.QuerySet["Workspace"]):
-    def visible_to(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Workspaces whose public channels this reader may read; guests are not among them.
+class WorkspaceQuerySet(AudienceQuerySet["Workspace"]):
+    def with_fresh_people(self, now: datetime) -> "WorkspaceQuerySet":
+        """Filter the workspaces whose list of people says who may read.
 
-        Where Slack and an operator's row say different things of somebody, the stricter counts: a
-        guest in Slack is one with any role, who left Slack reads nothing by a role, and who is a
-        guest here is one whatever Slack says.
+        An imported workspace keeps the list of its export. In a connected one the list is at most
+        a day old, and Slack has not ended the connection since.
         """
-        if reader.reads_all_public:
-            return self
-        full = reader.full_people().values("workspace")
-        narrow = reader.narrow_people().values("workspace")
-        rows = Member.objects.filter(user=reader.user_id)
-        reading = rows.filter(role__in=Member.READING).values("workspace")
-        return self.filter(
-            Q(pk__in=full) | (Q(pk__in=reading) & ~Q(pk__in=narrow)),
-            ~Q(pk__in=rows.filter(role=Member.Role.GUEST).values("workspace")),
-        )
-
-    def confirmed(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Those of which it is known who may read what: an imported one keeps its export's word; of
-        one connected live, Slack listed people and channels within a day, and has not ended the
-        connection since."""
         is_live = Q(slack_connection__isnull=True) | Q(slack_connection__state="live")
-        return self.filter(
-            Q(connected_at__isnull=True) | (Q(listed_at__gte=reader.memberships_since) & is_live)
-        )
-
-    def known_to(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Both: what is said of them in public is theirs to read now."""
-        return self.visible_to(reader).confirmed(reader)
-
-    def read_as_a_whole_by(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Those whose own memory and notes this reader may read, and not only single channels."""
-        return self.none() if reader.is_narrowed else self.known_to(reader)
-
-    def entered_by(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Workspaces this reader has any business in: guests come in by the channels they are in,
-        and who left Slack by no role."""
-        if reader.reads_all_public:
-            return self
-        if reader.user_id is None:  # in SQL, no user would mean: no members
-            return self.none()
-        rows = Member.objects.filter(user=reader.user_id).values("workspace")
-        return self.filter(
-            Q(pk__in=reader.people().values("workspace"))
-            | (Q(pk__in=rows) & ~Q(pk__in=reader.left_people().values("workspace")))
-        )
+        is_fresh = Q(listed_at__gte=now - MEMBERSHIP_LASTS) & is_live
+        return self.filter(Q(connected_at__isnull=True) | is_fresh)
 
     def left_without_admin(self, users: Iterable[int]) -> "WorkspaceQuerySet":
         """Those that would have no admin any more without these accounts."""

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.job_states import JobState
@@ -28,15 +28,7 @@ class AnotherBackfill(Exception):
     """The workspace has an unfinished backfill."""
 
 
-class BackfillQuerySet(models.QuerySet["Backfill"]):
-    def visible_to(self, reader: Reader) -> "BackfillQuerySet":
-        """Return backfills of readable workspaces of which the reader may read every channel."""
-        hidden = BackfillChannel.objects.exclude(
-            channel__in=reader.keys(Channel.objects.visible_to)
-        )
-        readable = self.filter(workspace__in=reader.keys(Workspace.objects.visible_to))
-        return readable.exclude(pk__in=hidden.values("backfill"))
-
+class BackfillQuerySet(AudienceQuerySet["Backfill"]):
     def unfinished(self) -> "BackfillQuerySet":
         return self.filter(state__in=Backfill.UNFINISHED)
 
@@ -144,7 +136,7 @@ class Backfill(models.Model):
 
     @property
     def cap_text(self) -> str:
-        """The cap in the form that `rules.costs.orders.read_cap` reads."""
+        """The cap in the form that `rules.costs.backfill_input.parse_cap` reads."""
         if self.cap_micros is not None:
             return f"${self.cap_micros / MICROS:.6f}".rstrip("0").rstrip(".")
         return "" if self.cap_tokens is None else str(self.cap_tokens)

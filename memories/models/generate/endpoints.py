@@ -1,5 +1,6 @@
 """Endpoints: model servers, with a breaker that all workers share (docs/rules.md, Faults)."""
 
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
@@ -44,7 +45,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
 class Endpoint(models.Model):
     """A model at an address with a key. The fingerprint is a digest of the three.
 
-    The columns that `CircuitBreaker.field_names()` lists are the state of the circuit breaker.
+    The columns with the names of the fields of `CircuitBreaker` are its state.
     """
 
     fingerprint = models.CharField(max_length=64, unique=True)
@@ -95,7 +96,7 @@ class Endpoint(models.Model):
     @property
     def breaker(self) -> CircuitBreaker:
         return CircuitBreaker(
-            **{name: getattr(self, name) for name in CircuitBreaker.field_names()}
+            **{field.name: getattr(self, field.name) for field in fields(CircuitBreaker)}
         )
 
     @property
@@ -140,7 +141,7 @@ class Endpoint(models.Model):
 
     def set_breaker(self, breaker: CircuitBreaker, **other_values: Any) -> None:
         """Save the breaker's next state. Call it with the row locked."""
-        values = {name: getattr(breaker, name) for name in breaker.field_names()} | other_values
+        values = asdict(breaker) | other_values
         for name, value in values.items():
             setattr(self, name, value)
         self.save(update_fields=[*values, "changed_at"])

@@ -7,16 +7,13 @@ from django.db import models
 from django.db.models import Case, Exists, F, OuterRef, Q, When
 from django.utils import timezone
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.backfills import Backfill
 from memories.models.generate.job_states import UNFINISHED, JobState
 from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel
-from memories.models.ingest.messages import Message
-from memories.models.memory.lines import Audience
 from memories.models.memory.memories import Memory
-from memories.models.memory.versions import MemoryVersion
 from memories.rules.generate.circuit_breaker import Refusal
 from memories.rules.generate.faults import MAX_ATTEMPTS, POLICIES, Action
 from memories.rules.memory.identity import MemoryScope
@@ -33,41 +30,7 @@ def _is_due(now: datetime) -> Q:
     return Q(not_before=None) | Q(not_before__lte=now)
 
 
-def _rests_on_private() -> Q:
-    """Match jobs that read messages of a channel's private days, or versions that not every reader
-    of the output may read."""
-    private = Message.objects.filter(was_private=True)
-    in_channel = private.filter(channel=OuterRef("memory__channel"))
-    # Two subqueries, each with an index: SQLite reads a whole channel for their disjunction.
-    in_segment = private.filter(segment=OuterRef("segment"))
-    in_thread = in_channel.filter(~Q(thread_ts=""), thread_ts=OuterRef("memory__thread_ts"))
-    inputs = MemoryVersion.objects.filter(read_by__job=OuterRef("pk"))
-    made = MemoryVersion.objects.filter(job=OuterRef("pk"))
-    base = MemoryVersion.objects.filter(pk=OuterRef("base"))
-    not_flowing = inputs.filter(memory__channel__isnull=False).exclude(
-        memory__channel__in=Channel.objects.feeding_workspace_memory().values("pk")
-    )
-    return (
-        Q(Exists(in_segment))
-        | Exists(in_thread)
-        | Exists(inputs.exclude(audience=Audience.SCOPE))
-        | Exists(made.exclude(audience=Audience.SCOPE))
-        | Exists(base.exclude(audience=Audience.SCOPE))
-        | Q(provisional=True) & Exists(in_channel)
-        | Q(memory__scope=MemoryScope.WORKSPACE) & Exists(not_flowing)
-    )
-
-
-class JobQuerySet(models.QuerySet["Job"]):
-    def visible_to(self, reader: Reader) -> "JobQuerySet":
-        """Return jobs whose texts, replies and faults the reader may read.
-
-        Readers of the memory may. Where a job rests on private words, only members of its channel may.
-        """
-        in_member_channels = Q(memory__channel__in=reader.keys(Channel.objects.of_members))
-        readable = Memory.objects.visible_to(reader).filter(pk=OuterRef("memory"))
-        return self.filter(in_member_channels | Q(Exists(readable)) & ~_rests_on_private())
-
+class JobQuerySet(AudienceQuerySet["Job"]):
     def with_is_readable(self, reader: Reader) -> "JobQuerySet":
         """Annotate ``is_readable``: more people may see that a job exists than may read its texts."""
         readable = self.model.objects.visible_to(reader).filter(pk=OuterRef("pk"))

@@ -3,25 +3,14 @@
 from collections.abc import Iterable
 
 from django.db import models
-from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.ingest.channels import Channel
 from memories.rules.generate.segments import Trigger
 
 
-class SegmentQuerySet(models.QuerySet["Segment"]):
-    def visible_to(self, reader: Reader) -> "SegmentQuerySet":
-        """Return segments of readable channels; those with private messages for members only."""
-        member_channels = reader.keys(Channel.objects.of_members)
-        same = Segment.objects.filter(pk=models.OuterRef("pk"))
-        private = models.Exists(same.filter(messages__was_private=True)) | models.Exists(
-            same.filter(thread_messages__was_private=True)
-        )
-        readable = Q(channel__in=reader.keys(Channel.objects.visible_to))
-        return self.filter(Q(channel__in=member_channels) | readable & ~private)
-
+class SegmentQuerySet(AudienceQuerySet["Segment"]):
     def of_channel(self) -> "SegmentQuerySet":
         return self.filter(thread_ts="")
 

@@ -9,52 +9,13 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.people import Person
 
 
-class ChannelQuerySet(models.QuerySet["Channel"]):
-    def visible_to(self, reader: Reader) -> "ChannelQuerySet":
-        """Public channels for members of the workspace, other channels for their own members.
-
-        Guests and people from outside read only the channels they are in. In a connected workspace
-        a list of people, channels or members that is older than a day counts as unknown. After
-        Slack has ended the connection all lists do. Lists of an import do not age.
-        """
-        public = Q(
-            kind=Channel.Kind.PUBLIC,
-            workspace__in=reader.keys(Workspace.objects.known_to),
-        )
-        readable = self.filter(public | Q(pk__in=reader.keys(Channel.objects.of_members)))
-        return readable.within_key(reader)
-
-    def of_members(self, reader: Reader) -> "ChannelQuerySet":
-        """Channels with a fresh list of members that has the reader, or with an AccessGrant."""
-        if reader.user_id is None:
-            return self.none()
-        fresh = Q(
-            members_known_at__isnull=False,
-            workspace__in=reader.keys(Workspace.objects.confirmed),
-        ) & (
-            Q(workspace__connected_at__isnull=True)
-            | Q(members_known_at__gte=reader.memberships_since)
-        )
-        own_channels = ChannelMember.objects.filter(person__in=reader.people_who_open()).values(
-            "channel"
-        )
-        granted = reader.openings().values("channel")
-        readable = Channel.objects.filter((fresh & Q(pk__in=own_channels)) | Q(pk__in=granted))
-        return readable.within_key(reader)
-
-    def within_key(self, reader: Reader) -> "ChannelQuerySet":
-        """All channels, or those of the API key when the reader is a key limited to channels."""
-        if not reader.is_narrowed:
-            return self
-        named = Channel.api_keys.through.objects.filter(apikey=reader.key_id)
-        return self.filter(pk__in=named.values("channel"))
-
+class ChannelQuerySet(AudienceQuerySet["Channel"]):
     def public(self) -> "ChannelQuerySet":
         return self.filter(kind=Channel.Kind.PUBLIC)
 

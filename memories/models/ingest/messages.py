@@ -11,7 +11,6 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
 from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel
 from memories.models.ingest.people import Person
@@ -53,20 +52,6 @@ def waiting_in_thread_condition() -> Q:
 
 class MessageQuerySet(SearchableQuerySet["Message"]):
     searched_as = MESSAGE
-
-    def visible_to(self, reader: Reader) -> "MessageQuerySet":
-        """Messages of the channels that the reader sees.
-
-        A message from the time when its channel was private is visible to its members only.
-        """
-        member_channels = reader.keys(Channel.objects.of_members)
-        return self.filter(
-            Q(channel__in=member_channels)
-            | Q(
-                channel__in=reader.keys(Channel.objects.visible_to),
-                was_private=False,
-            )
-        )
 
     def roots(self) -> "MessageQuerySet":
         """Messages that have or had a thread."""

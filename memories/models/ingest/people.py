@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import ACCESS_LASTS, User
 from memories.models.access.workspaces import Workspace
 
@@ -19,11 +19,7 @@ BY_OPERATOR, BY_EMAIL, BY_SLACK, IN_DEMO = "", "email", "slack", "demo"
 PROOFS = (BY_EMAIL, BY_SLACK, IN_DEMO)
 
 
-class PersonQuerySet(models.QuerySet["Person"]):
-    def visible_to(self, reader: Reader) -> "PersonQuerySet":
-        """People of the workspaces that the reader may enter."""
-        return self.filter(workspace__in=Workspace.objects.entered_by(reader))
-
+class PersonQuerySet(AudienceQuerySet["Person"]):
     def names(self) -> dict[str, str]:
         """Return display names by Slack id."""
         return dict(self.values_list("slack_id", "name"))

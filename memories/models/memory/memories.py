@@ -10,7 +10,7 @@ from django.utils.text import normalize_newlines
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
@@ -33,15 +33,7 @@ if TYPE_CHECKING:
     from memories.models.memory.versions import MemoryVersion
 
 
-class MemoryQuerySet(models.QuerySet["Memory"]):
-    def visible_to(self, reader: Reader) -> "MemoryQuerySet":
-        """Return the memories whose sources the reader may all read (docs/rules.md)."""
-        channels = reader.keys(Channel.objects.visible_to)
-        workspaces = reader.keys(Workspace.objects.read_as_a_whole_by)
-        return self.filter(
-            Q(channel__in=channels) | Q(channel__isnull=True, workspace__in=workspaces)
-        )
-
+class MemoryQuerySet(AudienceQuerySet["Memory"]):
     def with_current(self) -> "MemoryQuerySet":
         return self.select_related("current", "channel", "workspace")
 

@@ -9,7 +9,6 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.segments import Segment
@@ -32,16 +31,6 @@ _HAS_WORDS = re.compile(r"\w")
 
 class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
     searched_as = VERSION
-
-    def visible_to(self, reader: Reader) -> "MemoryVersionQuerySet":
-        """Return the versions of visible memories, as far as their `Audience` includes the reader."""
-        member_channels = reader.keys(Channel.objects.of_members)
-        # Exists, not a list of all memories: a page reads few versions in the order of an index.
-        readable = Memory.objects.visible_to(reader).filter(pk=OuterRef("memory"))
-        return self.filter(
-            Q(Exists(readable), audience=Audience.SCOPE)
-            | Q(audience=Audience.MEMBERS, memory__channel__in=member_channels)
-        )
 
     def current_in(
         self, channels: Iterable[Channel], memory_type: MemoryType
@@ -301,24 +290,24 @@ class MemoryVersion(models.Model):
         texts = [
             line_rules.redacted_line(line.text)
             if line.pk in whole
-            else (short or {}).get(line.pk, matcher).masked(line.text)
+            else (short or {}).get(line.pk, matcher).redact(line.text)
             for line in lines
         ]
-        joined = matcher.masked("\n".join(texts)).split("\n")  # a quotation may have several lines
+        joined = matcher.redact("\n".join(texts)).split("\n")  # a quotation may have several lines
         if len(joined) == len(texts):
             texts = joined
         redacted = {line.text: text for line, text in zip(lines, texts, strict=True)}
         changed = [line for line, text in zip(lines, texts, strict=True) if text != line.text]
-        content = matcher.masked(
+        content = matcher.redact(
             "\n".join(redacted.get(part.rstrip(), part) for part in self.content.split("\n"))
         )
         has_words = bool(_HAS_WORDS.search(content.replace(MARK, "")))
         values = {
-            "name": matcher.masked(self.name)[:MAX_NAME_LENGTH] if has_words else "",
+            "name": matcher.redact(self.name)[:MAX_NAME_LENGTH] if has_words else "",
             "content": content if has_words else MARK,
-            "put_back": [matcher.masked(redacted.get(text, text)) for text in self.put_back],
-            "kept": [matcher.masked(redacted.get(text, text)) for text in self.kept],
-            "dropped": [matcher.masked(text) for text in self.dropped],
+            "put_back": [matcher.redact(redacted.get(text, text)) for text in self.put_back],
+            "kept": [matcher.redact(redacted.get(text, text)) for text in self.kept],
+            "dropped": [matcher.redact(text) for text in self.dropped],
         }
         if not changed and all(getattr(self, name) == value for name, value in values.items()):
             return 0

@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
@@ -44,30 +44,18 @@ class StaleNote(Exception):
         self.current = current
 
 
-def _read_by(reader: Reader, workspace: str) -> Q:
-    """A channel's words to its readers, those from its private days to its members; the others to
-    members of the workspace."""
-    whole = reader.keys(Workspace.objects.read_as_a_whole_by)
-    return (
-        Q(channel__in=reader.keys(Channel.objects.of_members))
-        | Q(channel__in=reader.keys(Channel.objects.visible_to), was_private=False)
-        | Q(channel__isnull=True, **{f"{workspace}__in": whole})
-    )
-
-
 check_length = MaxLengthValidator(rules.LONGEST_CONTENT)  # of what a form brings
 
 
 class NoteQuerySet(SearchableQuerySet["Note"]):
     searched_as = NOTE
 
-    def visible_to(self, reader: Reader) -> "NoteQuerySet":
-        """Those that the reader may read. What lies in the trash is visible to nobody."""
-        return self.kept_for(reader).live()
-
     def kept_for(self, reader: Reader) -> "NoteQuerySet":
         """Those in the trash as well: for the pages that bring them back, and for exports."""
-        return self.filter(_read_by(reader, "workspace"))
+        # The rules import this module.
+        from memories.models.access.audience import note_words
+
+        return self.filter(note_words(reader, "workspace"))
 
     def live(self) -> "NoteQuerySet":
         return self.filter(deleted_at__isnull=True)
@@ -388,12 +376,7 @@ class Note(models.Model):
             raise ValidationError({"content": error.messages}) from error
 
 
-class NoteVersionQuerySet(models.QuerySet["NoteVersion"]):
-    def visible_to(self, reader: Reader) -> "NoteVersionQuerySet":
-        """To readers of the note who may also read the channel that it held in then."""
-        notes = Note.objects.kept_for(reader).values("pk")
-        return self.filter(_read_by(reader, "note__workspace"), note__in=notes)
-
+class NoteVersionQuerySet(AudienceQuerySet["NoteVersion"]):
     def newest_first(self) -> "NoteVersionQuerySet":
         return self.order_by("-number")
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
 from memories.models.generate.jobs import Job
 from memories.models.ingest.messages import Message
@@ -17,23 +17,7 @@ from memories.models.memory.versions import MemoryVersion
 from memories.rules.memory.lines import Origin, words_of
 
 
-class QuarantineQuerySet(models.QuerySet["QuarantinedLine"]):
-    def visible_to(self, reader: Reader) -> "QuarantineQuerySet":
-        """To readers of the memory, where they may read all that the line was made of."""
-        # Correlated subqueries: a list of all readable messages or jobs grows with their number.
-        readable = Message.objects.visible_to(reader).filter(pk=models.OuterRef("message"))
-        hidden = QuarantinedLine.sources.through.objects.filter(
-            ~models.Exists(readable), quarantinedline=models.OuterRef("pk")
-        )
-        made_by = models.Q(job__isnull=True) | models.Exists(
-            Job.objects.visible_to(reader).filter(pk=models.OuterRef("job"))
-        )
-        return self.filter(
-            ~models.Exists(hidden),
-            made_by,
-            models.Exists(Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))),
-        )
-
+class QuarantineQuerySet(AudienceQuerySet["QuarantinedLine"]):
     def not_accepted(self) -> "QuarantineQuerySet":
         return self.exclude(state=QuarantinedLine.State.ACCEPTED)
 

@@ -5,14 +5,13 @@ changes or deletes it, whoever does so, and note it here; `pipeline/search.py` t
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from django.db import connections, models
 from django.db.models import F
 
+from memories.models.access.readers import AudienceQuerySet, Row
 from memories.rules.search.tokenizer import KEY_WIDTH, Term
-
-Row = TypeVar("Row", bound=models.Model)
 
 SLOTS = 1024  # texts of the same microsecond
 MOST_LOOKUPS = 2_000  # tokens times keys; of more tokens the stored text alone says where they are
@@ -89,7 +88,7 @@ class SearchPending(models.Model):
         return f"{self.kind} {self.text_id}"
 
 
-class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
+class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
     """For the querysets of texts that are searched."""
 
     searched_as = ""

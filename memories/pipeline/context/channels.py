@@ -6,6 +6,7 @@ from typing import Any
 from django.db.models import Exists, FilteredRelation, OuterRef, Q
 
 from memories.models import Channel, Line, Message, Reader, Workspace
+from memories.models.access.audience import member_channels, readable_workspaces, subquery
 from memories.models.search.documents import MESSAGE
 from memories.rules.context.contents import find_channel
 from memories.rules.memory.identity import MemoryScope
@@ -76,7 +77,7 @@ class ReadableChannels:
 
 def _rows(workspace: Workspace, reader: Reader) -> Iterable[Any]:
     """Return a row for each current memory of a channel, or one for a channel without."""
-    readable = Q(pk__in=reader.keys(Channel.objects.visible_to))
+    readable = Q(pk__in=subquery(Channel.objects.visible_to, reader))
     private = Message.objects.filter(channel=OuterRef("pk"), was_private=True)
     protected = Line.objects.pinned_or_by_person().filter(version=OuterRef("heads__current"))
     heads = Q(memories__scope=MemoryScope.CHANNEL, memories__current__isnull=False)
@@ -86,8 +87,8 @@ def _rows(workspace: Workspace, reader: Reader) -> Iterable[Any]:
         .annotate(
             heads=FilteredRelation("memories", condition=heads),
             is_readable=readable,
-            is_member=Q(pk__in=reader.keys(Channel.objects.of_members)),
-            knows_workspace=Q(workspace__in=reader.keys(Workspace.objects.known_to)),
+            is_member=Q(pk__in=subquery(member_channels, reader)),
+            knows_workspace=Q(workspace__in=subquery(readable_workspaces, reader)),
             has_private_messages=~Q(kind=Channel.Kind.PUBLIC) | Exists(private),
             is_protected=Exists(protected),
         )

@@ -87,7 +87,7 @@ def _parse_reply(job: Job, job_request: JobRequest) -> ParsedReply:
 def _find_fault(job: Job, parsed: ParsedReply, *, only_copies: bool) -> str:
     """Return why the reply is refused, or ""."""
     reply = job.saved_reply
-    if parsed.nothing and reply is not None and reply.left_out:
+    if parsed.is_nothing and reply is not None and reply.left_out:
         return REFUSED  # the model refused every message, which does not make them worthless
     if parsed.is_copied and not only_copies and not _used_both_forms(job):
         return COPIED

@@ -29,11 +29,11 @@ def handle_failure(
     wait = backoff_delay(pause, job.attempts, random.random())  # noqa: S311  # spreads retries
     retry_after = timedelta(seconds=error.retry_after) if error.retry_after else wait
     is_partly_paid = error.spent.calls > 0
-    fails_alone = is_partly_paid or bool(
+    others_succeed = is_partly_paid or bool(
         job.failed_at and others_answered_at and others_answered_at > job.failed_at
     )
     step = choose_next_step(
-        error.code, job.attempts, RequestStrategy(job.way), others_succeed=fails_alone
+        error.code, job.attempts, RequestStrategy(job.way), others_succeed=others_succeed
     )
     with transaction.atomic():
         if step.action is Action.GIVE_UP:
@@ -46,7 +46,7 @@ def handle_failure(
             at = now if step.action is Action.RETRY_NOW else now + wait
             reply = job.saved_reply if step.changes_form else None
             job.retry_later(
-                error, at, step.strategy, PromptForm(reply.form).other if reply else None
+                error, at, step.strategy, PromptForm(reply.form).opposite if reply else None
             )
         followups.schedule_followups(job)
 

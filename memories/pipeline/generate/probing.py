@@ -15,7 +15,7 @@ from memories.rules.generate.faults import Fault
 from memories.rules.generate.probe import ProbeResult
 from memories.rules.generate.prompts import Prompt
 from memories.rules.generate.reply import parse_reply
-from memories.rules.generate.summariser import Bound, Reply, Request, SummariserError, Usage
+from memories.rules.generate.summariser import Reply, Request, SummariserError, Usage
 
 _MOST_TRIES = 5  # each with more tokens for reasoning
 
@@ -57,38 +57,38 @@ class Prober:
         )
 
     def _summary(self, request: Request) -> Reply:
-        def prepare(thinking_tokens: int) -> tuple[Bound, Callable[[], Reply]]:
+        def prepare(thinking_tokens: int) -> tuple[Usage, Callable[[], Reply]]:
             sent = replace(request, thinking_tokens=thinking_tokens)
             return self.summariser.bound(sent), lambda: self.summariser.summarise(sent)
 
         return self._call_with_room(prepare)
 
     def _answer(self, prompt: Prompt, limit: int) -> Reply:
-        def prepare(thinking_tokens: int) -> tuple[Bound, Callable[[], Reply]]:
-            bound = Bound(probe.estimate_prompt(prompt), limit + thinking_tokens, 1)
+        def prepare(thinking_tokens: int) -> tuple[Usage, Callable[[], Reply]]:
+            bound = Usage(prompt.tokens, limit + thinking_tokens, 1)
             return bound, lambda: self.summariser.answer(prompt, limit, thinking_tokens)
 
         return self._call_with_room(prepare)
 
-    def _call_with_room(self, prepare: Callable[[int], tuple[Bound, Callable[[], Reply]]]) -> Reply:
+    def _call_with_room(self, prepare: Callable[[int], tuple[Usage, Callable[[], Reply]]]) -> Reply:
         """Repeat a call with more tokens for reasoning while they leave none for an answer."""
         for _ in range(_MOST_TRIES):
             reply = self._call(*prepare(self.budget.thinking_tokens))
             if parse_reply(reply, probe.build_conversation(japanese=False)).fault != Fault.NO_ROOM:
                 break
-            self.budget.give_room(reply)
+            self.budget.raise_thinking_tokens(reply)
         return reply
 
-    def _call(self, bound: Bound, send: Callable[[], Reply]) -> Reply:
+    def _call(self, bound: Usage, send: Callable[[], Reply]) -> Reply:
         call = self.budget.reserve_probe(bound, timezone.now())
         if isinstance(call, Refused):
             raise ProbeRefused(call.text or call.why)
         try:
             reply = send()
         except SummariserError as error:
-            self.budget.failed(call, error, timezone.now())
+            self.budget.record_failure(call, error, timezone.now())
             raise
-        usage = Usage(reply.prompt_tokens, reply.completion_tokens, reply.calls)
+        usage = reply.usage
         self.budget.settle(call, usage, bound, timezone.now())
         self.replies.append(reply)
         return reply
@@ -104,7 +104,7 @@ class Prober:
                     raise
             else:
                 if probe.can_read_first_line(reply.text):
-                    return probe.estimate_prompt(prompt)
+                    return prompt.tokens
         return None
 
 

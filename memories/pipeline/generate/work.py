@@ -27,7 +27,6 @@ from memories.pipeline.generate.requests import JobRequest, RequestBuilder
 from memories.pipeline.generate.write_version import Closed
 from memories.rules.generate.faults import Fault
 from memories.rules.generate.summariser import (
-    Bound,
     Reply,
     RequestStrategy,
     Summariser,
@@ -48,7 +47,7 @@ class RunningCall:
 
     job: Job
     job_request: JobRequest
-    bound: Bound
+    bound: Usage
     reservation: ModelCall | None
 
 
@@ -109,7 +108,7 @@ class Worker:
             dead_letter(job, now)
         if any(call.job.lost for call in self.running.values()):
             return
-        if refused := self.budget.closed(now):
+        if refused := self.budget.find_refusal(now):
             self._report_refusal(refused)
             return
         for job in self.jobs.claimable(now).with_memory()[:slots]:
@@ -125,7 +124,7 @@ class Worker:
     def _wait_until_due(self, until: float | None) -> bool:
         """Sleep until the next job is due. False, at once, if that is not soon."""
         now = timezone.now()
-        refused = self.budget.closed(now)
+        refused = self.budget.find_refusal(now)
         due = now if self.jobs.claimable(now).exists() else self.jobs.next_due_at(now)
         if refused is not None and due is not None:
             due = max(due, refused.until) if refused.until else None
@@ -164,7 +163,7 @@ class Worker:
 
     def _handle_refusal(self, job: Job, refused: Refused) -> None:
         self._report_refusal(refused)
-        self.is_refused = refused.of_all  # under a cap, a smaller call may still fit
+        self.is_refused = refused.stops_pass  # under a cap, a smaller call may still fit
         if refused.why == "over_backfill_cap" and job.backfill is not None:
             if self.running:  # these may use less than they reserved
                 self.is_refused = True
@@ -206,13 +205,13 @@ class Worker:
             try:
                 reply = future.result()
             except SummariserError as error:
-                self.budget.failed(call.reservation, error, timezone.now())
+                self.budget.record_failure(call.reservation, error, timezone.now())
                 self._count_usage(error.spent)
                 raise
             self._keep_reply(call, reply)
 
     def _keep_reply(self, call: RunningCall, reply: Reply) -> None:
-        usage = Usage(reply.prompt_tokens, reply.completion_tokens, reply.calls)
+        usage = reply.usage
         self._count_usage(usage)
         for seconds in SAVE_PAUSES:
             try:
@@ -268,7 +267,7 @@ class Worker:
             if job.form and closed.version is not None:
                 self.budget.count_copied(copied=closed.is_copied)
             if closed.outcome == f"fault: {Fault.NO_ROOM}":
-                self.budget.give_room(reply)
+                self.budget.raise_thinking_tokens(reply)
             self._count(closed, job)
         except Exception as error:  # the reply is paid, and stays; other replies are closed
             if not isinstance(error, DatabaseError):  # a deadlock or lock timeout needs no log

@@ -47,7 +47,7 @@ def write_version(
     Raises StaleBase when the memory or its inputs changed. Raises NothingLeft when every line of a
     merge was stopped. Raises SuddenShrink unless a person ``accepted`` the text.
     """
-    if parsed.nothing:
+    if parsed.is_nothing:
         settle_segments(job, Segment.Outcome.NOTHING)
         return Closed(outcome="nothing to remember")
     memory = job.memory

@@ -3,7 +3,7 @@
 The result does not depend on the order of messages, or on how often one comes. Of two versions the
 later edit stays. A deletion is final. A reply creates a placeholder for a root that is not stored.
 Each batch is one transaction. It also redacts the words of deleted and edited messages everywhere
-else (`redaction.forgetting`).
+else (`redaction.redactor`).
 """
 
 import json
@@ -15,7 +15,7 @@ from django.db import transaction
 
 from memories.models import Channel, Message, Person, Segment
 from memories.pipeline.ingest.roster import add_row_ids
-from memories.pipeline.redaction import forgetting
+from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.ingest import references
 from memories.rules.ingest.characters import make_storable
@@ -330,7 +330,7 @@ class _Changes:
         Message.objects.rewrite(placed, _PLACE_FIELDS)
         if self._stale_segments:
             Segment.objects.filter(pk__in=self._stale_segments).update(stale=True)
-        forgetting.mask(channel.workspace, list(self._removed.values()))
+        redact_messages(channel.workspace, list(self._removed.values()))
 
 
 def _is_newer(incoming: MessageIn, row: Message, *, live: bool) -> bool:

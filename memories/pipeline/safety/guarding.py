@@ -61,7 +61,7 @@ def judge(job: Job, question: JobRequest, reading: ParsedReply) -> Judged:
     }
     request = question.request
     existing = {line.text for line in request.existing}
-    untouched = existing if reading.is_of_operations else set()
+    untouched = existing if reading.uses_operations else set()
     stays = {line.ref: line for line in request.memory_lines}
     superseded = dict(reading.superseded)
     lines: list[ReplyLine] = []

@@ -1,7 +1,7 @@
 """One message, or one person, is no source any more: what rested on them goes, and is made again.
 
 A person's word, and one that can be taken back. Lines that rest on a revoked message leave all
-versions at once (`forgetting.mask`); its segments are stale, and the next passes make everything again
+versions at once (`redact_messages`); its segments are stale, and the next passes make everything again
 without it, up to the workspace's memory. What such a person says later is stored, and no source either
 (`store`).
 """
@@ -21,7 +21,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.ingest.messages import MessageQuerySet
-from memories.pipeline.redaction import forgetting
+from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 
 
@@ -89,7 +89,7 @@ def _revoke(
     revoked.update(is_revoked=True)
     for line in QuarantinedLine.objects.waiting().resting_on(revoked):
         line.reject(by=by)
-    return forgetting.mask(workspace, [RemovedMessage.of(row) for row in rows])
+    return redact_messages(workspace, [RemovedMessage.of(row) for row in rows])
 
 
 def _restore(messages: MessageQuerySet) -> int:

@@ -24,6 +24,12 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.models.access.audience import (
+    fetch_keys,
+    member_channels,
+    people_of,
+    readable_workspaces,
+)
 from memories.models.ingest.messages import MessageQuerySet
 from memories.models.search.documents import MESSAGE, NOTE, VERSION, SearchableQuerySet
 from memories.rules.generate import salience
@@ -87,7 +93,7 @@ def find(
     and that the query may name; a day is one of ``zone``."""
     if query.is_empty:
         return SearchResults()
-    reader = reader.settled()
+    reader = fetch_keys(reader)
     channel = None
     if query.channel:
         channel = _channel(query.channel, channels)
@@ -117,18 +123,16 @@ def find(
 
 def keys_of(workspace: Workspace, reader: Reader, channel: Channel | None) -> list[str]:
     """The keys of the audiences that the reader is in, of the whole workspace or of one channel."""
-    of_members = reader.keys(Channel.objects.of_members)
-    own_channels = workspace.channels.filter(pk__in=of_members).order_by("pk")
+    own_channels = member_channels(reader).filter(workspace=workspace).order_by("pk")
     if channel is not None:
         own_channels = own_channels.filter(pk=channel.pk)
     channels = list(own_channels.values_list("pk", flat=True))
-    known_workspaces = Workspace.objects.filter(pk__in=reader.keys(Workspace.objects.known_to))
     if channel is not None:
         open_to = [(Audience.CHANNEL, channel.pk)]
     elif reader.is_narrowed:
         named = Channel.objects.visible_to(reader).filter(workspace=workspace).order_by("pk")
         open_to = [(Audience.CHANNEL, pk) for pk in named.values_list("pk", flat=True)]
-    elif known_workspaces.filter(pk=workspace.pk).exists():
+    elif readable_workspaces(reader).filter(pk=workspace.pk).exists():
         open_to = [(Audience.WORKSPACE, workspace.pk)]
     else:
         open_to = [(Audience.CHANNEL, pk) for pk in channels]
@@ -275,7 +279,7 @@ class _Who:
     @classmethod
     def named(cls, name: str, workspace: Workspace, reader: Reader) -> "_Who":
         if name.casefold() == "me" and reader.user_id is not None:
-            own_people = reader.people().filter(workspace=workspace).values_list("pk", flat=True)
+            own_people = people_of(reader).filter(workspace=workspace).values_list("pk", flat=True)
             return cls("", tuple(own_people), (reader.user_id,))
         term = tokenizer.term(name)
         if term is None:

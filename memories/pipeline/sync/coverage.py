@@ -1,4 +1,4 @@
-"""How far a channel is read from Slack, and why not further: what a person has to know of it."""
+"""Coverage: how far a channel is read from Slack, and why not further."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,28 +13,28 @@ from memories.models.sync.channel_sync import sync_of
 from memories.rules.health import SYNC_MAX_AGE
 from memories.rules.ingest.timestamps import from_micros, micros
 
-BY_ITSELF = ("", "new", "walking", "threads", "ratelimited")  # codes that nobody has to act on
+TEMPORARY_CODES = ("", "new", "walking", "threads", "ratelimited")  # need no person
 
-_TOKEN = _("Slack refuses the token of the app.")
-_SLACKS_OWN = _("Slack had an error of its own; the next sync tries again.")
-# What the last sync met, by its code: said when it is read, in its reader's language.
-_MET: dict[str, str | Promise] = {
+_TOKEN_TEXT = _("Slack refuses the token of the app.")
+_SLACK_ERROR_TEXT = _("Slack had an error of its own; the next sync tries again.")
+# Lazy texts for the error codes of a sync, in the language of the reader.
+_ERROR_TEXTS: dict[str, str | Promise] = {
     "ratelimited": _("Slack gives no more for now; it goes on by itself."),
     "failed": _("Some threads were not read; the next sync tries again."),
     "unreachable": _("Slack cannot be reached; the next sync tries again."),
     "channel_not_found": _("Slack shows it to the bot no more: invite the bot again."),
     "switched_off": _("Private channels are switched off in the workspace's settings."),
     "missing_scope": _("The app lacks a scope that this needs."),
-    **dict.fromkeys(("internal_error", "fatal_error", "service_unavailable"), _SLACKS_OWN),
-    **dict.fromkeys(("request_timeout", "invalid_cursor", "malformed"), _SLACKS_OWN),
-    **dict.fromkeys(("invalid_auth", "not_authed", "account_inactive"), _TOKEN),
-    **dict.fromkeys(("token_revoked", "token_expired", "no_permission"), _TOKEN),
+    **dict.fromkeys(("internal_error", "fatal_error", "service_unavailable"), _SLACK_ERROR_TEXT),
+    **dict.fromkeys(("request_timeout", "invalid_cursor", "malformed"), _SLACK_ERROR_TEXT),
+    **dict.fromkeys(("invalid_auth", "not_authed", "account_inactive"), _TOKEN_TEXT),
+    **dict.fromkeys(("token_revoked", "token_expired", "no_permission"), _TOKEN_TEXT),
 }
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Messages between these moments are not all read yet; None: from the very beginning."""
+    """A range of time with unread messages. ``begin`` None: from the very beginning."""
 
     begin: datetime | None
     end: datetime
@@ -42,11 +42,11 @@ class Gap:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What is read of a channel. ``begin`` None: from its very beginning; ``end`` None: nothing yet.
+    """What is read of a channel.
 
-    ``behind``: seconds since Slack was last compared with it up to its newest message, None when
-    never. ``code`` is a word for why it is not further, "" when it is as far as can be, and ``why``
-    its sentence.
+    ``begin`` None: from its very beginning. ``end`` None: nothing yet. ``behind``: seconds since
+    the last complete read, None for never. ``code`` and ``why``, its sentence, give the reason why
+    the coverage is incomplete, "" if it is complete.
     """
 
     begin: datetime | None
@@ -59,7 +59,7 @@ class Coverage:
     retry_at: datetime | None
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return not self.code
 
     def as_json(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Coverage:
 
 
 def is_late(workspace: Workspace, now: datetime) -> bool:
-    """Whether a connected workspace's last sync was so long ago that somebody has to look."""
+    """Return if the last sync of a connected workspace is older than SYNC_MAX_AGE."""
     last = workspace.synced_at or workspace.connected_at
     return workspace.connected_at is not None and last is not None and now - last > SYNC_MAX_AGE
 
@@ -89,7 +89,7 @@ def coverage_of(channel: Channel, now: datetime) -> Coverage:
     end = _moment(sync.history_newest_ts or sync.synced_ts)
     first = bool(gaps) and gaps[0].begin is None
     behind = int((now - sync.synced_at).total_seconds()) if sync.synced_at else None
-    code, why = _why(channel, sync, gaps, behind)
+    code, why = _explain(channel, sync, gaps, behind)
     return Coverage(
         begin=gaps[0].end if first else None,
         end=end,
@@ -103,7 +103,7 @@ def coverage_of(channel: Channel, now: datetime) -> Coverage:
 
 
 def _gaps(sync: ChannelSync) -> list[Gap]:
-    """A walk under way leaves one between the mark and how far down it has come."""
+    """Return the gap that a read in progress leaves above ``synced_ts``."""
     at = _moment(sync.history_reached_ts)
     mark = _moment(sync.synced_ts)
     if at is None or (mark is not None and at <= mark):
@@ -111,7 +111,7 @@ def _gaps(sync: ChannelSync) -> list[Gap]:
     return [Gap(mark, at)]
 
 
-def _why(
+def _explain(
     channel: Channel, sync: ChannelSync, gaps: tuple[Gap, ...], behind: int | None
 ) -> tuple[str, str | Promise]:
     if channel.forgotten_at is not None and not channel.is_followed:
@@ -121,7 +121,9 @@ def _why(
     if not channel.bot_is_in:
         return "not_in_channel", _("The bot is not in it: invite it in Slack.")
     if code := sync.error_code:
-        return code, _MET.get(code) or format_lazy(_("Slack refuses it: {code}."), code=code)
+        return code, _ERROR_TEXTS.get(code) or format_lazy(
+            _("Slack refuses it: {code}."), code=code
+        )
     if gaps:
         return "walking", _("Older messages are being read.")
     if behind is None:

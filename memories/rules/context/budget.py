@@ -113,7 +113,7 @@ class Selection:
         """Choose more units of so many tokens: the best first, then duplicates of chosen ones."""
         self._tokens_left = tokens
         self._choose(self._best_first, tokens)
-        covered, self._covered = self._covered, salience.ChosenTexts(alike=2)
+        covered, self._covered = self._covered, salience.ChosenTexts(duplicate_share=2)
         self._choose(self._duplicates, self._tokens_left)
         self._covered = covered
 
@@ -174,7 +174,7 @@ class Selection:
             cost = unit.cost + (0 if unit.group in self._groups else _HEADING)
             if cost > limit or index in self.chosen:
                 continue
-            if not unit.is_protected and self._covered.holds(unit.words, unit.at_us):
+            if not unit.is_protected and self._covered.has_duplicate_of(unit.words, unit.at_us):
                 self._duplicates.append(index)
                 continue
             if unit.kind == EARLIER and aimed_at_model(unit.text):

@@ -3,7 +3,7 @@
 Pure state transitions. `models.Endpoint` keeps the state for all workers.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -45,10 +45,6 @@ class CircuitBreaker:
     probing_until: datetime | None = None
     fault: str = ""
     fault_text: str = ""
-
-    @classmethod
-    def field_names(cls) -> list[str]:
-        return [field.name for field in fields(cls)]
 
     def find_refusal(self, now: datetime) -> tuple[Refusal, datetime | None] | None:
         """Return why no call may begin, and until when. None: a call may begin."""

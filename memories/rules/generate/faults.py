@@ -6,7 +6,7 @@ docs/rules.md shows the same table in words.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memories.rules.generate.circuit_breaker import OUTAGES
+from memories.rules.generate.circuit_breaker import OPERATOR_FAULTS, OUTAGES, RATE_LIMITED
 from memories.rules.generate.summariser import RequestStrategy
 from memories.rules.generate.tokens import estimate_tokens
 
@@ -64,23 +64,18 @@ class Policy:
     changes_form: bool = False
 
 
-_ENDPOINT = Policy(Action.WAIT)
 _LATER = Policy(Action.RETRY_LATER)
-_BAD_REPLY = Policy(Action.RETRY_NOW, changes_form=True)
 _REFUSED = Policy(Action.RETRY_NOW, (RequestStrategy.WHOLE, RequestStrategy.ISOLATE))
+_BAD_REPLIES = (
+    *("empty", "blank", "unknown_finish", "prompt_echoed", "too_long", "too_short"),
+    *("wrong_language", "no_operation"),
+    "nothing",  # after both forms failed, the offline highlights are used
+    "copied",  # after both forms failed, the quotes are kept
+)
 
 POLICIES: dict[str, Policy] = {
-    # The endpoint accepts no call. The circuit breaker decides until when.
-    "rate_limited": _ENDPOINT,
-    "out_of_credit": _ENDPOINT,
-    "unauthorised": _ENDPOINT,
-    "forbidden": _ENDPOINT,
-    "not_found": _ENDPOINT,
-    # The endpoint is down, or fails for this request only: see `choose_next_step`.
-    "server_error": _ENDPOINT,
-    "connection": _ENDPOINT,
-    "timeout": _ENDPOINT,
-    "malformed": _ENDPOINT,
+    # The circuit breaker decides when the endpoint accepts calls again.
+    **dict.fromkeys((RATE_LIMITED, *OPERATOR_FAULTS, *OUTAGES), Policy(Action.WAIT)),
     # The endpoint cannot answer this request in its present form.
     "bad_request": Policy(Action.GIVE_UP),
     "context_too_long": Policy(Action.RETRY_NOW, (RequestStrategy.SPLIT,)),
@@ -88,16 +83,7 @@ POLICIES: dict[str, Policy] = {
     "content_filter": _REFUSED,
     "refusal": _REFUSED,
     # The reply is unusable. The next one may be better.
-    "empty": _BAD_REPLY,
-    "blank": _BAD_REPLY,
-    "unknown_finish": _BAD_REPLY,
-    "prompt_echoed": _BAD_REPLY,
-    "too_long": _BAD_REPLY,
-    "too_short": _BAD_REPLY,
-    "wrong_language": _BAD_REPLY,
-    "no_operation": _BAD_REPLY,
-    "nothing": _BAD_REPLY,  # after both forms failed, the offline highlights are used
-    "copied": _BAD_REPLY,  # after both forms failed, the quotes are kept
+    **dict.fromkeys(_BAD_REPLIES, Policy(Action.RETRY_NOW, changes_form=True)),
     "no_room": Policy(Action.RETRY_NOW),  # the endpoint's thinking allowance has grown
     # A safety rule stopped every line. Another call would cost again and change nothing.
     "quarantined": Policy(Action.GIVE_UP),

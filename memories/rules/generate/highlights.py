@@ -1,9 +1,8 @@
-"""The offline summary: highlights of a request, whole and in their own words, within its token limit.
+"""The offline summary: highlights of a request in their own words, within its token limit.
 
-Candidates are messages, a question together with its answer, and lines of memories. What calls
-itself a decision or a task comes first, then what says most for its length (`salience`); newer news
-about the same subject supersedes older. A line is ``name: text``; when it was said is beside it, in
-``at_us``.
+Candidates are messages, questions with their answers, and lines of memories. Marked decisions and tasks
+come first, then the highest score for the length (`salience`). A newer line about the same subject
+replaces an older one. A line is ``name: text``, and its time is in ``at_us``.
 """
 
 import re
@@ -19,20 +18,20 @@ from memories.rules.ingest.names import MAX_NAME_LENGTH
 from memories.rules.ingest.timestamps import micros, to_micros
 from memories.rules.memory.superseding import Statement, find_successors
 
-_LONGEST = 120  # tokens of a message; of a longer one the first sentences are kept
+_LONGEST_BODY = 120  # tokens: a longer message is shortened to its first sentences
 _ANSWER_WITHIN = 6  # messages after a question
-_FALLBACK = 3  # lines of a conversation in which nothing is salient
-_MERGED_HALF = 40  # newer lines beside which a line of a memory is worth half as much
-_SAME = 0.85  # of the worth of the words of a line: it says nothing that another does not
-_DATED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d ")  # as lines once began
+_FALLBACK_LINES = 3  # of a conversation without a salient message
+_MERGE_HALF_LIFE = 40  # newer lines after which a line of a merge is worth half
+_DUPLICATE_SHARE = 0.85  # of its words' worth in another line: the line is a duplicate
+_DATE_PREFIX = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d ")  # of lines of earlier releases
 _SPEAKER = re.compile(rf"^[^:：]{{1,{MAX_NAME_LENGTH}}}[:：] ")
-# After a Japanese stop at once, after a Latin one only before a space (v1.2, example.org).
+# A Japanese full stop ends a sentence; a Latin one needs a space after it (v1.2, example.org).
 _SENTENCE = re.compile(r"\n+|(?<=[。！？])(?![。！？」』）)])|(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A line that may be kept; ``at_us`` is the time of its newest message, in microseconds."""
+    """A possible highlight. ``at_us`` is the time of its newest message in microseconds."""
 
     refs: tuple[int, ...]
     line: str
@@ -51,93 +50,100 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Highlights:
-    """The lines worth keeping, in order of time, and for each line that a newer one replaces the
-    numbers of both."""
+    """The chosen lines in order of time, and pairs of refs: a replaced line and its successor."""
 
     lines: list[Candidate]
     superseded: tuple[tuple[int, int], ...] = ()
 
 
 def extract_highlights(request: Request) -> Highlights:
-    """At least one line wherever a person wrote a word. Where nothing is salient, a few of the lines
-    that say most are kept, but none of a bot."""
-    pool = _pool(request)
-    if not pool:
-        return Highlights([])
+    """Return at least one line if a person wrote a word.
+
+    Without a salient message, these are the best few lines of people.
+    """
+    pool = _find_candidates(request)
     salient = [candidate for candidate in pool if candidate.is_salient or candidate.by_person]
-    replaced = _superseded(salient)
-    if salient:
-        current = [candidate for n, candidate in enumerate(salient) if n not in replaced]
-        is_merge = bool(request.existing or request.additions)
-        chosen = _choose(current, request.max_tokens, merging=is_merge)
-    else:
+    if not salient:
         people = [candidate for candidate in pool if not candidate.is_bot]
-        chosen = _choose(people, request.max_tokens, merging=False)[:_FALLBACK] if people else []
-    pairs = ((salient[old].refs[0], salient[new].refs[0]) for old, new in replaced.items())
-    return Highlights(sorted(chosen[: request.most_lines], key=pool.index), tuple(pairs))
+        chosen = _choose(people, request.max_tokens, is_merge=False)[:_FALLBACK_LINES]
+        return Highlights(sorted(chosen[: request.max_lines], key=pool.index))
+    successors = _find_last_successors(salient)
+    current = [candidate for n, candidate in enumerate(salient) if n not in successors]
+    is_merge = bool(request.existing or request.additions)
+    chosen = _choose(current, request.max_tokens, is_merge=is_merge)
+    pairs = ((salient[old].refs[0], salient[new].refs[0]) for old, new in successors.items())
+    return Highlights(sorted(chosen[: request.max_lines], key=pool.index), tuple(pairs))
 
 
-def _pool(request: Request) -> list[Candidate]:
-    """All that has a word, in order of time."""
+def _find_candidates(request: Request) -> list[Candidate]:
+    """Return all candidates with a word, in order of time."""
     pool = [*_from_memories(request.memory_lines), *_from_messages(request.messages)]
     pool = [candidate for candidate in pool if any(map(str.isalnum, candidate.body))]
     return sorted(pool, key=lambda candidate: candidate.at_us)
 
 
-def _choose(pool: Sequence[Candidate], budget: int, *, merging: bool) -> list[Candidate]:
-    """The best that fit, the best first: what people wrote, what is marked, then by value."""
+def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[Candidate]:
+    """Return the best candidates within the budget: lines of people, marked lines, then by value."""
     worths = salience.word_worth([candidate.words for candidate in pool])
 
     def value(index: int) -> float:
         candidate = pool[index]
         worth = salience.worth_per_token(candidate.body, candidate.words, worths, candidate.cost)
-        return worth / (1 + (len(pool) - 1 - index) / _MERGED_HALF) if merging else worth
+        return worth / (1 + (len(pool) - 1 - index) / _MERGE_HALF_LIFE) if is_merge else worth
 
     order = sorted(
         range(len(pool)),
         key=lambda i: (pool[i].by_person, salience.is_marked(pool[i].body), value(i)),
         reverse=True,
     )
-    covered = salience.ChosenTexts(_SAME, salience.word_rarity([c.words for c in pool]))
+    rarity = salience.word_rarity([candidate.words for candidate in pool])
+    chosen_texts = salience.ChosenTexts(_DUPLICATE_SHARE, rarity)
     chosen: list[Candidate] = []
     for index in order:
         candidate = pool[index]
-        fits = candidate.cost <= budget or candidate.by_person
-        if fits and (candidate.by_person or not covered.holds(candidate.words, index)):
-            covered.add(candidate.words, index)
-            chosen.append(candidate)
-            budget -= candidate.cost
-    return chosen or [pool[order[0]]]  # a limit too small for any line
+        if not candidate.by_person and (
+            candidate.cost > budget or chosen_texts.has_duplicate_of(candidate.words, index)
+        ):
+            continue
+        chosen_texts.add(candidate.words, index)
+        chosen.append(candidate)
+        budget -= candidate.cost
+    return chosen or [pool[index] for index in order[:1]]  # the limit is below the shortest line
 
 
-def _superseded(pool: Sequence[Candidate]) -> dict[int, int]:
-    """By the place of a line, that of the last one in the chain which replaces it. A person's line
-    is never replaced."""
-    found = find_successors([Statement(c.body, c.at_us, c.words, c.thread_us) for c in pool])
-    found = {index: other for index, other in found.items() if not pool[index].by_person}
-    for index in sorted(found, reverse=True):
-        found[index] = found.get(found[index], found[index])
-    return found
+def _find_last_successors(pool: Sequence[Candidate]) -> dict[int, int]:
+    """Return the last successor of each replaced line, by index. Lines of people are never replaced."""
+    statements = [Statement(c.body, c.at_us, c.words, c.thread_us) for c in pool]
+    successors = {
+        old: new for old, new in find_successors(statements).items() if not pool[old].by_person
+    }
+    for index in sorted(successors, reverse=True):
+        successors[index] = successors.get(successors[index], successors[index])
+    return successors
 
 
 def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
-    """Each message, and behind a question its answer; a question that nobody answers is not
-    salient unless it tells something besides."""
+    """Yield a candidate for each message. A question and its answer are one candidate.
+
+    A question without an answer is salient only if another sentence of the message is.
+    """
     words = [salience.content_words(message.text) for message in messages]
     answers: set[int] = set()
     for index, message in enumerate(messages):
         if index in answers:
             continue
-        answer = _answer_to(index, messages, words)
-        body = _body(message.text)
+        answer = _find_answer(index, messages, words)
+        body = _body_of(message.text)
         refs: tuple[int, ...] = (message.ref,)
-        # Bots repeat themselves: of theirs only what calls itself a decision or a task is kept.
-        is_salient = _tells(message.text) and (not message.is_bot or salience.is_marked(body))
+        # Bots repeat themselves, so only their marked messages are salient.
+        is_salient = _has_salient_statement(message.text) and (
+            not message.is_bot or salience.is_marked(body)
+        )
         if answer is not None:
             answers.add(answer)
             reply = messages[answer]
             is_salient = salience.is_salient(f"{message.text} {reply.text}")
-            body = f"{body} → {speaker_name(reply.author)}: {_body(reply.text)}"
+            body = f"{body} → {speaker_name(reply.author)}: {_body_of(reply.text)}"
             refs = (message.ref, reply.ref)
         yield Candidate(
             refs,
@@ -151,44 +157,50 @@ def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
         )
 
 
-def _tells(text: str) -> bool:
-    """Whether something in it is salient that is no question."""
+def _has_salient_statement(text: str) -> bool:
+    """Return whether a text is salient without its questions."""
     if salience.is_marked(text):
         return True
     sentences = [part for part in _SENTENCE.split(text) if part.strip()]
-    return salience.is_salient(
-        " ".join(part for part in sentences if not salience.has_question(part))
-    )
+    statements = (part for part in sentences if not salience.has_question(part))
+    return salience.is_salient(" ".join(statements))
 
 
-def _answer_to(index: int, messages: Sequence[MessageLine], words: Sequence[Words]) -> int | None:
-    """The message in which somebody else soon takes up a question: in its thread, with the name of
-    who asked, with its words, or as the very next one."""
-    asked = messages[index]
-    if asked.is_bot or not salience.has_question(asked.text) or _tells(asked.text):
+def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Words]) -> int | None:
+    """Return the index of the message in which somebody else soon answers a question.
+
+    The answer is in the question's thread, or has the name of its author, or has one of its words, or is
+    the very next message.
+    """
+    question = messages[index]
+    if (
+        question.is_bot
+        or not salience.has_question(question.text)
+        or _has_salient_statement(question.text)
+    ):
         return None
-    for other in range(index + 1, min(len(messages), index + 1 + _ANSWER_WITHIN)):
-        reply = messages[other]
-        if reply.author == asked.author or reply.is_bot or salience.has_question(reply.text):
+    for n in range(index + 1, min(len(messages), index + 1 + _ANSWER_WITHIN)):
+        reply = messages[n]
+        if reply.author == question.author or reply.is_bot or salience.has_question(reply.text):
             continue
-        root = asked.thread and reply.thread == asked.thread
-        named = asked.author.lower() in reply.text.lower()
-        if root or named or words[other] & words[index] or other == index + 1:
-            return other if words[other] else None
+        is_in_thread = question.thread and reply.thread == question.thread
+        has_name = question.author.lower() in reply.text.lower()
+        if is_in_thread or has_name or words[n] & words[index] or n == index + 1:
+            return n if words[n] else None
     return None
 
 
-def _body(text: str) -> str:
-    """A message as one line; of a very long one as many of its sentences as fit, and a mark."""
+def _body_of(text: str) -> str:
+    """Return a message as one line. A long message is cut after a sentence and marked with …"""
     whole = to_one_line(" ".join(text.split()))
-    if estimate_tokens(whole) <= _LONGEST:
+    if estimate_tokens(whole) <= _LONGEST_BODY:
         return whole
     kept = ""
     for sentence in _SENTENCE.split(text):
-        if kept and estimate_tokens(kept + sentence) > _LONGEST:
+        if kept and estimate_tokens(kept + sentence) > _LONGEST_BODY:
             break
         kept = f"{kept} {sentence.strip()}".strip()
-    while estimate_tokens(kept) > _LONGEST:
+    while estimate_tokens(kept) > _LONGEST_BODY:
         kept = kept[: len(kept) * 3 // 4]
     return f"{to_one_line(' '.join(kept.split()))} …"
 
@@ -196,7 +208,7 @@ def _body(text: str) -> str:
 def _from_memories(lines: Sequence[MemoryLine]) -> Iterator[Candidate]:
     for line in lines:
         text = to_one_line(line.text)
-        body = _SPEAKER.sub("", _DATED.sub("", text)) or text
+        body = _SPEAKER.sub("", _DATE_PREFIX.sub("", text)) or text
         yield Candidate(
             (line.ref,),
             text,

@@ -1,14 +1,14 @@
-"""Our instructions to the model, in Japanese and in English: words only, `prompts` joins them.
+"""The instructions to the model in Japanese and English. `prompts` joins them.
 
-They name every point of S3's three prompts. They hold no example: a small model gives it back as a
-fact. A changed word changes the prompt's version by itself.
+They cover every point of S3's three prompts. They contain no example, because a small model repeats it as a
+fact. Any change of a text changes the prompt version.
 """
 
 from memories.rules.generate.summariser import NOTHING
 
-PERSON_MARK = "✎"  # marks a line that a person wrote
+PERSON_MARK = "✎"  # on a line of a person
 
-# Which one of these opens the request depends on scope, type and form; all other texts go with each.
+# The instructions begin with one of these, by scope, type and form.
 TASK_NAMES = {
     "channel_short", "thread_short", "parts", "channel_long", "workspace_long", "workspace_short",
     "simple_messages", "simple_lines", "only_adds", "channel_changes", "workspace_changes",

@@ -1,4 +1,4 @@
-"""The statements of a reply, whatever form a model gave them: bullets, headings, bold, JSON."""
+"""Parse the statements of a reply in any form: bullets, headings, bold text, JSON."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from typing import Any
 from memories.rules.generate.summariser import NOTHING, Kind
 from memories.rules.memory.kinds import kind_named
 
-Spans = tuple[tuple[int, int], ...]
+Spans = tuple[tuple[int, int], ...]  # of refs, each from first to last
 
 _THINKING = re.compile(
     r"\A\s*<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
@@ -22,7 +22,7 @@ _NUMBERED_INLINE = re.compile(r"(?<=[.!?。\]])\s+\d{1,2}[.)]\s+(?=[A-Z*])")
 _HEADING = re.compile(
     r"\s*(?:#{1,6}\s+(?P<hash>.*)|(?:\*\*|__)(?P<bold>[^*_]{1,60})(?:\*\*|__)\s*[:：]?)\s*"
 )
-_NOT_A_LINE = re.compile(r"\s*(?:```.*|[-*_=\s]*)")
+_RULE_OR_FENCE = re.compile(r"\s*(?:```.*|[-*_=\s]*)")
 _LABEL = re.compile(
     r"(?:\*\*|__)?[\[(（【]?(?P<label>[^\W\d_][^:：\[\]()（）【】*]{0,24})[\])）】]?"
     r"(?:(?:\*\*|__)?\s*[:：]\s*(?:\*\*|__)?|(?:\*\*|__)?\s+[–—-]\s+)"
@@ -31,20 +31,20 @@ _BRACKETED_LABEL = re.compile(r"[\[(（【](?P<label>[^\W\d_][^\[\]()（）【�
 _BOLD = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*|(?<!\w)__(?=\S)(.+?)(?<=\S)__(?!\w)")
 _QUOTED = re.compile(r"[\"“「](?P<inside>[^\"“”「」]*)[\"”」][.。]?")
 
-_TWICE = re.compile(r"[\[［]\s*[\[［]([^\[\]［］]{1,200})[\]］]\s*[\]］]")
+_DOUBLE_BRACKETS = re.compile(r"[\[［]\s*[\[［]([^\[\]［］]{1,200})[\]］]\s*[\]］]")
 _BRACKET = re.compile(
     r"\s?(?:[\[［]([^\[\]［］]{1,200})[\]］]|[(（](?=(?:refs?|messages?|sources?|lines?)\b)([^()（）]{1,200})[)）])\s?[,、]?$",
     re.IGNORECASE,
 )
 _FRONT = re.compile(r"[\[［]([^\[\]［］]{1,200})[\]］]\s*[:：\-–—]?\s*")
-_WORDS_OF_REFS = r"(?:refs?|references?|messages?|msgs?|sources?|lines?|numbers?|番号|発言|行|根拠)"
-_NUMBERS = re.compile(
-    rf"\s*(?:{_WORDS_OF_REFS}\.?\s*:?)?(?:[\s\d,、;#~〜–\-]|\band\b|{_WORDS_OF_REFS})*",
+_REF_WORDS = r"(?:refs?|references?|messages?|msgs?|sources?|lines?|numbers?|番号|発言|行|根拠)"
+_REFS = re.compile(
+    rf"\s*(?:{_REF_WORDS}\.?\s*:?)?(?:[\s\d,、;#~〜–\-]|\band\b|{_REF_WORDS})*",
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\d{4}-\d\d?(?:-\d\d?)?")
 _RANGE = re.compile(r"(\d{1,9})(?:\s*[~〜–\-]\s*#?(\d{1,9}))?")
-_MOST_BRACKETS = 20  # at the end of one line
+_MAX_BRACKETS = 20  # at the end of one line
 
 _PREAMBLE = re.compile(
     r"(?:sure|certainly|of course|okay|ok|here(?:'|’)?s|here (?:is|are)|below (?:is|are)|the following|based on|"
@@ -79,12 +79,12 @@ _TEXT_KEYS = (
 )
 _KIND_KEYS = ("kind", "type", "category", "label", "種類")
 _REF_KEYS = ("numbers", "refs", "references", "sources", "messages", "ids", "number", "ref", "番号")
-_DEEPEST = 6
+_MAX_DEPTH = 6
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One line of a reply. ``spans`` are the numbers it cites, each from first to last."""
+    """One statement of a reply with the spans of refs that it cites."""
 
     text: str
     kind: Kind | None = None
@@ -92,95 +92,100 @@ class Statement:
 
 
 def strip_thinking(text: str) -> str:
-    """The text without what a reasoning model thought aloud."""
+    """Remove the thinking of a reasoning model, which some endpoints send as text."""
     text = _THINKING.sub("", text)
     return _END_OF_THINKING.sub("", text).strip()
 
 
-def is_nothing(text: str) -> bool:
-    """Whether the whole of it is the word for "nothing worth keeping"."""
+def says_nothing(text: str) -> bool:
+    """Return whether a whole text is a form of "nothing worth keeping"."""
     bare = _BULLET.sub("", text, count=1).strip(" \t\n*_.。!\"'`")
     return bare.upper() == NOTHING or _EMPTY.fullmatch(bare) is not None
 
 
 def parse_statements(text: str) -> list[Statement]:
-    """The statements of an answer, in order. Headings name the kind of what stands below them;
-    preambles, closing remarks and "none" are no statements."""
-    found = _from_json(text) or list(_from_rows(text))
-    cleaned = (_cleaned(statement) for statement in found)
-    return [s for s in cleaned if s.text and not is_nothing(s.text)]
+    """Return the statements of a reply in order, without preamble, closing remark and "none".
+
+    A heading gives its kind to the statements below it.
+    """
+    statements = map(_clean, _from_json(text) or list(_from_rows(text)))
+    return [s for s in statements if s.text and not says_nothing(s.text)]
 
 
 def _from_rows(text: str) -> Iterator[Statement]:
-    rows = [row for row in text.split("\n") if not _NOT_A_LINE.fullmatch(row)]
+    rows = [row for row in text.split("\n") if not _RULE_OR_FENCE.fullmatch(row)]
     bulleted = [n for n, row in enumerate(rows) if _BULLET.match(row)]
     kind: Kind | None = None
     pending = ""
     for n, row in enumerate(rows):
-        if (title := _title(row, rows[n + 1 : n + 2])) is not None:
-            yield from _split(pending, kind)
+        if (title := _title_of(row, rows[n + 1 : n + 2])) is not None:
+            yield from _split_bullets(pending, kind)
             pending, kind = "", kind_named(title)
         elif bullet := _BULLET.match(row):
-            yield from _split(pending, kind)
+            yield from _split_bullets(pending, kind)
             pending = row[bullet.end() :]
         elif bulleted and pending and row[:1].isspace():
             pending += f" {row.strip()}"
         elif _is_statement(row, n, rows, bulleted):
-            yield from _split(pending, kind)
+            yield from _split_bullets(pending, kind)
             pending = row
-    yield from _split(pending, kind)
+    yield from _split_bullets(pending, kind)
 
 
-def _title(row: str, following: list[str]) -> str | None:
-    """The words of a heading: after ``#``, bold alone, or before a colon that ends the row."""
+def _title_of(row: str, following: list[str]) -> str | None:
+    """Return the words of a heading: after ``#``, alone in bold, or before a colon at the end."""
     if heading := _HEADING.fullmatch(row):
         return heading["hash"] or heading["bold"] or ""
     bullet = _BULLET.match(row)
     words = row[bullet.end() :] if bullet else row
     if words.rstrip(" *_").endswith((":", "：")) and len(words) <= 40 and following:
-        goes_on = _BULLET.match(following[0]) is not None
-        return words if goes_on and (not bullet or kind_named(words)) else None
+        has_bullets = _BULLET.match(following[0]) is not None
+        return words if has_bullets and (not bullet or kind_named(words)) else None
     return words if not bullet and kind_named(words) else None
 
 
 def _is_statement(row: str, n: int, rows: list[str], bulleted: list[int]) -> bool:
-    """Whether a row without a bullet states something. Before, after and between bullets it is a
-    comment, unless it cites; in a reply without any it is one line."""
+    """Return whether a row without a bullet is a statement.
+
+    Beside bullets it is a comment unless it has refs. Without any bullet each row is a statement, except a
+    preamble and a closing remark.
+    """
     if split_refs(row)[1]:
         return True
+    ends_with_colon = row.rstrip().endswith((":", "："))
     if bulleted:
-        return bulleted[0] < n < bulleted[-1] and not row.rstrip().endswith((":", "："))
+        return bulleted[0] < n < bulleted[-1] and not ends_with_colon
     is_first = n == 0 and len(rows) > 1
-    is_preamble = is_first and (row.rstrip().endswith((":", "：")) or _PREAMBLE.match(row.strip()))
+    is_preamble = is_first and (ends_with_colon or _PREAMBLE.match(row.strip()))
     return not is_preamble and not (n == len(rows) - 1 and REMARK.match(row.strip()))
 
 
-def _split(row: str, kind: Kind | None) -> Iterator[Statement]:
-    """Several bullets in one row are several statements."""
+def _split_bullets(row: str, kind: Kind | None) -> Iterator[Statement]:
+    """Yield a statement for each of several bullets in one row."""
     for part in _INLINE_BULLET.split(row):
         for piece in _NUMBERED_INLINE.split(part):
             if piece.strip():
                 yield Statement(piece, kind)
 
 
-def _cleaned(statement: Statement) -> Statement:
-    """Without marks, label and references, each of which may stand first."""
-    text = _TWICE.sub(r"[\1]", " ".join(statement.text.split()))
+def _clean(statement: Statement) -> Statement:
+    """Separate label and refs from the text, and remove marks. Label and refs come in any order."""
+    text = _DOUBLE_BRACKETS.sub(r"[\1]", " ".join(statement.text.split()))
     kind, spans = statement.kind, statement.spans
     for _ in range(2):
-        text, in_front = _front_refs(text)
-        spans += in_front
-        text, named = _label(text)
-        kind = named or kind
-    text, at_end = split_refs(text)
+        text, first_spans = _split_first_refs(text)
+        spans += first_spans
+        text, label_kind = _split_label(text)
+        kind = label_kind or kind
+    text, last_spans = split_refs(text)
     text = _BOLD.sub(lambda match: match[1] or match[2], text).strip()
     if quoted := _QUOTED.fullmatch(text):
         text = quoted["inside"].strip()
-    return replace(statement, text=text, kind=kind, spans=spans + at_end)
+    return replace(statement, text=text, kind=kind, spans=spans + last_spans)
 
 
-def _label(text: str) -> tuple[str, Kind | None]:
-    """The text without the name of a kind before it."""
+def _split_label(text: str) -> tuple[str, Kind | None]:
+    """Return the text after the name of a kind, and that kind."""
     for pattern in (_LABEL, _BRACKETED_LABEL):
         label = pattern.match(text)
         if label and (kind := kind_named(label["label"])) and text[label.end() :].strip():
@@ -188,75 +193,79 @@ def _label(text: str) -> tuple[str, Kind | None]:
     return text, None
 
 
-def _front_refs(text: str) -> tuple[str, Spans]:
+def _split_first_refs(text: str) -> tuple[str, Spans]:
     front = _FRONT.match(text)
     inside = unicodedata.normalize("NFKC", front[1]) if front else ""
-    if front and _are_numbers(inside) and (rest := text[front.end() :].strip()):
-        return rest, _spans([inside])
+    if front and _are_refs(inside) and (words := text[front.end() :].strip()):
+        return words, _spans_of([inside])
     return text, ()
 
 
 def split_refs(text: str) -> tuple[str, Spans]:
-    """The text before its closing brackets, and the numbers in them in their order."""
+    """Return the text before its closing brackets of refs, and their spans in order."""
     body = text.rstrip()
     stop = body[-1:] if body[-2:-1] in ("]", "］") and body[-1:] in (".", "。") else ""
     body = body.removesuffix(stop)
     brackets: list[str] = []
     while (
-        len(brackets) < _MOST_BRACKETS
-        and (found := _BRACKET.search(body))
-        and _are_numbers(inside := unicodedata.normalize("NFKC", found[1] or found[2]))
+        len(brackets) < _MAX_BRACKETS
+        and (match := _BRACKET.search(body))
+        and _are_refs(inside := unicodedata.normalize("NFKC", match[1] or match[2]))
     ):
         brackets.insert(0, inside)
-        body = body[: found.start()]
-        if found[0].startswith(" ") and not body.endswith((",", "、")):
-            break  # "[3][7]" and "[3], [7]" are two; in "note [3] [7]" the first is the line's own
+        body = body[: match.start()]
+        if match[0].startswith(" ") and not body.endswith((",", "、")):
+            break  # "[3][7]" and "[3], [7]" are refs; in "note [3] [7]" only the last one is
     if not brackets:
         return text.strip(), ()
-    return (body + stop).strip(), _spans(brackets)
+    return (body + stop).strip(), _spans_of(brackets)
 
 
-def _spans(brackets: list[str]) -> Spans:
+def _spans_of(brackets: list[str]) -> Spans:
     return tuple((int(a), int(b or a)) for inside in brackets for a, b in _RANGE.findall(inside))
 
 
-def _are_numbers(inside: str) -> bool:
-    digits = any(character.isdigit() for character in inside)
-    return digits and bool(_NUMBERS.fullmatch(inside)) and not _DATE.fullmatch(inside.strip())
+def _are_refs(inside: str) -> bool:
+    has_digit = any(character.isdigit() for character in inside)
+    return has_digit and bool(_REFS.fullmatch(inside)) and not _DATE.fullmatch(inside.strip())
 
 
 def _from_json(text: str) -> list[Statement]:
-    """The statements of an answer in JSON; none when it is no JSON."""
+    """Return the statements of a reply in JSON, or [] for any other text."""
     body = re.sub(r"\A```\w*\n|\n?```\Z", "", text).strip()
     if body[:1] not in ("{", "["):
         return []
     try:
-        return list(_walk(json.loads(body), None, 0))
+        return list(_from_value(json.loads(body), None, 0))
     except (ValueError, RecursionError):
         return []
 
 
-def _walk(value: Any, kind: Kind | None, depth: int) -> Iterator[Statement]:
-    if depth > _DEEPEST:
+def _from_value(value: Any, kind: Kind | None, depth: int) -> Iterator[Statement]:
+    if depth > _MAX_DEPTH:
         return
     if isinstance(value, str):
         yield Statement(value, kind)
     elif isinstance(value, list):
         for item in value:
-            yield from _walk(item, kind, depth + 1)
+            yield from _from_value(item, kind, depth + 1)
     elif isinstance(value, dict):
-        said = next((value[key] for key in _TEXT_KEYS if isinstance(value.get(key), str)), None)
-        if said is None:
+        text = _first_string(value, _TEXT_KEYS)
+        if text is None:
             for key, item in value.items():
-                yield from _walk(item, kind_named(key) or kind, depth + 1)
+                yield from _from_value(item, kind_named(key) or kind, depth + 1)
             return
-        label = next((value[key] for key in _KIND_KEYS if isinstance(value.get(key), str)), "")
-        yield Statement(said, kind_named(label) or kind, tuple(_numbers_in(value)))
+        label = _first_string(value, _KIND_KEYS) or ""
+        yield Statement(text, kind_named(label) or kind, tuple(_json_spans(value)))
 
 
-def _numbers_in(value: dict[str, Any]) -> Iterator[tuple[int, int]]:
+def _first_string(value: dict[str, Any], keys: tuple[str, ...]) -> str | None:
+    return next((value[key] for key in keys if isinstance(value.get(key), str)), None)
+
+
+def _json_spans(value: dict[str, Any]) -> Iterator[tuple[int, int]]:
     for key in _REF_KEYS:
-        given = value.get(key)
-        for number in given if isinstance(given, list) else [given]:
+        numbers = value.get(key)
+        for number in numbers if isinstance(numbers, list) else [numbers]:
             if isinstance(number, int) and 0 < number < 10**9:
                 yield number, number

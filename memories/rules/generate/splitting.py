@@ -13,13 +13,13 @@ from memories.rules.generate import prompts
 from memories.rules.generate.summariser import (
     MAX_SOURCES,
     Addition,
-    Bound,
     MemoryLine,
     MessageLine,
     ParsedReply,
     ReplyLine,
     Request,
     RequestStrategy,
+    Usage,
 )
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryType
@@ -145,8 +145,8 @@ def _sum(usages: Iterable[_CallBound]) -> _CallBound:
     return _CallBound(*map(sum, zip(*usages, strict=True)))
 
 
-def upper_bound(request: Request, strategy: RequestStrategy, limit: int = INPUT_LIMIT) -> Bound:
-    """Return the most tokens, by our estimate, and charged calls that a request can use.
+def upper_bound(request: Request, strategy: RequestStrategy, limit: int = INPUT_LIMIT) -> Usage:
+    """Return the most that a request can use, by our estimate of tokens.
 
     An endpoint charges nothing for a call that it rejects as too long. So calls that can only end in
     that error are not counted.
@@ -160,7 +160,7 @@ def upper_bound(request: Request, strategy: RequestStrategy, limit: int = INPUT_
     if usage.parts > 1:
         tokens = combination_bound(request, usage.parts)
         usage = _sum([usage, _CallBound(tokens, request.completion_limit, 1)])
-    return Bound(usage.prompt_tokens, usage.completion_tokens, usage.calls)
+    return Usage(usage.prompt_tokens, usage.completion_tokens, usage.calls)
 
 
 def combination_bound(request: Request, parts: int) -> int:
@@ -178,7 +178,7 @@ def combination_bound(request: Request, parts: int) -> int:
 
 
 def _bound_reading(request: Request, limit: int, halvings: int) -> _CallBound:
-    """Bound a request that is split when it exceeds ``limit``, or when the endpoint rejects it.
+    """Usage a request that is split when it exceeds ``limit``, or when the endpoint rejects it.
 
     ``halvings`` is how many rejections may still lead to a split.
     """
@@ -194,7 +194,7 @@ def _bound_reading(request: Request, limit: int, halvings: int) -> _CallBound:
 
 
 def _bound_isolating(request: Request, limit: int) -> _CallBound:
-    """Bound a search for refused input by the largest requests that it may send."""
+    """Usage a search for refused input by the largest requests that it may send."""
     steps = list(_isolating_steps(split_request(request) or (request,), limit))
     sizes = nlargest(MAX_CALLS - 1, (size for step_sizes, _ in steps for size in step_sizes))
     parts = min(sum(is_last for _, is_last in steps), len(sizes) + bool(request.existing))

@@ -1,7 +1,7 @@
-"""What a summariser is asked and what it answers (S3), as plain values.
+"""The interface of a summariser as plain values (S3): request, reply, usage and error.
 
-A summariser reads a `Request`, answers with a `Reply` whose text is a bullet list with
-references, and `reply.parse_reply` turns that text into lines with sources or says why not.
+A summariser reads a `Request` and returns a `Reply`, whose text is a bullet list with refs.
+`reply.parse_reply` turns that text into a `ParsedReply`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,29 +16,29 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 
 Language = Literal["ja", "en", "conversation"]
 
-NOTHING = "NOTHING"  # the one word for "nothing here is worth keeping" (rule 8)
+NOTHING = "NOTHING"  # the reply that nothing is worth keeping (rule 8)
 OFFLINE = "offline"  # the name of the summariser that needs no model
-MAX_SOURCES = 5  # a line cites at most so many messages
-MAX_WORKSPACE_LINES = 8  # at most, of what is going on in a workspace (rule 6)
+MAX_SOURCES = 5  # of one line
+MAX_WORKSPACE_LINES = 8  # of a workspace's short-term memory (rule 6)
 
 
 class PromptForm(StrEnum):
-    """How a model is asked. The probe of its endpoint picks one; a bad answer is asked in the other.
+    """The two forms of a prompt. The probe of the endpoint chooses one; a bad reply changes it.
 
-    ``FULL`` asks for kinds and references and has merges write the whole memory anew. ``SIMPLE`` asks
-    for sentences only: code finds kinds and sources, and a long-term memory is only added to.
+    ``FULL`` requests kinds and refs. ``SIMPLE`` requests sentences only: code adds kinds and sources, and
+    a long-term memory only gets additions.
     """
 
     FULL = "full"
     SIMPLE = "simple"
 
     @property
-    def other(self) -> "PromptForm":
+    def opposite(self) -> "PromptForm":
         return PromptForm.SIMPLE if self is PromptForm.FULL else PromptForm.FULL
 
 
 class Kind(StrEnum):
-    """What a line of a memory is (DESIGN section 3)."""
+    """The kind of a line (DESIGN section 3)."""
 
     DECISION = "decision"
     TASK = "task"  # who does what, by when
@@ -49,11 +49,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class MessageLine:
-    """A message as the summariser may cite it: ``ref`` counts from 1 within the request.
+    """A message in a request. ``ref`` counts from 1 within the request.
 
-    ``at`` is in the workspace's zone; ``text`` is readable text (markup resolved, no newlines
-    escaped yet). ``thread`` is the root's ts for a reply, "" for a top-level message.
-    ``mentions`` are the names in the text, with their ``@`` or ``#``.
+    ``at`` is in the workspace's zone. ``text`` is plain text without Slack's markup. ``thread`` is the ts
+    of a reply's parent, "" for a top-level message. ``mentions`` are names in the text, with ``@`` or ``#``.
     """
 
     ref: int
@@ -67,10 +66,10 @@ class MessageLine:
 
 @dataclass(frozen=True)
 class MemoryLine:
-    """A line of an earlier memory that may be carried on; ``ref`` shares the messages' count.
+    """A line of an earlier memory in a request. ``ref`` shares the count of the messages.
 
-    ``by_person``: a person wrote or pinned it, so a merge keeps it word for word. ``at_us`` is the
-    time of its newest message, in microseconds.
+    ``by_person``: a person wrote or pinned it, so a merge keeps it word for word. ``at_us`` is the time of
+    its newest message in microseconds, 0 when unknown.
     """
 
     ref: int
@@ -82,7 +81,7 @@ class MemoryLine:
 
 @dataclass(frozen=True)
 class Addition:
-    """A memory to be merged in: a short-term version, or a channel's memory. Oldest first."""
+    """A memory to merge: a short-term version, or a channel's memory. Oldest line first."""
 
     title: str  # its period in words, or "#channel"
     lines: Sequence[MemoryLine]
@@ -90,9 +89,9 @@ class Addition:
 
 @dataclass(frozen=True)
 class Reference:
-    """Background of the wider scopes (S3's table): helps to understand, is not to be summarised.
+    """Background from a wider scope (S3's table), which the reply does not summarise.
 
-    ``same_memory``: an earlier text of the very memory that is asked for, so no other scope's.
+    ``same_memory``: an earlier text of the requested memory itself.
     """
 
     title: str  # "workspace memory", "memory of #general", "previous memory"
@@ -102,7 +101,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Request:
-    """One wanted memory. Either ``messages`` (segments, threads) or ``additions`` (merges)."""
+    """A request for one memory from ``messages`` (segments, threads) or ``additions`` (merges)."""
 
     scope: MemoryScope
     memory_type: MemoryType
@@ -111,124 +110,78 @@ class Request:
     zone: str
     place: str  # "#general", or the workspace's name
     messages: Sequence[MessageLine] = ()
-    existing: Sequence[MemoryLine] = ()  # the text this one grows from, oldest first
+    existing: Sequence[MemoryLine] = ()  # the current text, oldest line first
     additions: Sequence[Addition] = ()
     references: Sequence[Reference] = ()
-    operations: bool = False  # a merge is asked for changes; else it writes the whole text (S1)
+    operations: bool = False  # a merge writes operations instead of the whole text (S1)
     form: PromptForm = PromptForm.FULL
-    thinking_tokens: int = 0  # room for what a reasoning model thinks before it answers
-    input_limit: int | None = None  # of a model that reads less than others (rule 11)
+    thinking_tokens: int = 0  # allowance for a reasoning model, beside ``max_tokens``
+    input_limit: int | None = None  # prompt tokens, for a model with a short context (rule 11)
 
     @property
-    def memory_lines(self) -> "list[MemoryLine]":
-        """The lines of memories: those there are, then those that are merged in."""
+    def memory_lines(self) -> list[MemoryLine]:
+        """The existing lines, then the added ones."""
         return [*self.existing, *(line for added in self.additions for line in added.lines)]
 
+    @property
+    def source_texts(self) -> list[str]:
+        """The texts to summarise, without references."""
+        texts = [message.text for message in self.messages]
+        return texts + [line.text for line in self.memory_lines]
+
     def local_time(self, at_us: int) -> datetime | None:
-        """A moment in microseconds in the workspace's zone; None for 0, which is not known."""
+        """Return a time in the workspace's zone, or None for 0."""
         return from_micros(at_us).astimezone(ZoneInfo(self.zone)) if at_us else None
 
     @property
     def completion_limit(self) -> int:
-        """Tokens that a call for this request may answer with, thoughts included."""
         return self.max_tokens + self.thinking_tokens
 
     @property
-    def most_lines(self) -> int | None:
-        """Lines that the answer may have at most; None: as many as its tokens allow."""
+    def max_lines(self) -> int | None:
+        """The most lines of the reply. None: only the tokens limit it."""
         is_short = self.memory_type is MemoryType.SHORT_TERM
-        is_workspace = self.scope is MemoryScope.WORKSPACE
-        return MAX_WORKSPACE_LINES if is_short and is_workspace else None
+        return MAX_WORKSPACE_LINES if is_short and self.scope is MemoryScope.WORKSPACE else None
+
+    @property
+    def _extends_memory(self) -> bool:
+        return self.memory_type is MemoryType.LONG_TERM and bool(self.existing)
 
     @property
     def uses_operations(self) -> bool:
-        """Whether the answer holds changes to the existing lines, which else stay as they are."""
-        is_merge = self.memory_type is MemoryType.LONG_TERM and bool(self.existing)
-        return is_merge and self.form is PromptForm.FULL and self.operations
+        """Whether the reply holds operations. Existing lines without one stay."""
+        return self._extends_memory and self.form is PromptForm.FULL and self.operations
 
     @property
     def only_adds(self) -> bool:
-        """Whether the answer holds new lines only, and the existing ones stay as they are."""
-        return (
-            self.form is PromptForm.SIMPLE
-            and self.memory_type is MemoryType.LONG_TERM
-            and bool(self.existing)
-        )
+        """Whether the reply holds new lines only. All existing lines stay."""
+        return self._extends_memory and self.form is PromptForm.SIMPLE
 
     @property
     def begins_text(self) -> bool:
-        """Whether the answer is the first text of a memory that operations change from then on."""
-        is_merge = self.memory_type is MemoryType.LONG_TERM and not self.existing
-        return is_merge and self.operations
+        """Whether the reply is the first text of a memory that later merges change by operations."""
+        is_first = self.memory_type is MemoryType.LONG_TERM and not self.existing
+        return is_first and self.operations
 
     @property
     def is_empty(self) -> bool:
-        """Nothing to summarise: no call is made (S3)."""
-        return not any(m.text.strip() for m in self.messages) and not any(
-            a.lines for a in self.additions
+        """Whether there is nothing to summarise. Then no call is made (S3)."""
+        return not any(message.text.strip() for message in self.messages) and not any(
+            addition.lines for addition in self.additions
         )
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What came back, as it is kept on the job before anything is made of it.
-
-    ``finish_reason`` is the endpoint's own word ("stop" is the only good one).
-    """
-
-    text: str
-    finish_reason: str
-    model: str
-    prompt_version: str
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    calls: int = 0
-    seconds: float = 0.0
-    left_out: tuple[int, ...] = ()  # refs that nobody read, for each of them is refused
-    form: str = PromptForm.FULL  # in which it was asked
-    thinking_tokens: int = 0  # the room it was given
-    # The offline summariser's: pairs of a ref and the ref of the line that replaces it.
-    superseded: tuple[tuple[int, int], ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        pairs = [list(pair) for pair in self.superseded]
-        return asdict(self) | {"left_out": list(self.left_out), "superseded": pairs}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Reply":
-        pairs = tuple((old, new) for old, new in data.get("superseded", ()))
-        left_out = tuple(data.get("left_out", ()))
-        return cls(**{**data, "left_out": left_out, "superseded": pairs})
-
-
-class RequestStrategy(StrEnum):
-    """How a request is asked: each way is tried after the one before it failed."""
-
-    WHOLE = "whole"  # in one call, or in parts when it is known to be too long for one
-    SPLIT = "split"  # in halves at least: it was too long, or its answer was cut off
-    ISOLATE = "isolate"  # halves of what is refused, down to the message, which is left out
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The most that a request can use: tokens of all its charged calls, by our own estimate."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    calls: int
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.completion_tokens
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What was used, as far as it is known."""
+    """The tokens and charged calls of a request: counted, or the most that it can use."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     calls: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -238,12 +191,51 @@ class Usage:
         )
 
 
-class SummariserError(Exception):
-    """A call that gave no reply. ``code`` names the fault (`rules.generate.faults` says what follows from
-    it), ``retry_after`` (seconds) is what the endpoint asked for.
+@dataclass(frozen=True)
+class Reply:
+    """A reply as a job stores it. The field names are its JSON keys."""
 
-    ``spent`` is what earlier calls for the same request used; ``unknown``: the last one may have
-    been charged without our knowing.
+    text: str
+    finish_reason: str  # as the endpoint gives it; only "stop" is good
+    model: str
+    prompt_version: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    left_out: tuple[int, ...] = ()  # refs of messages that the model refused one by one
+    form: str = PromptForm.FULL
+    thinking_tokens: int = 0
+    # Pairs of a ref and the ref of the line that replaces it, from the offline summariser.
+    superseded: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(self.prompt_tokens, self.completion_tokens, self.calls)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Reply":
+        pairs = tuple((old, new) for old, new in data.get("superseded", ()))
+        left_out = tuple(data.get("left_out", ()))
+        return cls(**{**data, "left_out": left_out, "superseded": pairs})
+
+
+class RequestStrategy(StrEnum):
+    """How a request is sent. Each strategy follows when the one before it failed."""
+
+    WHOLE = "whole"  # in one call, or in parts when the prompt exceeds the limit
+    SPLIT = "split"  # in two parts or more: the prompt or the reply was too long
+    ISOLATE = "isolate"  # in ever smaller parts: the model refuses a message, which is left out
+
+
+class SummariserError(Exception):
+    """A call without a reply. ``code`` is a key of `faults.POLICIES`.
+
+    ``retry_after`` is the endpoint's own delay in seconds. ``spent`` is the usage of earlier calls for the
+    request. ``may_be_charged``: the failed call may cost something that we do not know.
     """
 
     def __init__(
@@ -253,41 +245,43 @@ class SummariserError(Exception):
         *,
         retry_after: float | None = None,
         spent: Usage | None = None,
-        unknown: bool = False,
+        may_be_charged: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.retry_after = retry_after
         self.spent = spent or Usage()
-        self.unknown = unknown
+        self.may_be_charged = may_be_charged
 
 
 class Summariser(Protocol):
-    """Two exist: the model behind an OpenAI-compatible endpoint, and the offline highlights."""
+    """`llm.ModelSummariser` and `llm.OfflineSummariser` implement this."""
 
     name: str  # OFFLINE, or the model's name
     endpoint: str  # a digest of address, model and key; "" when nothing is called
-    endpoint_name: str  # for people: host and model
+    endpoint_name: str  # host and model, for pages
 
     def prompt_version(self, request: Request) -> str:
-        """What the reply will carry, known beforehand: it is part of the input key."""
+        """Return the prompt version of the reply. It is part of the input key."""
         ...
 
-    def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
-        """The most that `summarise` can use in this way, by our estimate of tokens."""
+    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
+        """Return the most that `summarise` can use, by our estimate of tokens."""
         ...
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
-        """One reply, from as many calls as a long input needs; raises SummariserError."""
+    def summarise(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Reply:
+        """Return one reply, from as many calls as the input needs; raise SummariserError."""
         ...
 
 
 @dataclass(frozen=True)
 class ReplyLine:
-    """A line of a reply and the refs it rests on, at most five; () when nothing says it.
+    """A line of a reply with its refs, at most MAX_SOURCES.
 
-    ``is_quote``: it only copies a message. ``unverified`` are its numbers, dates and links that no
-    source holds.
+    ``is_quote``: it only copies a message. ``unverified`` are its numbers, dates and links that no source
+    contains.
     """
 
     text: str
@@ -299,25 +293,24 @@ class ReplyLine:
 
 @dataclass(frozen=True)
 class ParsedReply:
-    """What a reply is worth: ``lines``, or nothing worth keeping, or ``fault`` says why not.
+    """The result of a reply: ``lines``, or ``is_nothing``, or a ``fault``.
 
-    Of a merge by operations ``lines`` are the whole text. ``superseded`` maps the number of a line to
-    the text in its place; ``settled`` are numbers of removed lines; ``archived`` are lines that had no
-    room; ``dropped`` are texts of operations that were not carried out, each with the reason.
+    After operations, ``lines`` are the whole text. ``superseded`` maps the ref of a line to the text that
+    replaces it. ``settled`` are refs of removed lines. ``archived`` are lines above the token limit.
+    ``dropped`` are rejected operations, each with the reason.
     """
 
     lines: Sequence[ReplyLine] = field(default=())
-    nothing: bool = False
+    is_nothing: bool = False
     fault: str = ""
     superseded: Mapping[int, str] = field(default_factory=dict)
     settled: tuple[int, ...] = ()
     archived: tuple[ReplyLine, ...] = ()
     dropped: tuple[tuple[str, str], ...] = ()
-    is_of_operations: bool = False
+    uses_operations: bool = False
 
     @property
     def is_copied(self) -> bool:
-        """Whether more than half of its lines only copy messages."""
-        return len(self.lines) > 1 and 2 * sum(line.is_quote for line in self.lines) > len(
-            self.lines
-        )
+        """Whether more than half of two or more lines only copy messages."""
+        quotes = sum(line.is_quote for line in self.lines)
+        return len(self.lines) > 1 and 2 * quotes > len(self.lines)

@@ -171,7 +171,7 @@ class _WorkingText:
             settled=tuple(ref for ref, place in self.successors.items() if place is None),
             archived=tuple(archived),
             dropped=tuple(self.dropped),
-            is_of_operations=True,
+            uses_operations=True,
         )
 
     def _places(self, change: Change) -> list[int]:

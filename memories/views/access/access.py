@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from django_htmx.middleware import HtmxDetails
 
 from memories.models import (
@@ -24,6 +23,7 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.models.access.audience import entered_workspaces, member_channels, readable_workspaces
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import unseen_memories
@@ -74,7 +74,7 @@ class WorkspaceContext:
     @cached_property
     def reads_workspace(self) -> bool:
         """Guests come in by their channels and do not read the workspace's own memory."""
-        readable = Workspace.objects.visible_to(self.reader).confirmed(self.reader)
+        readable = readable_workspaces(self.reader)
         return readable.filter(pk=self.workspace.pk).exists()
 
     @cached_property
@@ -82,7 +82,7 @@ class WorkspaceContext:
         """Whether nobody is shown anything, since Slack does not confirm who may read it."""
         if self.workspace.connected_at is None:
             return False
-        confirmed = Workspace.objects.confirmed(self.reader)
+        confirmed = Workspace.objects.with_fresh_people(self.reader.now)
         return not confirmed.filter(pk=self.workspace.pk).exists()
 
     @cached_property
@@ -169,7 +169,7 @@ class WorkspaceContext:
 
     @property
     def now(self) -> datetime:
-        return self.reader.now or timezone.now()
+        return self.reader.now
 
     @cached_property
     def nav(self) -> NavChannels:
@@ -192,7 +192,7 @@ class WorkspaceContext:
     def is_in(self, channel: Channel) -> bool:
         """Whether the reader is a member of it in Slack: an operator's opening is no membership."""
         members = Reader(self.reader.user_id, now=self.reader.now)
-        return Channel.objects.of_members(members).filter(pk=channel.pk).exists()
+        return member_channels(members).filter(pk=channel.pk).exists()
 
 
 def place_of(request: UserRequest, workspace: Workspace) -> WorkspaceContext:
@@ -201,12 +201,12 @@ def place_of(request: UserRequest, workspace: Workspace) -> WorkspaceContext:
 
 def only_place(request: UserRequest) -> WorkspaceContext | None:
     """The only workspace of whoever is signed in, for pages that are of none; None: another number."""
-    entered = list(Workspace.objects.entered_by(Reader.of(request.user))[:2])
+    entered = list(entered_workspaces(Reader.of(request.user))[:2])
     return place_of(request, entered[0]) if len(entered) == 1 else None
 
 
 def open_workspace(request: UserRequest, slug: str) -> WorkspaceContext:
-    entered = Workspace.objects.entered_by(Reader.of(request.user))
+    entered = entered_workspaces(Reader.of(request.user))
     return place_of(request, get_object_or_404(entered, slug=slug))
 
 

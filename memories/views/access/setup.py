@@ -15,10 +15,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
-from memories.demo.making import SLUG, make_demo
+from memories.demo.create import SLUG, create_demo
 from memories.models import AuditEvent, Person, Upload, User, Workspace
 from memories.pipeline.generate.trial import try_model
-from memories.pipeline.sync.connecting import PART_WORDS
+from memories.pipeline.sync.connecting import FEATURE_NAMES
 from memories.rules.sync import scopes
 from memories.templatetags.reading import fault_words
 from memories.views.access.access import UserRequest, must_operate
@@ -76,8 +76,11 @@ def _begin(request: UserRequest) -> HttpResponse:
 
 def _scopes() -> list[tuple[str, Any, bool]]:
     """What the app in Slack has to be allowed, why, and whether it can do without."""
-    everything = scopes.needed(private_channels=True, emails=True)
-    return [(scope, PART_WORDS[part], scope in scopes.ALWAYS) for scope, part in everything.items()]
+    everything = scopes.required_scopes(private_channels=True, emails=True)
+    return [
+        (scope, FEATURE_NAMES[feature], scope in scopes.ALWAYS)
+        for scope, feature in everything.items()
+    ]
 
 
 @login_required
@@ -86,7 +89,7 @@ def demo(request: UserRequest) -> HttpResponse:
     """Make the demo, unless it is there, and lead into it. As a part, so that the button can show
     that it is at work and is not pressed twice."""
     must_operate(request)
-    if make_demo(timezone.now(), password=None):
+    if create_demo(timezone.now(), password=None):
         AuditEvent.objects.record("demo", by=request.user)
     path = reverse("catch_up-index", args=[SLUG])
     return HttpResponseClientRedirect(path) if wants_part(request) else redirect(path)

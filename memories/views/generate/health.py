@@ -37,11 +37,11 @@ def get_signals(
     dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD)
     return HealthSignals(
         worker_at=Heartbeat.objects.last_beat() if is_member else now,
-        worker_lasts=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
+        worker_max_age=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
         is_connected=is_connected,
         synced_at=workspace.synced_at,
         is_stopped=is_stopped,
-        has_trouble=has_trouble,
+        is_blocked=has_trouble,
         failing_channels=channels.failing(EXPECTED_CODES).count() if is_connected else 0,
         failed_jobs=count_limited(dead.shown_to(reader).order_by("-pk")) if dead.exists() else 0,
     )

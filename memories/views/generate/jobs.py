@@ -45,9 +45,9 @@ from memories.views.generate.job_rows import (
     get_visible_jobs,
     open_jobs,
 )
-from memories.views.memory.shown import with_origin
+from memories.views.memory.display import for_display
 from memories.views.pages import (
-    POLLING_ENDS,
+    STOP_POLLING,
     banners,
     is_live,
     next_of,
@@ -104,7 +104,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     mark = _digest(now, row.mark)
     if not row.is_over and _is_unchanged(request, mark):
         return HttpResponse(status=204)
-    status = POLLING_ENDS if wants_part(request) and row.is_over else 200
+    status = STOP_POLLING if wants_part(request) and row.is_over else 200
     context = {
         "place": place,
         "row": row,
@@ -271,7 +271,7 @@ def _steps(place: WorkspaceContext, row: JobRow) -> dict[str, Any]:
     }
     if not row.job.is_readable:
         return context
-    versions = with_origin(MemoryVersion.objects.visible_to(place.reader))
+    versions = for_display(MemoryVersion.objects.visible_to(place.reader))
     inputs = versions.filter(read_by__job=job.pk).order_by("until_us", "pk")
     segment = job.segment
     channel = job.memory.channel

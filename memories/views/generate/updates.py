@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memories.models import Memory, MemoryVersion
-from memories.pipeline.costs.estimate import quote_update
+from memories.pipeline.costs.estimate import estimate_update
 from memories.pipeline.generate.update_now import update_now
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.tasks import schedule_pass
@@ -22,7 +22,7 @@ from memories.views.access.access import (
     open_memory,
 )
 from memories.views.generate.job_rows import build_rows, get_visible_jobs
-from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
+from memories.views.pages import STOP_POLLING, is_live, render_page_or_part, wants_part
 from memories.views.paths import card_path, update_path
 
 PAGE, PART = "generate/updates/detail.html", "generate/updates/_update.html"
@@ -76,7 +76,7 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
             return redirect(card_path(memory))
     elif job_id := number_or_none(request.GET.get("job", "")):
         return _job(request, place, memory, job_id)
-    quote = quote_update(memory, now).as_json()
+    quote = estimate_update(memory, now).as_json()
     total = quote["total"]
     context = {
         "place": place,
@@ -107,5 +107,5 @@ def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int)
         "takes_focus": request.method == "POST",
         "news": _("Updated: v%(n)s.") % {"n": made.number} if made else "",
     }
-    status = POLLING_ENDS if wants_part(request) and row.is_over else 200
+    status = STOP_POLLING if wants_part(request) and row.is_over else 200
     return render_page_or_part(request, PAGE, PART, context, status=status)

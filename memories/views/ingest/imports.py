@@ -23,7 +23,7 @@ from memories.pipeline.ingest import uploads
 from memories.pipeline.ingest.uploads import UploadRefused
 from memories.tasks import schedule_import
 from memories.views.access.access import UserRequest, must_operate
-from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
+from memories.views.pages import STOP_POLLING, is_live, render_page_or_part, wants_part
 from memories.views.periods import since_field, since_us
 from memoryhub.uploads import MAX_BYTES, make_ticket
 
@@ -153,7 +153,7 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         "asks": request.GET.get("ask") == "cancel" and upload.is_unfinished,
     }
     if wants_part(request) and not upload.is_at_work:
-        status = POLLING_ENDS
+        status = STOP_POLLING
     return render_page_or_part(
         request,
         "ingest/imports/detail.html",

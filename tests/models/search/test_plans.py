@@ -23,6 +23,7 @@ from memories.models import (
     Reader,
     Segment,
 )
+from memories.models.access.audience import fetch_keys
 from memories.pipeline.search import indexing
 from memories.pipeline.search.finding import keys_of
 from memories.rules.generate.segments import Trigger
@@ -202,7 +203,7 @@ def test_the_newest_hits_of_current_versions_cost_no_more_where_there_are_many(
     reader: Reader, channel: Channel
 ) -> None:
     def newest() -> list[MemoryVersion]:
-        rows = MemoryVersion.objects.visible_to(reader.settled()).current()
+        rows = MemoryVersion.objects.visible_to(fetch_keys(reader)).current()
         rows = rows.filter(memory__workspace=channel.workspace).select_related("memory__channel")
         terms, keys = parse("text").terms, keys_of(channel.workspace, reader, None)
         return list(rows.matching(terms, keys)[:6])

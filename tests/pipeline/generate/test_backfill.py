@@ -20,7 +20,7 @@ from memories.models import (
     Reader,
     Segment,
 )
-from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate.backfill import (
     NeedsPrice,
     carry_out,
@@ -88,7 +88,7 @@ def model(httpserver, settings):
 
 
 def quote_of(channels, since_us=0, now=NOW):
-    return quote_backfill(channels[0].workspace, channels, since_us, now).as_json()
+    return estimate_backfill(channels[0].workspace, channels, since_us, now).as_json()
 
 
 def start(*channels, since_us=0, by=None, **caps):

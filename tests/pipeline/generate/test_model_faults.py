@@ -507,7 +507,7 @@ def test_all_jobs_are_done_after_an_outage_of_two_hours(
     assert not Job.objects.unfinished().exists()
     assert not Job.objects.filter(state="dead").exists()
     assert [short(one).head for one in channel.workspace.channels.all()] == [1, 1, 1]
-    tokens, _micros = ModelCall.objects.under(cap, timezone.now().date()).committed()
+    tokens, _micros = ModelCall.objects.counting_against(cap, timezone.now().date()).committed()
     assert tokens <= cap.tokens
 
 

@@ -13,7 +13,7 @@ from memories.llm import ModelSummariser
 from memories.models import Cap, Endpoint, Job, ModelCall
 from memories.pipeline.costs.spending import CallBudget
 from memories.pipeline.generate.probing import ProbeRefused, needs_probe, probe_model
-from memories.rules.generate.probe import LONG_PROMPT_LINES, build_long_prompt, estimate_prompt
+from memories.rules.generate.probe import LONG_PROMPT_LINES, build_long_prompt
 from memories.rules.generate.summariser import PromptForm
 from tests.factories import WorkspaceFactory
 from tests.llm.requests import added, long, memory, messages, short
@@ -122,7 +122,7 @@ def test_the_input_is_split_for_a_model_that_reads_less(
         api_key="k", base_url=httpserver.url_for("/v1"), model="tiny", timeout=PATIENCE
     )
     findings = probe_model(model)
-    assert findings.context_tokens == estimate_prompt(build_long_prompt(LONG_PROMPT_LINES[reads]))
+    assert findings.context_tokens == build_long_prompt(LONG_PROMPT_LINES[reads]).tokens
     assert ModelCall.objects.count() == 3 + tries
     limit = CallBudget(WorkspaceFactory(), model).input_limit
     assert limit == (findings.context_tokens if reads else None)

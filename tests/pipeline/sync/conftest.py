@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from memories.models import Reader, Workspace
-from memories.pipeline.sync.sync import SyncReport, sync_workspace
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import SyncReport
 from memories.slack.web import SlackClient
 from tests.factories import PersonFactory, UserFactory, WorkspaceFactory
 from tests.pipeline.sync.team import (

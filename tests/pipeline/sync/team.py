@@ -6,7 +6,7 @@ from typing import Any
 
 from memories.models import Channel, ChannelSync, Message, Reader, Workspace
 from memories.models.sync.channel_sync import sync_of
-from memories.pipeline.sync.sync import ChannelReport, SyncReport
+from memories.pipeline.sync.sync_report import ChannelReport, SyncReport
 from memories.slack.web import SlackClient
 from tests.factories import ts_at
 from tests.processes import PATIENCE

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from memories.models import AuditEvent, Message, Workspace
-from memories.pipeline.sync.sync import State, sync_workspace
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import SyncState
 from tests.factories import WorkspaceFactory
 from tests.pipeline.sync.team import (
     CLOSED,
@@ -80,7 +81,7 @@ def test_switched_off_a_private_channel_is_read_no_further(
     slack.say(CLOSED, "U2", "not for you", ts(0.5))
     slack.leave(CLOSED, "U2")
     report = channel_report(sync(LATER, full=True), CLOSED)
-    assert (report.state, report.walked.pages) == (State.SWITCHED_OFF, 0)
+    assert (report.state, report.stats.pages) == (SyncState.SWITCHED_OFF, 0)
     assert report.coverage is not None and report.coverage.code == "switched_off"
     closed = workspace.channels.get(slack_id=CLOSED)
     assert not closed.messages.filter(text="not for you").exists()
@@ -95,7 +96,7 @@ def test_without_the_scope_of_private_channels_the_public_ones_are_read(slack: F
     slack.scopes -= {"groups:read", "groups:history"}
     workspace = WorkspaceFactory()
     report = sync_workspace(workspace, client_of(slack), NOW, channels=["general"])
-    assert (report.error, channel_report(report).state) == ("", State.SYNCED)
+    assert (report.error, channel_report(report).state) == ("", SyncState.SYNCED)
     workspace.change_settings({"read_private_channels": True})
     assert sync_workspace(workspace, client_of(slack), NOW).code == "missing_scope"
 
@@ -104,9 +105,9 @@ def test_where_the_bot_is_follows_slack(slack: FakeSlack, workspace: Workspace, 
     sync()
     slack.remove_bot(GENERAL)
     report = sync(LATER)
-    assert channel_report(report).state is State.NOT_MEMBER
+    assert channel_report(report).state is SyncState.NOT_MEMBER
     found = channel_report(report).coverage
     assert found is not None and found.code == "not_in_channel"
     slack.invite_bot(GENERAL)
-    assert channel_report(sync(LATER)).state is State.SYNCED
+    assert channel_report(sync(LATER)).state is SyncState.SYNCED
     assert general_sync(workspace).error_code == ""

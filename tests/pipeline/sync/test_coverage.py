@@ -26,7 +26,7 @@ def channel(of_channel=None, **of_sync) -> Channel:
 def test_all_is_well():
     found = coverage_of(channel(synced_at=NOW - timedelta(minutes=3)), NOW)
     assert (found.begin, found.end, found.gaps) == (None, ago(1), ())
-    assert (found.behind, found.code, found.is_whole) == (180, "", True)
+    assert (found.behind, found.code, found.is_complete) == (180, "", True)
 
 
 def test_a_first_walk_leaves_what_is_below_it():
@@ -76,7 +76,7 @@ def test_why_it_is_not_further(values, code):
     found = coverage_of(channel(**values), NOW)
     assert found.code == code
     assert str(found.why)
-    assert not found.is_whole
+    assert not found.is_complete
 
 
 def test_as_json():

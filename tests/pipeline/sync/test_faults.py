@@ -4,7 +4,8 @@ import pytest
 from django.db.models import F, Q
 
 from memories.models import SlackConnection, Workspace
-from memories.pipeline.sync.sync import State, sync_workspace
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.ingest.outcomes import ObjectType
 from tests.factories import WorkspaceFactory
 from tests.pipeline.sync.team import (
@@ -46,14 +47,14 @@ def test_a_walk_that_breaks_off_concludes_nothing_and_then_converges(
     slack.lay(HISTORY, Fault(500), on=2, times=4)
     report = sync(LATER)
     failed = channel_report(report)
-    assert failed.state is State.FAILED
+    assert failed.state is SyncState.FAILED
     assert "500" in failed.failures[0]
     after = general_sync(workspace)
     assert (after.synced_ts, after.synced_at) == (before.synced_ts, before.synced_at)
     # The page that came is kept; below it nothing is concluded.
     assert texts(workspace)[-2:] == ["a new line", "one more"]
-    assert failed.walked.deleted == 0
-    assert channel_report(report, CLOSED).state is State.SYNCED
+    assert failed.stats.deleted == 0
+    assert channel_report(report, CLOSED).state is SyncState.SYNCED
 
     sync(LATER)
     after = general_sync(workspace)
@@ -96,7 +97,7 @@ def test_wherever_it_stops_it_goes_on(
     assert general_sync(workspace).synced_at == NOW
     stopped = everything(workspace)
     fresh = follow(WorkspaceFactory())
-    assert not sync_workspace(fresh, client_of(slack), NOW).of(State.FAILED)
+    assert not sync_workspace(fresh, client_of(slack), NOW).in_state(SyncState.FAILED)
     assert everything(fresh) == stopped
 
 
@@ -105,9 +106,9 @@ def test_one_channel_stops_no_other(slack: FakeSlack, workspace: Workspace, sync
     report = sync()
     states = {one.channel_id: one.state for one in report.channels}
     assert states == {
-        GENERAL: State.FAILED,
-        CLOSED: State.SYNCED,
-        ELSEWHERE: State.NOT_MEMBER,
+        GENERAL: SyncState.FAILED,
+        CLOSED: SyncState.SYNCED,
+        ELSEWHERE: SyncState.NOT_MEMBER,
     }
     assert texts(workspace, CLOSED) == ["between us"]
 
@@ -117,10 +118,10 @@ def test_one_thread_stops_no_other_message(
 ) -> None:
     slack.lay(REPLIES, Fault.error("thread_not_found"))
     found = channel_report(sync())
-    assert found.state is State.FAILED
+    assert found.state is SyncState.FAILED
     assert ROOT in found.failures[0]
     assert texts(workspace) == ["an old line", "shall we ship?", "a new line"]
-    assert channel_report(sync()).walked.new == 2
+    assert channel_report(sync()).stats.new == 2
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ from memories.models import Workspace
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.locks import Busy
-from memories.pipeline.sync.sync import State, sync_workspace
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.ingest.outcomes import ObjectType, Result
 from memories.slack.web import SlackClient
 from tests.factories import WorkspaceFactory
@@ -53,9 +54,9 @@ def test_a_first_sync_reads_all_that_the_bot_may_see(
     assert report.tally.is_complete
     assert report.tally.count(ObjectType.MESSAGE, Result.STORED) == 6
     found = channel_report(report)
-    assert (found.walked.new, found.walked.threads) == (5, 1)
-    assert (found.walked.asked_from, found.walked.mark) == ("", ts(1))
-    assert [one.channel_name for one in report.of(State.NOT_MEMBER)] == ["elsewhere"]
+    assert (found.stats.new, found.stats.threads) == (5, 1)
+    assert (found.stats.start_ts, found.stats.end_ts) == ("", ts(1))
+    assert [one.channel_name for one in report.in_state(SyncState.NOT_MEMBER)] == ["elsewhere"]
 
 
 def test_the_workspace_learns_who_it_is(workspace: Workspace, sync: Sync) -> None:
@@ -130,7 +131,7 @@ def test_an_imported_workspace_is_carried_on(
     reply = slack.channels[GENERAL].messages[ts(1.9)]
     store_messages(general(workspace), [told, reply], NOW)
     found = channel_report(sync())
-    assert (found.walked.new, found.walked.threads) == (3, 1)
+    assert (found.stats.new, found.stats.threads) == (3, 1)
     assert texts(workspace) == ["an old line", "shall we ship?", "yes", "on Friday", "a new line"]
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from memories.models import ChannelSync, Message, Workspace
-from memories.pipeline.sync.sync import State
+from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.ingest.outcomes import Result
 from tests.pipeline.sync.team import (
     GENERAL,
@@ -80,9 +80,9 @@ def test_what_people_do_is_found_by_the_next_sync(
     before = texts(workspace)
     act(slack)
     report = sync(LATER)
-    assert not report.of(State.FAILED)
+    assert not report.in_state(SyncState.FAILED)
     assert sorted(texts(workspace)) == sorted([*(t for t in before if t not in gone), *come])
-    assert channel_report(report).walked.threads == threads
+    assert channel_report(report).stats.threads == threads
     assert report.tally.is_complete
     # And then there is nothing more to find.
     after = everything(workspace)
@@ -98,7 +98,7 @@ def test_deleted_text_is_gone_from_the_row(
     sync()
     delete_a_line(slack)
     report = channel_report(sync(LATER))
-    assert (report.walked.deleted, report.walked.updated, report.walked.new) == (1, 0, 0)
+    assert (report.stats.deleted, report.stats.updated, report.stats.new) == (1, 0, 0)
     row = general(workspace).messages.get(ts=ts(1))
     assert (row.state, row.text, row.raw, row.author) == ("deleted", "", "", None)
 
@@ -141,7 +141,7 @@ def test_a_mark_older_than_the_hot_window_is_where_it_goes_on(
     for day in (170, 100, 40):
         slack.say(GENERAL, "U1", f"{day} days before", ts(day - 180))
     report = channel_report(sync(NOW + timedelta(days=180)))
-    assert (report.walked.asked_from, report.walked.new) == (ts(1), 3)
+    assert (report.stats.start_ts, report.stats.new) == (ts(1), 3)
 
 
 def test_what_a_plan_hides_is_not_deleted(
@@ -153,6 +153,6 @@ def test_what_a_plan_hides_is_not_deleted(
     slack.delete(GENERAL, ts(60))  # it is only hidden: the oldest one that is shown is ROOT
     delete_a_line(slack)
     report = channel_report(sync())
-    assert report.walked.deleted == 1
+    assert report.stats.deleted == 1
     assert "an old line" in texts(workspace)
     assert "a new line" not in texts(workspace)

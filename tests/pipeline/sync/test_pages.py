@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from memories.models import Workspace
-from memories.pipeline.sync.sync import State
+from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.ingest.outcomes import ObjectType, Result
 from tests.pipeline.sync.team import (
     CLOSED,
@@ -42,7 +42,7 @@ def test_an_odd_object_in_the_walk_concludes_nothing(
     slack.lay(HISTORY, Fault.answer(answer))
     report = sync(LATER)
     assert report.tally.count(ObjectType.MESSAGE, Result.QUARANTINED) == 1
-    assert channel_report(report).walked.deleted == 0
+    assert channel_report(report).stats.deleted == 0
     assert "a new line" in texts(workspace)
 
 
@@ -55,11 +55,11 @@ def test_an_empty_page_of_history_takes_nothing_that_is_there(
     before = everything(workspace)
     slack.lay(HISTORY, Fault.empty_page(), times=times)
     report = sync(LATER)
-    assert [one.code for one in report.of(State.FAILED)] == ["malformed"] * times
+    assert [one.code for one in report.in_state(SyncState.FAILED)] == ["malformed"] * times
     assert (slack.count(HISTORY), slack.count(REPLIES)) == (2, times)
     assert everything(workspace) == before
     say_more(slack)
-    assert not sync(LATER + timedelta(hours=1)).of(State.FAILED)
+    assert not sync(LATER + timedelta(hours=1)).in_state(SyncState.FAILED)
     assert texts(workspace)[-1] == "one more"
     assert texts(workspace, CLOSED) == ["between us"]
 
@@ -80,7 +80,7 @@ def test_a_page_that_ends_too_early_takes_nothing_that_is_there(
     slack.lay(HISTORY, Fault.empty_page(), on=2)
     assert channel_report(sync(LATER, full=full)).code == "malformed"
     assert texts(workspace) == before
-    assert not sync(LATER + timedelta(hours=1)).of(State.FAILED)
+    assert not sync(LATER + timedelta(hours=1)).in_state(SyncState.FAILED)
     assert texts(workspace) == [before[0], "line 0, edited", *before[2:]]
 
 
@@ -94,7 +94,7 @@ def test_a_channel_that_people_emptied_is_emptied_here(
     delete_a_line(slack)
     slack.delete(CLOSED, ts(3))
     report = sync(LATER)
-    assert not report.of(State.FAILED)
+    assert not report.in_state(SyncState.FAILED)
     assert texts(workspace) == ["an old line"]
     assert texts(workspace, CLOSED) == []
     asked = [call.params["ts"] for call in slack.calls if call.method == REPLIES]
@@ -134,10 +134,10 @@ def test_a_thread_without_its_root_is_owed(
     reply_late(slack)
     slack.lay(REPLIES, Fault.empty_page())
     found = channel_report(sync(LATER))
-    assert found.state is State.FAILED
+    assert found.state is SyncState.FAILED
     assert ROOT in found.failures[0]
     assert texts(workspace) == before
-    assert not sync(LATER + timedelta(hours=1)).of(State.FAILED)
+    assert not sync(LATER + timedelta(hours=1)).in_state(SyncState.FAILED)
     assert texts(workspace) == [*before, "a late answer"]
 
 

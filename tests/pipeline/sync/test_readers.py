@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from memories.models import Reader, Workspace
-from memories.pipeline.sync.sync import State
+from memories.pipeline.sync.sync_report import SyncState
 from tests.factories import UserFactory
 from tests.pipeline.sync.team import (
     CLOSED,
@@ -87,7 +87,7 @@ def test_members_stay_as_they_were_when_their_walk_breaks_off(
     slack.channels[CLOSED].members = ["U3", "U2"]
     report = sync(LATER)
     closed = workspace.channels.get(slack_id=CLOSED)
-    assert channel_report(report, CLOSED).state in (State.FAILED, State.LIMITED)
+    assert channel_report(report, CLOSED).state in (SyncState.FAILED, SyncState.LIMITED)
     assert (members(closed), closed.members_known_at) == (["U1", "U2"], NOW)
     assert texts(workspace)[-1] == "one more"
     # A day later the old list no longer opens anything.
@@ -108,7 +108,7 @@ def test_public_to_private_hides_at_once(
     report = sync()
     assert not sees(everybody, GENERAL)
     assert general(workspace).kind == "private"
-    hidden = [one.channel_id for one in report.of(State.HIDDEN)]
+    hidden = [one.channel_id for one in report.in_state(SyncState.HIDDEN)]
     assert hidden == ([] if bot_is_in else [GENERAL])
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from memories.models import SlackBudget
-from memories.pipeline.sync.slack_budget import Budget
+from memories.pipeline.sync.slack_budget import SharedLimiter
 
 pytestmark = pytest.mark.postgres("reservations under row locks")
 
@@ -28,7 +28,7 @@ def clock():
     return Clock()
 
 
-def taken(budget: Budget, method: str = HISTORY, **how) -> int:
+def taken(budget: SharedLimiter, method: str = HISTORY, **how) -> int:
     """How many calls there are at once."""
     calls = 0
     while budget.take(method, **how) == 0.0:
@@ -38,10 +38,10 @@ def taken(budget: Budget, method: str = HISTORY, **how) -> int:
 
 @pytest.mark.django_db
 def test_two_clients_of_a_token_share_it(clock):
-    one, other = Budget("xoxb-1", clock), Budget("xoxb-1", clock)
+    one, other = SharedLimiter("xoxb-1", clock), SharedLimiter("xoxb-1", clock)
     assert taken(one) == 12
     assert other.take(HISTORY) == pytest.approx(62 / 39)
-    assert taken(Budget("xoxb-2", clock)) == 12
+    assert taken(SharedLimiter("xoxb-2", clock)) == 12
     assert taken(other, "conversations.replies") == 12
     clock.now += timedelta(seconds=60)
     assert taken(other) == 12
@@ -49,7 +49,7 @@ def test_two_clients_of_a_token_share_it(clock):
 
 @pytest.mark.django_db
 def test_on_the_slow_plan_there_is_one_a_minute(clock):
-    budget = Budget("xoxb-1", clock)
+    budget = SharedLimiter("xoxb-1", clock)
     assert taken(budget, slow=True) == 1
     clock.now += timedelta(seconds=60)
     assert budget.take(HISTORY, slow=True) == pytest.approx(2)
@@ -60,8 +60,8 @@ def test_on_the_slow_plan_there_is_one_a_minute(clock):
 
 @pytest.mark.django_db
 def test_what_slack_told_one_the_other_heeds(clock):
-    Budget("xoxb-1", clock).limited(HISTORY, 90)
-    other = Budget("xoxb-1", clock)
+    SharedLimiter("xoxb-1", clock).limited(HISTORY, 90)
+    other = SharedLimiter("xoxb-1", clock)
     assert other.take(HISTORY) == 90
     assert other.take("conversations.replies") == 0
     clock.now += timedelta(seconds=90)
@@ -70,7 +70,7 @@ def test_what_slack_told_one_the_other_heeds(clock):
 
 @pytest.mark.django_db
 def test_the_token_is_nowhere(clock):
-    Budget("xoxb-very-secret", clock).take(HISTORY)
+    SharedLimiter("xoxb-very-secret", clock).take(HISTORY)
     row = SlackBudget.objects.get()
     assert "secret" not in repr(row.__dict__)
     assert len(row.token_key) == 16
@@ -83,7 +83,7 @@ def test_many_at_once_take_no_call_twice():
 
     def ask() -> None:
         try:
-            calls.append(taken(Budget("xoxb-1", clock)))
+            calls.append(taken(SharedLimiter("xoxb-1", clock)))
         finally:
             connection.close()
 

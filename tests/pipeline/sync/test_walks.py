@@ -44,7 +44,7 @@ def test_a_walk_goes_on_from_its_place(slack: FakeSlack, workspace: Workspace, s
     slack.page_size = 1
     seen = []
     for run in range(4):
-        report = channel_report(sync(client=client_of(slack, limiter=OfCalls(1)), goes_on=run > 0))
+        report = channel_report(sync(client=client_of(slack, limiter=OfCalls(1)), resume=run > 0))
         row = general_sync(workspace)
         seen.append((report.state.value, row.history_reached_ts, row.synced_ts, row.synced_at))
         assert slack.count(HISTORY) <= 1
@@ -91,7 +91,7 @@ def test_what_is_deleted_while_a_walk_is_under_way_is_found(
     slack.delete(GENERAL, ts(0.5, 3))
     slack.delete(GENERAL, ts(0.5, 0))
     delete_a_line(slack)
-    while channel_report(sync(client=client_of(slack, limiter=OfCalls(1)))).walked.pages == 0:
+    while channel_report(sync(client=client_of(slack, limiter=OfCalls(1)))).stats.pages == 0:
         pass
     sync(LATER)
     assert texts(workspace)[-2:] == ["said 1", "said 2"]
@@ -114,10 +114,10 @@ def test_a_message_that_an_event_brought_meanwhile_is_not_gone(
 
     client.history = and_meanwhile  # type: ignore[method-assign]
     report = channel_report(sync(client=client))
-    assert report.walked.deleted == 0
+    assert report.stats.deleted == 0
     assert texts(workspace)[-1] == "just now"
     # Slack does not have it after all.
-    assert channel_report(sync()).walked.deleted == 1
+    assert channel_report(sync()).stats.deleted == 1
 
 
 def test_nothing_is_remembered_of_a_channel_in_its_first_walk() -> None:

@@ -118,11 +118,6 @@ def test_every_fault_of_a_reply_has_its_row() -> None:
     assert {fault.value for fault in Fault} <= set(POLICIES)
 
 
-def test_the_faults_that_wait_are_the_faults_of_the_breaker() -> None:
-    waits = {code for code, policy in POLICIES.items() if policy.action is Action.WAIT}
-    assert waits == ENDPOINT_FAULTS
-
-
 def test_the_documented_table_names_every_fault() -> None:
     text = (Path(__file__).parents[3] / "docs" / "rules.md").read_text()
     [section] = re.findall(r"^## Faults of the model\n(.*?)(?=^## |\Z)", text, re.M | re.S)

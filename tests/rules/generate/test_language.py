@@ -28,7 +28,7 @@ JAPANESE = (
     ],
     ids=["en", "ja", "lines", "a Japanese name", "a Latin name", "code", "a block", "address"],
 )
-def test_clear(texts: Sequence[str], language: str) -> None:
+def test_the_language_of_clear_texts(texts: Sequence[str], language: str) -> None:
     assert detect_language(texts) == language
 
 
@@ -56,5 +56,5 @@ def test_clear(texts: Sequence[str], language: str) -> None:
         "French", "Korean",
     ],
 )  # fmt: skip
-def test_not_clear(texts: Sequence[str]) -> None:
+def test_texts_without_a_clear_language(texts: Sequence[str]) -> None:
     assert detect_language(texts) is None

@@ -20,7 +20,6 @@ from memories.rules.generate.splitting import (
 )
 from memories.rules.generate.summariser import (
     Addition,
-    Bound,
     MemoryLine,
     ParsedReply,
     Reference,
@@ -33,7 +32,7 @@ from memories.rules.generate.summariser import (
 )
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from tests.llm.requests import added, long, memory, messages, request, short
+from tests.llm.requests import added, long, make_request, memory, messages, short
 
 LIMIT = 1000  # tokens: shorter than a few of the messages below
 
@@ -93,7 +92,7 @@ def test_a_request_that_cannot_be_split(whole: object) -> None:
 
 PARTS = [
     ParsedReply([ReplyLine("early", (1, 2)), ReplyLine("unmarked")]),
-    ParsedReply(nothing=True),
+    ParsedReply(is_nothing=True),
     ParsedReply([ReplyLine("late", (40, 41, 42, 43, 44))]),
 ]
 
@@ -136,7 +135,7 @@ def test_the_bound_of_one_call_is_its_size() -> None:
     whole = short(messages("hello", "今日は"), references=[Reference("r", "background " * 9)])
     prompt = prompts.build_prompt(whole, "0123abcd")
     sent = estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
-    assert upper_bound(whole, RequestStrategy.WHOLE) == Bound(sent, 300, 1)
+    assert upper_bound(whole, RequestStrategy.WHOLE) == Usage(sent, 300, 1)
 
 
 @pytest.mark.parametrize("strategy", RequestStrategy)
@@ -153,7 +152,7 @@ def test_the_bound_includes_thinking_tokens_of_each_call(strategy: RequestStrate
 
 @pytest.mark.parametrize("strategy", RequestStrategy)
 def test_an_empty_request_costs_nothing(strategy: RequestStrategy) -> None:
-    assert upper_bound(short(), strategy) == Bound(0, 0, 0)
+    assert upper_bound(short(), strategy) == Usage(0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -206,13 +205,15 @@ def build_request(
         case "thread":
             thread = (MemoryScope.THREAD, MemoryType.SHORT_TERM)
             lines = messages(*texts, first=first)
-            return request(*thread, messages=lines, existing=existing, **parts)
+            return make_request(*thread, messages=lines, existing=existing, **parts)
         case "parts":
             return short(additions=[*added(*texts[::2]), *added(*texts[1::2], first=90)], **parts)
         case "long":
             return long(existing=existing, additions=added(*texts, first=first), **parts)
     workspace = (MemoryScope.WORKSPACE, MemoryType.LONG_TERM)
-    return request(*workspace, existing=existing, additions=added(*texts, first=first), **parts)
+    return make_request(
+        *workspace, existing=existing, additions=added(*texts, first=first), **parts
+    )
 
 
 REQUESTS = st.builds(
@@ -275,8 +276,8 @@ def test_the_usage_is_within_the_bound(
     bound = upper_bound(whole, strategy, LIMIT)
     runner = RequestRunner(whole, endpoint.ask, "m", LIMIT)
     try:
-        reply = runner.reply(strategy)
-        usage = Usage(reply.prompt_tokens, reply.completion_tokens, reply.calls)
+        reply = runner.run(strategy)
+        usage = reply.usage
     except SummariserError as error:
         usage = error.spent
     assert usage == Usage(endpoint.prompt, endpoint.completion, endpoint.calls)
@@ -293,6 +294,6 @@ def test_a_half_of_old_lines_alone_needs_no_call() -> None:
         sent.append(part)
         return Reply("- blue [3]" if len(sent) == 1 else "- red, blue [1, 3]", "stop", "m", "p")
 
-    reply = RequestRunner(whole, ask, "m", LIMIT).reply(RequestStrategy.SPLIT)
+    reply = RequestRunner(whole, ask, "m", LIMIT).run(RequestStrategy.SPLIT)
     assert [len(part.existing) for part in sent] == [0, 2]
     assert reply.text == "- status: red, blue [1, 3]"

@@ -16,7 +16,7 @@ from memories.rules.safety.guard import (
     rests_on,
     traced,
 )
-from tests.llm.requests import added, memory, messages, request, short
+from tests.llm.requests import added, make_request, memory, messages, short
 
 KEY = "gh" + "p_9fK2xQ7bL4mZ8rT1vW6y9fK2xQ7bL4mZ8rT1"
 SAID = (
@@ -226,7 +226,7 @@ def test_sources_of_a_request() -> None:
     sources = Sources.of(asked)
     assert [(s.text, s.author) for s in sources.texts] == [("said so", "Ana")]
     assert sources.background == [WIDE]
-    merge = request(
+    merge = make_request(
         MemoryScope.CHANNEL,
         MemoryType.LONG_TERM,
         existing=memory("old"),

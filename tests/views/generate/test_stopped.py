@@ -15,8 +15,8 @@ WORDS = {"uninstalled": "was removed from Slack", "revoked": "took the token bac
 
 def stop(cast: Cast, state: str) -> SlackConnection:
     connection = SlackConnection.objects.of(cast.workspace)
-    connection.keep_token("xoxb-1-abcd", by=None)
-    connection.stops(state, "Slack says so.", timezone.now())
+    connection.set_token("xoxb-1-abcd", by=None)
+    connection.stop(state, "Slack says so.", timezone.now())
     return connection
 
 
@@ -37,13 +37,13 @@ def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> Non
 def test_a_working_connection_has_no_banner(cast: Cast) -> None:
     assert banner(cast.clients["member"], cast.path()) == ""
     connection = stop(cast, "revoked")
-    connection.keep_token("xoxb-2-efgh", by=None)
+    connection.set_token("xoxb-2-efgh", by=None)
     assert banner(cast.clients["member"], cast.path()) == ""
 
 
 def test_another_workspaces_connection_has_no_banner(cast: Cast) -> None:
     other = SlackConnection.objects.of(WorkspaceFactory())
-    other.stops("revoked", "Slack says so.", timezone.now())
+    other.stop("revoked", "Slack says so.", timezone.now())
     assert banner(cast.clients["member"], cast.path()) == ""
 
 

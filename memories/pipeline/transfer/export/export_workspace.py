@@ -21,6 +21,7 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.models.access.audience import readable_workspaces
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.generate.input_keys import PROMPTS
 from memories.pipeline.transfer.export import schemas
@@ -55,7 +56,7 @@ def export_workspace(
     Raises NotAReader, FileExistsError without ``force``, and OSError. The file is complete, or it
     does not exist.
     """
-    if not Workspace.objects.known_to(reader).filter(pk=workspace.pk).exists():
+    if not readable_workspaces(reader).filter(pk=workspace.pk).exists():
         raise NotAReader
     with new_file(path, force=force) as file:
         with _snapshot():

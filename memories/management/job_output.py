@@ -1,7 +1,7 @@
-"""Jobs as a command shows them: to machines as values, to people as lines.
+"""Jobs as JSON and as lines of a terminal.
 
-Facts of operation are for whoever runs the installation; whose memory it is, what an endpoint said
-and what a model answered only for its readers.
+Everybody who runs commands sees the state of a job. Only readers of the memory see its name, the message
+of the endpoint and the reply.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,8 +21,7 @@ PRIVATE = "private"
 
 
 def job_row(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
-    """A row of the list. ``job`` comes with its memory, base and backfill, and says
-    ``is_readable``."""
+    """Return a row of the list. ``job`` needs its memory, base, backfill and ``is_readable``."""
     memory = job.memory
     before, after = proposals.token_counts(job) or (None, None)
     return {
@@ -46,7 +45,7 @@ def job_row(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]
 
 
 def place(job: Any) -> str | None:
-    """None: private."""
+    """Return the channel or workspace of the memory. None: private."""
     if not job.is_readable:
         return None
     memory = job.memory
@@ -55,8 +54,8 @@ def place(job: Any) -> str | None:
     return f"#{memory.channel.name} {memory.thread_ts}".strip()
 
 
-def whole_job(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
-    """All facts of one, with its calls and what it reads."""
+def job_details(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
+    """Return the row of the list with the calls, the inputs and the reply."""
     reply, is_readable = job.saved_reply, job.is_readable
     reads = job.read.select_related("version__memory").order_by("version")
     return job_row(job, now, endpoint_closed=endpoint_closed) | {
@@ -74,7 +73,7 @@ def whole_job(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, An
         "tokens_out": job.completion_tokens,
         "requests": job.calls,
         "seconds": round(job.seconds, 3),
-        "calls": [call(model_call) for model_call in job.claims.order_by("fence")],
+        "calls": [call_row(model_call) for model_call in job.claims.order_by("fence")],
         "inputs": [
             {"version": job_input.version_id, "revision": job_input.revision} for job_input in reads
         ],
@@ -82,8 +81,8 @@ def whole_job(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, An
     }
 
 
-def call(model_call: ModelCall) -> dict[str, Any]:
-    """Until it has ended, tokens and dollars are the upper bound that is kept for it."""
+def call_row(model_call: ModelCall) -> dict[str, Any]:
+    """Return a call. Until it ends, its tokens and dollars are its reservation."""
     return {
         "claim": model_call.fence,
         "model": model_call.model,
@@ -99,19 +98,19 @@ def call(model_call: ModelCall) -> dict[str, Any]:
 
 
 def health_as_json(health: Health) -> dict[str, Any]:
-    why, until = health.refusal or ("", None)
+    reason, until = health.refusal or ("", None)
     return {
         "worker_at": iso(health.worker_at),
         "endpoint": str(health.endpoint) if health.endpoint else None,
-        "refuses": str(why),
+        "refuses": str(reason),
         "until": iso(until),
         "fault": health.endpoint.fault if health.endpoint and health.refusal else "",
-        "caps_reached": [cap(use) for use in health.caps],
+        "caps_reached": [cap_row(use) for use in health.caps],
         "states": health.counts,
     }
 
 
-def cap(use: CapUse) -> dict[str, Any]:
+def cap_row(use: CapUse) -> dict[str, Any]:
     limit = use.cap
     return {
         "workspace": limit.workspace.slug if limit.workspace else None,
@@ -130,27 +129,27 @@ def iso(at: datetime | None) -> str | None:
 
 
 def dollars(micros: int | None) -> str | None:
-    """Exact, in dollars with six places. None: no price, or no limit."""
+    """Format millionths of a dollar exactly. None: no price, or no limit."""
     return None if micros is None else f"{micros // MICROS}.{micros % MICROS:06}"
 
 
-# -- for people
+# -- lines of a terminal
 
 
 def health_line(health: Health, now: datetime) -> str:
-    """One line: worker, endpoint, caps, jobs."""
+    """Return one line about the worker, the endpoint, the budgets and the jobs."""
     health_json = health_as_json(health)
-    seen = health.worker_at
-    worker = f"last sign {ago(now - seen)} ago" if seen else "no sign yet"
+    beat = health.worker_at
+    worker = f"last sign {format_age(now - beat)} ago" if beat else "no sign yet"
     endpoint = health_json["endpoint"] or "none called yet"
     if health.refusal:
-        why = f"{health_json['refuses']}: {health_json['fault']}".replace("_", " ").rstrip(": ")
+        reason = f"{health_json['refuses']}: {health_json['fault']}".replace("_", " ").rstrip(": ")
         until = (
             f"until {health_json['until']}"
             if health_json["until"]
             else "until `jobs resume` or `jobs retry`"
         )
-        endpoint += f" takes no calls ({why}) {until}"
+        endpoint += f" takes no calls ({reason}) {until}"
     parts = [f"worker: {worker}", f"model: {endpoint}"]
     if health_json["caps_reached"]:
         caps = (f"{c['workspace'] or 'all'} {c['period']}" for c in health_json["caps_reached"])
@@ -159,17 +158,17 @@ def health_line(health: Health, now: datetime) -> str:
     return "; ".join([*parts, f"jobs: {counts or 'none open'}"])
 
 
-def ago(passed: Any) -> str:
-    seconds = max(int(passed.total_seconds()), 0)
+def format_age(age: Any) -> str:
+    seconds = max(int(age.total_seconds()), 0)
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
 
 
-def why(row: dict[str, Any]) -> str:
-    """What it waits for, in words with its numbers."""
-    words = {
+def wait_text(row: dict[str, Any]) -> str:
+    """Return what a job waits for, with its last fault and its attempts."""
+    wait = {
         None: "",
         WaitReason.TURN: "its turn",
         WaitReason.RUNNING: "an answer",
@@ -182,28 +181,31 @@ def why(row: dict[str, Any]) -> str:
         WaitReason.RETRY: "given up: retry",
     }[row["waits_for"]]
     fault = row["fault"].replace("_", " ")
-    used = f"attempt {row['attempts']} of {MAX_ATTEMPTS}" if row["attempts"] else ""
-    return "; ".join(part for part in (words, fault, used) if part)
+    attempts = f"attempt {row['attempts']} of {MAX_ATTEMPTS}" if row["attempts"] else ""
+    return "; ".join(part for part in (wait, fault, attempts) if part)
 
 
-def lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+def job_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
         where = mark_invisible(row["place"]) if row["place"] is not None else PRIVATE
         kind = f"{row['scope']} {row['type']}"
-        yield f"{row['id']:>6}  {row['state']:<10}  {kind:<21}  {row['workspace']} {where}  {why(row)}"
+        yield f"{row['id']:>6}  {row['state']:<10}  {kind:<21}  {row['workspace']} {where}  {wait_text(row)}"
 
 
-def whole_lines(row: dict[str, Any]) -> Iterator[str]:
-    """Every fact on a line of its own; calls and inputs below."""
-    yield from lines([row])
+def detail_lines(row: dict[str, Any]) -> Iterator[str]:
+    """Yield each value on a line of its own, then the calls, the inputs and the reply."""
+    yield from job_lines([row])
     hidden = {"id", "place", "scope", "type", "state", "workspace", "calls", "inputs", "reply"}
     for key, value in row.items():
         if key not in hidden and value not in (None, "", {}):
             yield f"  {key}: {mark_invisible(str(value))}"
     for model_call in row["calls"]:
-        amount = f"{model_call['tokens']} tokens, {'$' + model_call['dollars'] if model_call['dollars'] else 'unpriced'}"
+        cost = f"${model_call['dollars']}" if model_call["dollars"] else "unpriced"
         ended = model_call["ended_at"] or "not back: this is the most it may use"
-        yield f"  call {model_call['claim']}: {model_call['began_at']} – {ended}; {amount}; {model_call['fault'] or 'ok'}"
+        yield (
+            f"  call {model_call['claim']}: {model_call['began_at']} – {ended};"
+            f" {model_call['tokens']} tokens, {cost}; {model_call['fault'] or 'ok'}"
+        )
     for job_input in row["inputs"]:
         yield f"  reads version {job_input['version']} (revision {job_input['revision']})"
     if row["reply"] is not None:

@@ -1,12 +1,12 @@
-"""A backfill's quote and progress, as a terminal shows them."""
+"""The estimate and the progress of a backfill, as lines of a terminal."""
 
 from typing import Any
 
 Numbers = dict[str, Any]
 
 
-def quote_words(quote: Numbers) -> str:
-    """The table: one line a channel, and the sum."""
+def quote_lines(quote: Numbers) -> str:
+    """Return a table with a row for each channel and a total."""
     rows: list[tuple[str, ...]] = [
         ("", "messages", "segments", "threads", "calls", "tokens", "cost", "minutes")
     ]
@@ -62,32 +62,32 @@ def money(amount: float) -> str:
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:,.4f}"
 
 
-def progress_words(progress: Numbers, quote: Numbers) -> str:
-    """One line: made, spent of quoted, and how long it still takes."""
-    words = [f"{progress['made']:,} of {progress['wanted']:,} summaries"]
+def progress_line(progress: Numbers, quote: Numbers) -> str:
+    """Return one line: finished summaries, cost of the estimate, and the remaining time."""
+    parts = [f"{progress['made']:,} of {progress['wanted']:,} summaries"]
     if progress["given_up"]:
-        words.append(f"{progress['given_up']:,} given up")
-    total = quote.get("total")  # none: an export left out a part of the estimate
+        parts.append(f"{progress['given_up']:,} given up")
+    total = quote.get("total")  # None: an export excluded a channel of the estimate
     if total and not quote["free"]:
-        words.append(f"{progress['tokens']:,} tokens of {span(total['tokens'])}")
+        parts.append(f"{progress['tokens']:,} tokens of {span(total['tokens'])}")
         if total["dollars"] is None or progress["dollars"] is None:
-            words.append("unpriced tokens")
+            parts.append("unpriced tokens")
         else:
-            words.append(f"{money(progress['dollars'])} of {dollars(total['dollars'])}")
+            parts.append(f"{money(progress['dollars'])} of {dollars(total['dollars'])}")
     if left := progress["minutes_left"]:
-        words.append(f"about {span(left, 1)} minutes left")
-    return ", ".join(words)
+        parts.append(f"about {span(left, 1)} minutes left")
+    return ", ".join(parts)
 
 
-def state_words(state: Numbers) -> str:
-    """The order and how far it is."""
-    why = f" ({state['paused_by'].replace('_', ' ')})" if state["paused_by"] else ""
-    lines = [f"Backfill {state['id']} is {state['state']}{why}."]
+def state_lines(state: Numbers) -> str:
+    """Return the state, the limits, and the progress of each channel."""
+    reason = f" ({state['paused_by'].replace('_', ' ')})" if state["paused_by"] else ""
+    lines = [f"Backfill {state['id']} is {state['state']}{reason}."]
     if state["cap_tokens"] is not None:
         lines.append(f"  cap: {state['cap_tokens']:,} tokens")
     if state["cap_dollars"] is not None:
         lines.append(f"  cap: {money(state['cap_dollars'])}")
-    lines.append(f"  {progress_words(state['progress'], state['quote'])}")
+    lines.append(f"  {progress_line(state['progress'], state['quote'])}")
     lines += [
         f"  #{channel['channel_name']}: {channel['made']:,} of {channel['wanted']:,}"
         for channel in state["progress"]["channels"]

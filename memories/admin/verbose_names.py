@@ -1,12 +1,11 @@
-"""What fields are called in lists, filters and forms, where their model gives them no words."""
+"""Verbose names of fields that have none in their model."""
 
 from django.apps import apps
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import Heartbeat
 
-WORDS = {
-    "asked_at": _("asked"),
+VERBOSE_NAMES = {
     "at": _("last beat"),
     "author": _("author"),
     "backfill": _("backfill"),
@@ -26,7 +25,6 @@ WORDS = {
     "rate_limits": _("times it asked for a pause"),
     "restored_from": _("restored from"),
     "revision": _("times rewritten"),
-    "seen_at": _("last sign of life"),
     "segment": _("segment"),
     "text": _("text"),
     "thread_segment": _("segment of the thread"),
@@ -36,12 +34,12 @@ WORDS = {
 }
 
 
-def name_fields() -> None:
-    """For the eye alone: migrations know what the models say themselves."""
+def set_verbose_names() -> None:
+    """Set the names at run time. In the models they would need migrations."""
     for model in apps.get_app_config("memories").get_models():
         for field in model._meta.local_fields:
-            named = getattr(field, "_verbose_name", None)  # by the model itself
-            if named is None and field.name in WORDS:
-                field.verbose_name = WORDS[field.name]
+            own_name = getattr(field, "_verbose_name", None)  # from the model
+            if own_name is None and field.name in VERBOSE_NAMES:
+                field.verbose_name = VERBOSE_NAMES[field.name]
     Heartbeat._meta.verbose_name = _("heartbeat")
     Heartbeat._meta.verbose_name_plural = _("heartbeats")

@@ -32,7 +32,7 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.ingest.store import store_messages
-from memories.pipeline.redaction import forgetting
+from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros
@@ -605,7 +605,7 @@ class TestCost:
     def test_one_scan_when_nothing_quotes(self, channel):
         gone = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=["- fine"])
-        touched = forgetting.mask(channel.workspace, [RemovedMessage.of(gone)])
+        touched = redact_messages(channel.workspace, [RemovedMessage.of(gone)])
         assert touched.as_json() == {
             "messages": 1, "versions": 0, "lines": 0, "jobs": 0, "quarantined": 0,
             "notes": 0, "events": 0, "memories": [],
@@ -620,7 +620,7 @@ def test_a_revoked_source_is_masked_and_made_again_without_it(channel):
     run_pass(channel.workspace, LATER)
     gone = [RemovedMessage.of(Message.objects.get(pk=said.pk))]
     Message.objects.filter(pk=said.pk).update(is_revoked=True)
-    forgetting.mask(channel.workspace, gone)
+    redact_messages(channel.workspace, gone)
     run_pass(channel.workspace, LATER + HOUR)
     for memory in (short(channel), long(channel), workspace_memory(channel)):
         assert "eleven green lamps" in memory.current.content

@@ -1,4 +1,4 @@
-"""The demo as the README's command makes it: once in a run, for all tests that read it."""
+"""Run `make demo` once for all tests that read the demo."""
 
 import contextlib
 import http.cookiejar
@@ -29,7 +29,7 @@ PATIENCE = 240.0  # seconds
 
 @dataclass(frozen=True)
 class MadeDemo:
-    """What `make demo` printed, and the page after signing in as it says."""
+    """The output of `make demo`, and the page after the sign-in."""
 
     url: str
     output: str
@@ -37,7 +37,7 @@ class MadeDemo:
 
 
 def made_demo(run: Path) -> MadeDemo:
-    """Make the template ``demo`` by `make demo`, or read what another process made."""
+    """Create the template ``demo``, or read the one of another process."""
     template.make_once(run, "demo", lambda: make(run))
     return MadeDemo(**json.loads((run / "demo.json").read_text()))
 
@@ -69,7 +69,7 @@ def make(run: Path) -> None:
         wait_until(lambda: answers(process, url, log), f"an answer; see {log}", PATIENCE)
         page = sign_in(new_browser(), url)
         sessions = sessions_of(descendants(process.pid))
-        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal
+        os.killpg(process.pid, signal.SIGINT)  # Ctrl-C in a terminal
         process.wait(timeout=PATIENCE)
         wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
     finally:
@@ -88,14 +88,14 @@ def answers(process: "subprocess.Popen[bytes]", url: str, log: Path) -> bool:
 
 
 def new_browser() -> urllib.request.OpenerDirector:
-    """A client that keeps its cookies."""
+    """Return a client that stores cookies."""
     return urllib.request.build_opener(
         urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
     )
 
 
 def sign_in(browser: urllib.request.OpenerDirector, url: str) -> str:
-    """The page that follows the login with the name and password that the demo prints."""
+    """Sign in with the printed account, and return the next page."""
     with browser.open(url, timeout=60) as login:
         page, address = login.read().decode(), login.geturl()
     token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
