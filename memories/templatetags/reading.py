@@ -233,9 +233,9 @@ def drop_reason(dropped: str) -> str:
 # Memories and their pages
 
 
-register.filter(paths.page_of)
-register.filter(paths.scope_name)
-register.filter(paths.type_name)
+register.filter("page_of", paths.page_of)
+register.filter("scope_name", paths.scope_name)
+register.filter("type_name", paths.type_name)
 register.filter("tokens", estimate_tokens)
 
 
