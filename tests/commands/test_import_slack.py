@@ -30,7 +30,7 @@ def clock() -> Any:
 
 
 def run(path: Path, *arguments: str) -> tuple[dict[str, Any], int]:
-    """The report and the exit status of an import."""
+    """Return the report and the exit status of an import."""
     out, err = io.StringIO(), io.StringIO()
     status = 0
     try:
@@ -51,7 +51,7 @@ def export(tmp_path: Path) -> Path:
     return write_zip(tmp_path / "export.zip", export_files(DAYS))
 
 
-def test_it_works(export: Path) -> None:
+def test_an_export_is_imported(export: Path) -> None:
     report, status = run(export)
     assert status == 0
     assert report["workspace"] == "default"
@@ -71,13 +71,13 @@ def test_it_works(export: Path) -> None:
     assert Workspace.objects.get().team_id == "T1"
 
 
-def test_again(export: Path) -> None:
+def test_a_second_import_changes_nothing(export: Path) -> None:
     run(export)
     report, status = run(export)
     assert (status, report["messages"]["duplicate"], Message.objects.count()) == (0, 3, 3)
 
 
-def test_for_people(export: Path) -> None:
+def test_the_report_as_text(export: Path) -> None:
     words = told(export)
     assert "export.zip into default" in words
     assert "3 messages lie before the start of memory" in words
@@ -120,7 +120,7 @@ def test_backfill(arguments: tuple[str, ...], mark: int | None, before: int, exp
     assert sum(one["messages"] for one in report["before_start"]) == before
 
 
-def test_a_mark_moves_back_and_never_forward(export: Path) -> None:
+def test_the_start_of_memory_only_moves_back(export: Path) -> None:
     marks = []
     for backfill in ("5", "3", "none", "all", "1"):
         run(export, "--backfill", backfill)
@@ -136,7 +136,7 @@ def test_messages_of_the_last_day_are_not_before_the_start(tmp_path: Path) -> No
     assert [one["messages"] for one in report["before_start"]] == [1]
 
 
-def test_a_private_channel_is_not_called_by_its_name(tmp_path: Path) -> None:
+def test_the_name_of_a_private_channel_is_not_printed(tmp_path: Path) -> None:
     hours = 3600
     talk = [said(1, "a"), said(9 * 24 * hours, "b")]
     days = {"general/2023-11-14": talk, "salaries/2023-11-14": talk}
@@ -160,7 +160,7 @@ def test_a_private_channel_is_not_called_by_its_name(tmp_path: Path) -> None:
     ],
     ids=["most addresses", "said", "unknown"],
 )
-def test_the_teams_domain(
+def test_the_domain_of_the_team(
     files: list[str], arguments: tuple[str, ...], domain: str, tmp_path: Path
 ) -> None:
     messages = [
@@ -176,18 +176,18 @@ def test_the_teams_domain(
 
 
 @pytest.mark.parametrize("wrong", ["", "acme.example", "a b", "https://"])
-def test_a_wrong_domain(wrong: str, export: Path) -> None:
+def test_a_wrong_domain_is_refused(wrong: str, export: Path) -> None:
     with pytest.raises(CommandError, match="not a Slack domain"):
         told(export, "--slack-domain", wrong)
 
 
 @pytest.mark.parametrize("wrong", ["some", "-1", "0", "1.5", ""])
-def test_a_wrong_backfill(wrong: str, export: Path) -> None:
+def test_a_wrong_backfill_is_refused(wrong: str, export: Path) -> None:
     with pytest.raises(CommandError, match="neither none, all nor a number of days"):
         call_command("import_slack", str(export), f"--backfill={wrong}")
 
 
-def test_not_an_export(tmp_path: Path) -> None:
+def test_a_file_that_is_no_export_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="holds neither"):
         call_command("import_slack", str(write_folder(tmp_path / "x", {"a.txt": b""})))
     assert not Workspace.objects.exists()
@@ -195,7 +195,7 @@ def test_not_an_export(tmp_path: Path) -> None:
 
 @contextmanager
 def storing_elsewhere(workspace: Workspace) -> Iterator[None]:
-    """Another session at work: a thread has a database connection of its own."""
+    """Hold the lock in a thread, which has its own database connection."""
     began, done = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -214,7 +214,7 @@ def storing_elsewhere(workspace: Workspace) -> Iterator[None]:
         thread.join()
 
 
-def test_two_at_once(export: Path) -> None:
+def test_a_second_import_at_once_is_refused(export: Path) -> None:
     workspace = Workspace.objects.create(slug="default", name="x")
     with (
         storing_elsewhere(workspace),
@@ -233,7 +233,7 @@ def test_another_teams_export_is_refused(export: Path, tmp_path: Path) -> None:
     assert not Workspace.objects.get().people.filter(slack_id="U8").exists()
 
 
-def test_stopped_and_run_again(
+def test_an_import_continues_after_ctrl_c(
     export: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from memories.slack.export import Export
@@ -260,7 +260,7 @@ def test_stopped_and_run_again(
     assert (status, report["messages"]["stored"], report["messages"]["duplicate"]) == (0, 1, 1)
 
 
-def test_an_export_and_its_folder_give_the_same(export: Path, tmp_path: Path) -> None:
+def test_a_zip_file_and_its_folder_give_the_same_rows(export: Path, tmp_path: Path) -> None:
     run(export)
     report, _ = run(write_folder(tmp_path / "folder", export_files(DAYS)))
     assert report["messages"]["duplicate"] == 3
