@@ -52,7 +52,7 @@ NOT_YET_RENAMED = (
     *(
         f"memories/rules/{name}"
         for name in (
-            *("costs", "memory", "notes"),
+            *("memory", "notes"),
             *("safety", "search"),
         )
     ),

@@ -14,15 +14,15 @@ from memories.models import Line
 from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
 from memories.rules.memory.lines import Origin
 from memories.templatetags.reading import author_icon, icon, moment
+from memories.views.memory.display import LineDisplay, SourceChip
 from memories.views.memory.marks import NavChannel
-from memories.views.memory.shown import Chip, ShownLine
 from memories.views.texts import line_text
 
 register = template.Library()
 
 NOTHING = mark_safe("")
-# A comparison that knows no lines gives "" in a template.
-MaybeLine = ShownLine | Literal[""] | None
+# In a comparison without lines, a template passes "".
+MaybeLine = LineDisplay | Literal[""] | None
 _MARKS = {ChangeKind.ADDED: "<ins>{}</ins>", ChangeKind.REMOVED: "<del>{}</del>"}
 
 
@@ -31,7 +31,7 @@ _MARKS = {ChangeKind.ADDED: "<ins>{}</ins>", ChangeKind.REMOVED: "<del>{}</del>"
 
 @register.filter
 def day(line: MaybeLine | Line) -> SafeString:
-    """The day of a line, for the margin."""
+    """Return the day of a line, for the margin."""
     if not line or not line.at_us:
         return NOTHING
     return format_html(
@@ -41,7 +41,7 @@ def day(line: MaybeLine | Line) -> SafeString:
 
 @register.filter
 def chips(line: MaybeLine) -> SafeString:
-    """The numbered sources of a line; each that the reader may open leads to its message."""
+    """Return the numbered sources of a line, with links to the messages that the reader may open."""
     if not line or not line.chips:
         return NOTHING
     source = escape(_("Source"))
@@ -52,7 +52,7 @@ def chips(line: MaybeLine) -> SafeString:
     )
 
 
-def _chip(chip: Chip, source: str) -> SafeString:
+def _chip(chip: SourceChip, source: str) -> SafeString:
     if chip.href:
         return format_html(
             '<a class="chip" href="{}"><span class="hidden">{} </span>{}'
@@ -64,7 +64,7 @@ def _chip(chip: Chip, source: str) -> SafeString:
         )
     why = (
         icon("cancelled", _("a source that was removed"))
-        if chip.is_gone
+        if chip.is_removed
         else icon("lock", _("a source you may not open"))
     )
     return format_html('<span class="chip closed">{}</span>', why)
@@ -72,13 +72,13 @@ def _chip(chip: Chip, source: str) -> SafeString:
 
 @register.filter
 def since(line: MaybeLine) -> SafeString:
-    """Who wrote a line, and in which version."""
+    """Return the author and first version of a line. The word "model" is for screen readers alone."""
     return _since(line, in_words=False)
 
 
 @register.filter
 def since_in_words(line: MaybeLine) -> SafeString:
-    """The same for everybody to see, not for screen readers alone."""
+    """Return the author and first version of a line in visible words."""
     return _since(line, in_words=True)
 
 
@@ -106,7 +106,7 @@ def _since(line: MaybeLine, *, in_words: bool) -> SafeString:
 
 @register.filter
 def fate(line: MaybeLine) -> SafeString:
-    """Why a line of an older version left the text, with the version that says what stands instead."""
+    """Return why the next version lacks a line, with a link to that version."""
     if not line or not line.fate:
         return NOTHING
     words = {
@@ -118,8 +118,8 @@ def fate(line: MaybeLine) -> SafeString:
     return format_html(
         '<span class="line-mark" lang="{}"><a href="{}">{}</a></span>',
         get_language(),
-        line.gone_href,
-        words % {"number": line.gone_in},
+        line.removed_href,
+        words % {"number": line.removed_in},
     )
 
 
@@ -127,8 +127,8 @@ def fate(line: MaybeLine) -> SafeString:
 
 
 @register.filter
-def came(row: DiffRow) -> SafeString:
-    """A line that is new, or how it reads now."""
+def new_text(row: DiffRow) -> SafeString:
+    """Return the new wording of an added or changed line."""
     if row.kind is not ChangeKind.CHANGED:
         return line_text(row.after)
     label = format_html('<span class="hidden" lang="{}">{} </span>', get_language(), _("Reworded:"))
@@ -137,23 +137,23 @@ def came(row: DiffRow) -> SafeString:
 
 @register.filter
 def before(row: DiffRow) -> SafeString:
-    """The text that was, with what was taken out of it."""
-    return _marked(piece for piece in row.pieces if piece.kind is not ChangeKind.ADDED)
+    """Return the old line with its removed words marked."""
+    return _mark_pieces(piece for piece in row.pieces if piece.kind is not ChangeKind.ADDED)
 
 
 @register.filter
 def after(row: DiffRow) -> SafeString:
-    """The text that is, with what came into it."""
-    return _marked(piece for piece in row.pieces if piece.kind is not ChangeKind.REMOVED)
+    """Return the new line with its added words marked."""
+    return _mark_pieces(piece for piece in row.pieces if piece.kind is not ChangeKind.REMOVED)
 
 
 @register.filter
 def both(row: DiffRow) -> SafeString:
-    """One text after the other, word by word."""
-    return _marked(row.pieces)
+    """Return one line with its removed and added words marked."""
+    return _mark_pieces(row.pieces)
 
 
-def _marked(pieces: Iterable[DiffPiece]) -> SafeString:
+def _mark_pieces(pieces: Iterable[DiffPiece]) -> SafeString:
     html = (
         format_html(_MARKS[piece.kind], piece.text) if piece.kind in _MARKS else escape(piece.text)
         for piece in pieces
@@ -166,7 +166,7 @@ def _marked(pieces: Iterable[DiffPiece]) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def nav_channels(context: Context, rows: Iterable[NavChannel]) -> SafeString:
-    """Channels with their news. ``channel`` is the one that the page is about."""
+    """Return the channels of the navigation. ``channel`` in the context is the current one."""
     here = context.get("channel")
     html = (_nav_channel(context, row, is_here=row.channel == here) for row in rows)
     return mark_safe("\n".join(html))  # noqa: S308  # of format_html

@@ -24,7 +24,7 @@ from memories.rules.memory.lines import words_of
 from memories.views import paths
 from memories.views.ingest.messages import topic_words
 from memories.views.keys import KEYS
-from memories.views.memory.shown import shape_of, who_wrote
+from memories.views.memory.display import shape_of, who_wrote
 from memories.views.texts import in_its_language, line_text, message_text, text_lang
 
 register = template.Library()

@@ -44,7 +44,7 @@ def staff(client: Client, *permissions: str) -> User:
 
 def kept(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
     connection = SlackConnection.objects.of(workspace)
-    connection.keep_token(token, by=None)
+    connection.set_token(token, by=None)
     return connection
 
 
@@ -64,7 +64,7 @@ def test_a_token_is_stored_and_not_shown(
     answer = client.post(reverse(ADD), {"workspace": workspace.pk, "new_token": f" {PASTED}\n"})
     assert answer.status_code == 302
     connection = SlackConnection.objects.get()
-    assert connection.token() == PASTED
+    assert connection.decrypt_token() == PASTED
     for path in (page(connection), reverse(LIST), reverse("admin:index")):
         shown = client.get(path).content.decode()
         assert "SECRET" not in shown and connection.sealed_token not in shown
@@ -83,10 +83,10 @@ def test_a_form_without_a_token_keeps_the_old_one(
     connection = kept(workspace)
     assert client.post(page(connection), {"new_token": ""}).status_code == 302
     connection.refresh_from_db()
-    assert connection.token() == TOKEN
+    assert connection.decrypt_token() == TOKEN
     assert client.post(page(connection), {"new_token": PASTED}).status_code == 302
     connection.refresh_from_db()
-    assert connection.token() == PASTED and connection.token_end == "part"
+    assert connection.decrypt_token() == PASTED and connection.token_end == "part"
 
 
 @pytest.mark.parametrize("wrong", ["", "xoxp-1-SECRET", "xapp-1-SECRET", "hunter2-SECRET"])
@@ -138,7 +138,7 @@ def test_admins_see_their_own_connection_and_viewers_change_nothing(
     assert client.post(page(mine), {"new_token": PASTED}).status_code == 403
     assert act(client, "forget_it", mine) == [] or mine.has_token
     mine.refresh_from_db()
-    assert mine.token() == TOKEN
+    assert mine.decrypt_token() == TOKEN
 
 
 def test_filters_reveal_no_token(client: Client, operator: User) -> None:

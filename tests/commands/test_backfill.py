@@ -69,7 +69,7 @@ def test_an_estimate_changes_nothing(run, channel, model):
     report = run("--estimate")
     assert "#launch" in report and "48" in report and "unpriced tokens" in report
     assert "Nothing of this model is measured yet" in report
-    assert model.asked == [] and not Backfill.objects.exists()
+    assert model.prompts == [] and not Backfill.objects.exists()
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_the_estimate_comes_before_the_work(run, channel, model):
     assert Backfill.objects.get().state == "done"
     total = Backfill.objects.get().quote["total"]
     assert total["tokens"]["low"] < model.tokens < total["tokens"]["high"]
-    assert total["calls"]["low"] == len(model.asked) == 9
+    assert total["calls"]["low"] == len(model.prompts) == 9
     assert "By the newest 6 calls" in run("--estimate")
 
 

@@ -40,7 +40,7 @@ def test_a_token_is_set_shown_and_removed(run, workspace: Workspace, settings: S
     assert "none" in run("slack_token", "show")[0]
     output, _ = run("slack_token", "set", given=f"{SECRET}\n")
     assert "cret" in output
-    assert SlackConnection.objects.get().token() == SECRET
+    assert SlackConnection.objects.get().decrypt_token() == SECRET
     settings.SLACK_BOT_TOKEN = "xoxb-9-9-environment"
     assert run("slack_token", "show")[0] == "team: kept here (ends in cret)\n"
     run("slack_token", "remove")

@@ -42,7 +42,7 @@ from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from memories.rules.memory.identity import MemoryType
 from tests.factories import make_segment, make_version
-from tests.slackexports import channel, export_files, said, write_zip
+from tests.slackexports import channel, export_files, slack_message, write_zip
 
 ROLES = ("outsider", "guest", "member", "editor", "admin", "operator")
 WORD = re.compile(r"zqxj([a-z]+)kqwv([a-z]+)", re.IGNORECASE)  # no random token looks like it
@@ -138,8 +138,8 @@ class World:
             topic = {"topic": {"value": word(place, "topic")}}
             lists[kind] = [channel(f"C{place.upper()}", name, **topic)]
             days[f"{name}/2023-11-14"] = [
-                said(1, word(place, "said")),
-                said(2, word(place, "more")),
+                slack_message(1, word(place, "said")),
+                slack_message(2, word(place, "more")),
             ]
             days[f"{name}/2023-11-15"] = f'[{{"text": "{word(place, "broken")}'
         path = write_zip(folder / "export.zip", export_files(days, **lists))
@@ -429,7 +429,7 @@ class World:
 
     def _ends(self) -> None:
         """The app was removed: nobody is shown anything of the workspace, operators neither."""
-        SlackConnection.objects.of(self.team).stops(
+        SlackConnection.objects.of(self.team).stop(
             SlackConnection.State.UNINSTALLED, "It was removed.", timezone.now()
         )
         for place, readers in self.audiences.items():

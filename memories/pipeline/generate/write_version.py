@@ -44,8 +44,8 @@ def write_version(
 ) -> Closed:
     """Write what the safety rules let through, and quarantine the other lines.
 
-    Raises StaleBase when the memory or its inputs changed, NothingLeft when every line of a merge
-    was stopped, and SuddenShrink unless a person ``accepted`` the text.
+    Raises StaleBase when the memory or its inputs changed. Raises NothingLeft when every line of a
+    merge was stopped. Raises SuddenShrink unless a person ``accepted`` the text.
     """
     if parsed.is_nothing:
         settle_segments(job, Segment.Outcome.NOTHING)

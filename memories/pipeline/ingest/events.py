@@ -274,10 +274,10 @@ def _stop(
 ) -> str:
     connection = SlackConnection.objects.of(workspace)
     if settings.SLACK_BOT_TOKEN:
-        connection.uses(settings.SLACK_BOT_TOKEN)
+        connection.use_environment_token(settings.SLACK_BOT_TOKEN)
     checked = connection.checked_at if connection.is_live else None
     if checked and checked > sent_at + CLOCK_TOLERANCE:
         return "older than the token"
-    connection.stops(state, reason, now)
+    connection.stop(state, reason, now)
     logger.warning("Slack: %s, workspace %s", state, workspace.pk)
     return ""

@@ -1,5 +1,4 @@
-"""Proposals: a long-term text that waits for a person's word. A merge that would shrink it (rule 8), or
-a rebuild."""
+"""Proposals: long-term texts that wait for approval, from a merge that shrinks the text (rule 8) or a rebuild."""
 
 from django.db import transaction
 from django.utils import timezone
@@ -17,62 +16,63 @@ from memories.rules.memory.lines import Line, merge_lines
 
 
 def find_proposal(memory: Memory) -> Job | None:
-    """The proposal that waits for this memory, the newest if there are several. One that read what
-    the memory's readers may not read any more is none."""
+    """Return the newest waiting proposal for a memory.
+
+    Return None if its readers may no longer read one of its inputs.
+    """
     job = memory.jobs.proposed().with_memory().order_by("-pk").first()
     return job if job is not None and followups.has_allowed_inputs(job) else None
 
 
 def get_base(job: Job) -> MemoryVersion | None:
-    """The text that the proposal would replace. A rebuild rests on no other text, so it stands beside
-    the current one, also after merges."""
+    """Return the version that a proposal would replace: the current one for a rebuild."""
     return job.memory.current if job.is_rebuild else job.base
 
 
 def token_counts(job: Job) -> tuple[int, int] | None:
-    """Tokens of the text as it is and as it is proposed; None when nothing is proposed."""
-    is_proposed = job.state == Job.State.PROPOSED
-    reply = job.saved_reply if is_proposed else None
-    if reply is None:
+    """Return the tokens of the base and of the reply, or None if the job is no proposal."""
+    reply = job.saved_reply
+    if job.state != Job.State.PROPOSED or reply is None:
         return None
     base = get_base(job)
     return estimate_tokens(base.content) if base else 0, estimate_tokens(reply.text)
 
 
 def proposed_lines(job: Job) -> list[Line]:
-    """The lines that the memory would have: what people hold is put back here too."""
-    question = RequestBuilder(job.memory.workspace).build(job)
+    """Return the lines that the memory would have, with the protected lines of the base."""
     reply = job.saved_reply
     if reply is None:
         return []
-    reading = parse_reply(reply, question.request)
-    made = build_lines(job.cites, guarding.judge(job, question, reading).reading)
+    job_request = RequestBuilder(job.memory.workspace).build(job)
+    parsed = parse_reply(reply, job_request.request)
+    new_lines = build_lines(job.cites, guarding.judge(job, job_request, parsed).reading)
     base = get_base(job)
-    return merge_lines(base.line_values() if base else [], made).lines
+    return merge_lines(base.line_values() if base else [], new_lines).lines
 
 
 def proposal_drift(job: Job) -> list[Drift]:
-    """What a rebuilt text says and the current one lacks, and the other way round."""
-    memory, base = job.memory, get_base(job)
-    old = base.line_values() if base else []
-    new = proposed_lines(job)
+    """Return the facts that only one of the base and the proposed text has."""
+    base = get_base(job)
+    old, new = base.line_values() if base else [], proposed_lines(job)
     return find_drift(
         [line.text for line in old],
         [line.text for line in new],
-        people=memory.workspace.people.all().names().values(),
+        people=job.memory.workspace.people.all().names().values(),
         pinned=[line.text for line in (*old, *new) if line.pinned],
     )
 
 
 def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
-    """Make it the next version. Raises StaleBase when the memory or what it reads moved on: then
-    the proposal is gone, and the merge is made again. None: somebody was faster."""
+    """Write a proposal as the next version. Return None if it was decided already.
+
+    Raise StaleBase if the memory or an input has changed. The job is then superseded, and a new merge follows.
+    """
     now = timezone.now()
     reply = job.saved_reply
     if job.state != Job.State.PROPOSED or reply is None:
         return None
     job.rebase(get_base(job))
-    question = RequestBuilder(job.memory.workspace).build(job)
+    job_request = RequestBuilder(job.memory.workspace).build(job)
     try:
         if not followups.is_current(job):
             raise StaleBase(job.memory.current)
@@ -80,33 +80,29 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
             lock_readers(job)
             if not job.close(Job.State.DONE, now):
                 return None
-            reading = parse_reply(reply, question.request)
-            if reading.fault:
+            parsed = parse_reply(reply, job_request.request)
+            if parsed.fault:
                 raise guarding.NothingLeft(())
-            closed = write_version(job, question, reading, accepted=True)
+            closed = write_version(job, job_request, parsed, accepted=True)
             if job.is_rebuild:
                 followups.unmerge_unread(job)
             followups.schedule_followups(job)
             AuditEvent.objects.record(
-                "proposal_accept",
-                by=by,
-                workspace=job.memory.workspace,
-                subject=str(job),
+                "proposal_accept", by=by, workspace=job.memory.workspace, subject=str(job)
             )
-            # A rebuild may say what a person has written meanwhile.
+            # No version is written if a person has saved the same text since.
             return closed.version or job.memory.current
-    except guarding.NothingLeft as left:  # the rules have grown since
-        guarding.keep(job, left.held)
+    except guarding.NothingLeft as error:  # newer safety rules stop all lines
+        guarding.keep(job, error.held)
         supersede(job, now)
-        raise StaleBase(job.memory.current) from left
+        raise StaleBase(job.memory.current) from error
     except StaleBase:
         supersede(job, now)
         raise
 
 
 def reject(job: Job, *, by: User | None) -> bool:
-    """Keep the text as it is; what the merge read stays owed to the next one. False: it did not
-    wait any more."""
+    """Reject a proposal. The next merge reads its inputs again. Return False if it was decided already."""
     with transaction.atomic():
         rejected = job.reject(by)
         if rejected:

@@ -27,7 +27,7 @@ from memories.views.access.access import (
     number_or_none,
     open_channel,
 )
-from memories.views.memory.shown import show_one, with_origin
+from memories.views.memory.display import display_version, for_display
 from memories.views.pages import render_page_or_part, wants_part
 
 PER_PAGE = 50
@@ -194,7 +194,7 @@ def source_numbers(
     version: MemoryVersion, channel: Channel, place: WorkspaceContext
 ) -> dict[str, int]:
     """Return the numbers of the version's sources in this channel, by ts."""
-    shown = show_one(version, place)
+    shown = display_version(version, place)
     path = paths.messages_path(place.workspace.slug, channel.slack_id) + "?"
     return {
         chip.ts: chip.number
@@ -219,7 +219,7 @@ def _version(request: UserRequest, place: WorkspaceContext) -> MemoryVersion | N
         return None
     if (pk := number_or_none(request.GET["v"])) is None:
         raise Http404
-    versions = with_origin(MemoryVersion.objects.visible_to(place.reader))
+    versions = for_display(MemoryVersion.objects.visible_to(place.reader))
     version = versions.filter(pk=pk, memory__workspace=place.workspace).first()
     if version is None:
         raise Http404

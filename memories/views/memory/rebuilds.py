@@ -1,4 +1,4 @@
-"""Rebuild: a long-term memory is made anew from what it was merged from, and waits as a proposal."""
+"""Rebuild: a proposal of a long-term memory from all of its sources."""
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -20,7 +20,7 @@ from memories.views.paths import card_path
 
 @login_required
 def detail(request: UserRequest, pk: int) -> HttpResponse:
-    """For editors. GET: what a rebuild reads. POST: ask for one, and show its job."""
+    """GET shows the size of the sources. POST requests a rebuild and shows its job. For editors."""
     place, memory = open_memory(request, pk)
     if memory.memory_type != MemoryType.LONG_TERM or memory.current is None:
         raise Http404
@@ -29,7 +29,7 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         return render_page(
             request,
             "memory/rebuilds/detail.html",
-            {"place": place, "memory": memory, **_read(memory)},
+            {"place": place, "memory": memory, **_source_counts(memory)},
         )
     job = rebuild(memory, request.user, timezone.now())
     if job is None:
@@ -39,6 +39,6 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
     return redirect("jobs-detail", place.workspace.slug, job.pk)
 
 
-def _read(memory: Memory) -> dict[str, int]:
+def _source_counts(memory: Memory) -> dict[str, int]:
     contents = list(rebuild_inputs(memory).values_list("content", flat=True))
     return {"texts": len(contents), "tokens": sum(map(estimate_tokens, contents))}

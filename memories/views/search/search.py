@@ -11,7 +11,7 @@ from memories.pipeline.search.finding import find
 from memories.rules.search.query import parse, with_fields
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.memory.marks import followed, with_marks
-from memories.views.memory.news import with_places
+from memories.views.memory.news import with_channels
 from memories.views.pages import render_page_or_part
 from memories.views.search.search_results import filters_of, shown_groups, wider
 
@@ -58,7 +58,7 @@ def _recent(place: WorkspaceContext) -> list[Memory]:
     """What was remembered last, for who does not know yet what to look for."""
     newest = followed(place.workspace, place.reader).order_by("-current")[:RECENT]
     memories = Memory.objects.filter(pk__in=list(newest.values_list("pk", flat=True)))
-    return with_places(with_marks(memories, place.reader), place)
+    return with_channels(with_marks(memories, place.reader), place)
 
 
 def _key_or_none(given: str) -> int | None:

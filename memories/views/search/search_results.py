@@ -22,7 +22,7 @@ from memories.rules.search.snippet import Piece, snippet
 from memories.views import paths
 from memories.views.access.access import WorkspaceContext
 from memories.views.ingest.messages import names_in
-from memories.views.memory.shown import name_of, shape_of, who_wrote
+from memories.views.memory.display import shape_of, user_name, who_wrote
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def _note(row: Note, query: Query, place: WorkspaceContext) -> Hit:
         reverse("notes-detail", args=[place.workspace.slug, row.pk]),
         str(row.channel) if row.channel else _("whole workspace"),
         row.created_at,
-        name_of(row.author),
+        user_name(row.author),
         snippet(strip_invisible(text + tags), query.terms),
         is_private=row.channel is not None and not row.channel.is_public,
     )

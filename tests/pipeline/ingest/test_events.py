@@ -406,14 +406,14 @@ class TestToken:
         if of_environment:
             settings.SLACK_BOT_TOKEN = "xoxb-1-abcd"
         else:
-            SlackConnection.objects.of(team).keep_token("xoxb-1-abcd", by=None)
+            SlackConnection.objects.of(team).set_token("xoxb-1-abcd", by=None)
         assert work(event).state == STATE.DONE
         held = SlackConnection.objects.get(workspace=team)
         assert (held.state, held.token_end) == (state, "abcd")
-        held.uses("xoxb-1-abcd")  # the same token does not bring it back
+        held.use_environment_token("xoxb-1-abcd")  # the same token does not bring it back
         held.refresh_from_db()
         assert held.state == state
-        SlackConnection.objects.of(team).keep_token("xoxb-2-efgh", by=None)
+        SlackConnection.objects.of(team).set_token("xoxb-2-efgh", by=None)
         held.refresh_from_db()
         assert held.is_live
 

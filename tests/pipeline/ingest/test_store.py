@@ -13,7 +13,7 @@ from memories.pipeline.ingest.roster import set_members, store_channels, store_p
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.outcomes import ObjectType, Result, Tally
 from tests.factories import ChannelFactory, PersonFactory, UserFactory
-from tests.slackexports import START, channel, person, said, ts
+from tests.slackexports import START, channel, person, slack_message, ts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres("upserts")]
 NOW = datetime.fromtimestamp(START, UTC) + timedelta(days=10)
@@ -46,7 +46,7 @@ def deleted(seconds: int, **previous: Any) -> dict[str, Any]:
 
 
 def edited(seconds: int, text: str, at: int, **more: Any) -> dict[str, Any]:
-    return said(seconds, text, edited={"user": "U1", "ts": ts(at)}, **more)
+    return slack_message(seconds, text, edited={"user": "U1", "ts": ts(at)}, **more)
 
 
 def state() -> list[tuple[Any, ...]]:
@@ -64,7 +64,11 @@ def state() -> list[tuple[Any, ...]]:
 
 
 def test_messages_are_stored_once(general: Channel) -> None:
-    raws = [said(1, "a"), said(2, "b", user="U2"), said(3, "joined", subtype="channel_join")]
+    raws = [
+        slack_message(1, "a"),
+        slack_message(2, "b", user="U2"),
+        slack_message(3, "joined", subtype="channel_join"),
+    ]
     assert results(store_messages(general, raws, NOW)) == {"stored": 3}
     before = state()
     assert results(store_messages(general, raws, NOW)) == {"duplicate": 3}
@@ -73,7 +77,7 @@ def test_messages_are_stored_once(general: Channel) -> None:
 
 
 def test_twice_in_one_batch(general: Channel) -> None:
-    raws = [said(1, "a"), said(1, "a"), edited(1, "b", 5), said(1, "a")]
+    raws = [slack_message(1, "a"), slack_message(1, "a"), edited(1, "b", 5), slack_message(1, "a")]
     tally = store_messages(general, raws, NOW)
     assert results(tally) == {"stored": 1, "updated": 1, "duplicate": 2}
     assert Message.objects.get().text == "b"
@@ -81,7 +85,7 @@ def test_twice_in_one_batch(general: Channel) -> None:
 
 def test_the_same_ts_in_two_channels_is_two_messages(general: Channel) -> None:
     other = general.workspace.channels.create(slack_id="C2", name="other")
-    raw = said(1, "a", client_msg_id="same", thread_ts=ts(0))
+    raw = slack_message(1, "a", client_msg_id="same", thread_ts=ts(0))
     store_messages(general, [raw], NOW)
     store_messages(other, [raw], NOW)
     assert [row[:2] for row in state()] == [
@@ -95,7 +99,9 @@ def test_the_same_ts_in_two_channels_is_two_messages(general: Channel) -> None:
 def test_the_later_edit_stays(general: Channel) -> None:
     store_messages(general, [edited(1, "second", 20)], NOW)
     assert results(store_messages(general, [edited(1, "first", 10)], NOW)) == {"duplicate": 1}
-    assert results(store_messages(general, [said(1, "original, longer")], NOW)) == {"duplicate": 1}
+    assert results(store_messages(general, [slack_message(1, "original, longer")], NOW)) == {
+        "duplicate": 1
+    }
     assert Message.objects.get().text == "second"
     assert results(store_messages(general, [edited(1, "third", 30)], NOW)) == {"updated": 1}
     message = Message.objects.get()
@@ -105,8 +111,8 @@ def test_the_later_edit_stays(general: Channel) -> None:
 
 def test_what_went_without_an_edit_goes_when_slack_answers_without_it(general: Channel) -> None:
     plan = {"id": "F1", "title": "Plan of the merger"}
-    store_messages(general, [said(1, "see", files=[plan])], NOW)
-    gone = said(1, "see", files=[{"id": "F1", "mode": "tombstone"}])
+    store_messages(general, [slack_message(1, "see", files=[plan])], NOW)
+    gone = slack_message(1, "see", files=[{"id": "F1", "mode": "tombstone"}])
     assert results(store_messages(general, [gone], NOW)) == {"duplicate": 1}, "told by an event"
     assert results(store_messages(general, [gone], NOW, live=True)) == {"updated": 1}
     message = Message.objects.get()
@@ -119,9 +125,11 @@ def test_what_went_without_an_edit_goes_when_slack_answers_without_it(general: C
 
 def test_bytes_that_differ_without_an_edit_are_a_duplicate(general: Channel) -> None:
     blocks = [{"type": "rich_text", "block_id": "a", "elements": []}]
-    store_messages(general, [said(1, "a", blocks=blocks)], NOW)
+    store_messages(general, [slack_message(1, "a", blocks=blocks)], NOW)
     blocks = [{"type": "rich_text", "block_id": "b", "elements": []}]
-    assert results(store_messages(general, [said(1, "a", blocks=blocks)], NOW)) == {"duplicate": 1}
+    assert results(store_messages(general, [slack_message(1, "a", blocks=blocks)], NOW)) == {
+        "duplicate": 1
+    }
 
 
 def test_a_deletion_purges_and_holds(general: Channel) -> None:
@@ -139,16 +147,16 @@ def test_a_deletion_purges_and_holds(general: Channel) -> None:
 
 def test_a_deletion_of_what_was_never_seen_holds_too(general: Channel) -> None:
     assert results(store_messages(general, [deleted(1)], NOW)) == {"stored": 1}
-    assert results(store_messages(general, [said(1, "late")], NOW)) == {"duplicate": 1}
+    assert results(store_messages(general, [slack_message(1, "late")], NOW)) == {"duplicate": 1}
     assert Message.objects.get().text == ""
 
 
 def test_a_reply_waits_for_its_root(general: Channel) -> None:
-    store_messages(general, [said(5, "reply", thread_ts=ts(1))], NOW)
+    store_messages(general, [slack_message(5, "reply", thread_ts=ts(1))], NOW)
     root = Message.objects.get(ts=ts(1))
     assert (root.state, root.is_root, root.text) == (Message.State.MISSING, True, "")
     # The root of an export older than the thread does not know that it is one.
-    tally = store_messages(general, [said(1, "root")], NOW)
+    tally = store_messages(general, [slack_message(1, "root")], NOW)
     assert results(tally) == {"stored": 1}
     root.refresh_from_db()
     assert (root.state, root.is_root, root.text) == (Message.State.LIVE, True, "root")
@@ -156,16 +164,16 @@ def test_a_reply_waits_for_its_root(general: Channel) -> None:
 
 
 def test_a_plain_message_becomes_a_root(general: Channel) -> None:
-    store_messages(general, [said(1, "root")], NOW)
-    store_messages(general, [said(5, "reply", thread_ts=ts(1))], NOW)
+    store_messages(general, [slack_message(1, "root")], NOW)
+    store_messages(general, [slack_message(5, "reply", thread_ts=ts(1))], NOW)
     assert Message.objects.get(ts=ts(1)).is_root
 
 
 def test_a_root_deleted_while_its_replies_live(general: Channel) -> None:
-    tombstone = said(
+    tombstone = slack_message(
         1, "This message was deleted.", user="USLACKBOT", subtype="tombstone", thread_ts=ts(1)
     )
-    store_messages(general, [said(5, "reply", thread_ts=ts(1)), tombstone], NOW)
+    store_messages(general, [slack_message(5, "reply", thread_ts=ts(1)), tombstone], NOW)
     root, reply = Message.objects.in_order()
     assert (root.state, root.text, root.is_root) == (Message.State.DELETED, "", True)
     assert (reply.state, reply.text, reply.thread_ts) == (Message.State.LIVE, "reply", ts(1))
@@ -174,15 +182,15 @@ def test_a_root_deleted_while_its_replies_live(general: Channel) -> None:
 @pytest.mark.slow
 def test_the_end_does_not_depend_on_the_order(general: Channel) -> None:
     raws = [
-        said(1, "root"),
+        slack_message(1, "root"),
         edited(1, "root, edited", 50, thread_ts=ts(1), reply_count=2, latest_reply=ts(20)),
-        said(1, "root", thread_ts=ts(1), reply_count=1, latest_reply=ts(10)),
-        said(10, "reply", thread_ts=ts(1)),
-        said(20, "both", subtype="thread_broadcast", thread_ts=ts(1)),
+        slack_message(1, "root", thread_ts=ts(1), reply_count=1, latest_reply=ts(10)),
+        slack_message(10, "reply", thread_ts=ts(1)),
+        slack_message(20, "both", subtype="thread_broadcast", thread_ts=ts(1)),
         deleted(10, thread_ts=ts(1)),
-        said(30, "alone", thread_ts=ts(2), user=None),
-        said(30, "alone", thread_ts=ts(2)),
-        said(40, "bot", user=None, subtype="bot_message", bot_id="B1", username="ci"),
+        slack_message(30, "alone", thread_ts=ts(2), user=None),
+        slack_message(30, "alone", thread_ts=ts(2)),
+        slack_message(40, "bot", user=None, subtype="bot_message", bot_id="B1", username="ci"),
     ]
     chance = random.Random(7)
     store_messages(general, raws, NOW)
@@ -199,14 +207,14 @@ def test_the_end_does_not_depend_on_the_order(general: Channel) -> None:
 
 def test_counts_of_replies(general: Channel) -> None:
     def root(count: int, latest: int) -> dict[str, Any]:
-        return said(1, "r", thread_ts=ts(1), reply_count=count, latest_reply=ts(latest))
+        return slack_message(1, "r", thread_ts=ts(1), reply_count=count, latest_reply=ts(latest))
 
     store_messages(general, [root(5, 50)], NOW)
     assert results(store_messages(general, [root(3, 30)], NOW)) == {"duplicate": 1}
     assert Message.objects.get().reply_count == 5
     # What Slack says now holds, also when a reply has gone.
     assert results(store_messages(general, [root(4, 40)], NOW, live=True)) == {"updated": 1}
-    gone = said(1, "r", thread_ts=ts(1), reply_count=0, latest_reply="0000000000.000000")
+    gone = slack_message(1, "r", thread_ts=ts(1), reply_count=0, latest_reply="0000000000.000000")
     store_messages(general, [gone], NOW, live=True)
     message = Message.objects.get()
     assert (message.reply_count, message.latest_reply, message.is_root) == (0, "", True)
@@ -228,8 +236,8 @@ def segment(channel: Channel, thread_ts: str = "") -> Segment:
 @pytest.mark.parametrize(
     ("raw", "stale"),
     [
-        (said(1, "a"), False),
-        (said(1, "a", thread_ts=ts(1), reply_count=3, latest_reply=ts(9)), False),
+        (slack_message(1, "a"), False),
+        (slack_message(1, "a", thread_ts=ts(1), reply_count=3, latest_reply=ts(9)), False),
         (edited(1, "b", 5), True),
         (deleted(1), True),
     ],
@@ -238,7 +246,7 @@ def segment(channel: Channel, thread_ts: str = "") -> Segment:
 def test_what_changes_in_a_segment_makes_it_stale(
     raw: dict[str, Any], stale: bool, general: Channel
 ) -> None:
-    store_messages(general, [said(1, "a"), said(2, "b")], NOW)
+    store_messages(general, [slack_message(1, "a"), slack_message(2, "b")], NOW)
     ours, other, thread = segment(general), segment(general, "x"), segment(general, ts(1))
     general.messages.filter(ts=ts(1)).update(segment=ours, thread_segment=thread)
     general.messages.filter(ts=ts(2)).update(segment=other)
@@ -252,10 +260,10 @@ def test_what_changes_in_a_segment_makes_it_stale(
 def test_authors_in_no_list_get_placeholders(general: Channel) -> None:
     general.workspace.people.create(slack_id="U1", name="Ann")
     raws = [
-        said(1, "a"),
-        said(2, "b", user="W2", user_team="T9", user_profile={"display_name": "Wim"}),
-        said(3, "c", user="USLACKBOT"),
-        said(4, "d", user=None, subtype="bot_message", bot_id="B1", username="ci"),
+        slack_message(1, "a"),
+        slack_message(2, "b", user="W2", user_team="T9", user_profile={"display_name": "Wim"}),
+        slack_message(3, "c", user="USLACKBOT"),
+        slack_message(4, "d", user=None, subtype="bot_message", bot_id="B1", username="ci"),
     ]
     store_messages(general, raws, NOW)
     rows = Person.objects.order_by("slack_id")
@@ -273,14 +281,14 @@ def test_authors_in_no_list_get_placeholders(general: Channel) -> None:
 def test_batches_take_few_queries(general: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     def queries(count: int) -> int:
         Message.objects.all().delete()
-        raws = [said(n, "x", thread_ts=ts(n - n % 5)) for n in range(count)]
+        raws = [slack_message(n, "x", thread_ts=ts(n - n % 5)) for n in range(count)]
         with CaptureQueriesContext(
             connection,
         ) as captured:
             store_messages(general, raws, NOW)
         return sum("INSERT" not in query["sql"] for query in captured)
 
-    store_messages(general, [said(0, "x")], NOW)
+    store_messages(general, [slack_message(0, "x")], NOW)
     assert queries(1000) == queries(10)
 
 
@@ -298,7 +306,7 @@ def test_a_large_batch_is_cut_by_its_size(
     monkeypatch.setattr(store, "BATCH", 3)
     monkeypatch.setattr(store, "BATCH_CHARACTERS", 5000)
     texts = ["x"] * 7 + ["y" * 6000] + ["x"] * 2
-    store_messages(general, [said(n, text) for n, text in enumerate(texts)], NOW)
+    store_messages(general, [slack_message(n, text) for n, text in enumerate(texts)], NOW)
     assert sizes == [3, 3, 2, 2]
     assert Message.objects.count() == 10
 
@@ -308,7 +316,9 @@ def test_stopped_anywhere_and_run_again(
     stop: int, general: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "BATCH", 3)
-    raws = [said(n, f"{n}", thread_ts=ts(n // 4 * 4)) for n in range(10)] + [edited(2, "e", 50)]
+    raws = [slack_message(n, f"{n}", thread_ts=ts(n // 4 * 4)) for n in range(10)] + [
+        edited(2, "e", 50)
+    ]
 
     def until(count: int) -> Any:
         yield from itertools.islice(raws, count)
@@ -387,7 +397,7 @@ def test_only_slack_itself_makes_a_full_member_again(
 
 
 def test_a_placeholder_is_completed_by_a_list(general: Channel) -> None:
-    store_messages(general, [said(1, "a", user="U1")], NOW)
+    store_messages(general, [slack_message(1, "a", user="U1")], NOW)
     tally = store_people(general.workspace, [person("U1", "Ann")])
     assert results(tally) == {"stored": 1}
     author = Message.objects.get().author
@@ -509,7 +519,7 @@ def test_an_old_export_brings_no_public_channel_to_a_connected_workspace(
     listed(workspace, (channel("C1", "merger"), "public"), at=long_ago)
     row = Channel.objects.get()
     assert row.is_public is not connected
-    store_messages(row, [said(-400 * 86400 - 60, "then"), said(1, "since")], NOW)
+    store_messages(row, [slack_message(-400 * 86400 - 60, "then"), slack_message(1, "since")], NOW)
     listed(workspace, (channel("C1", "merger"), "public"), live=True)
     row.refresh_from_db()
     assert row.is_public
@@ -571,7 +581,14 @@ def test_a_list_without_members_leaves_them_unknown(workspace: Workspace) -> Non
 
 
 def test_a_tally_counts_each_raw_object(general: Channel) -> None:
-    raws = [said(1, "a"), None, "x", {}, said(2, "b", user="U00"), said(1, "a")]
+    raws = [
+        slack_message(1, "a"),
+        None,
+        "x",
+        {},
+        slack_message(2, "b", user="U00"),
+        slack_message(1, "a"),
+    ]
     tally = store_messages(general, raws, NOW)
     assert tally.seen[ObjectType.MESSAGE] == 6
     assert results(tally) == {"stored": 1, "duplicate": 1, "skipped": 1, "quarantined": 3}
