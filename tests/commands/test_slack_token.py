@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from memories.models import AuditEvent, SlackConnection, Workspace
-from memories.rules.safety.encryption import new_key, unseal
+from memories.rules.safety.encryption import decrypt, new_key
 from tests.factories import WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
@@ -79,7 +79,7 @@ class TestRotation:
         assert run("rotate_keys")[0] == "0 sealed again, 3 sealed with the first key already\n"
         after = list(SlackConnection.objects.order_by("pk").values_list("sealed_token", flat=True))
         assert before == after
-        assert {unseal(row, [new.strip()]) for row in after} == {SECRET}
+        assert {decrypt(row, [new.strip()]) for row in after} == {SECRET}
 
     def test_a_token_without_a_key_is_named_and_others_are_encrypted(
         self, run, settings: Settings
