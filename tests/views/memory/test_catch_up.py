@@ -98,25 +98,15 @@ def test_all_lines_are_news_without_a_mark(cast: Cast) -> None:
     assert "/w/team/c/C0PUBLIC/" in html
 
 
-<<<<<<< HEAD
-def test_only_what_came_since_the_version_that_was_seen(cast: Cast) -> None:
-    saw(cast, cast.memory, 1)
-    found = entry(page(cast), cast.memory)
-    came, _, gone = found.partition('<details class="held"')
-    assert "We launch on <ins>Monday</ins>" in came and "Reworded:" in came
-    assert "Aya owns iOS" not in found
-    assert "We launch on Friday" in gone and "1 line was taken out or reworded" in gone
-=======
 def test_only_changes_since_the_marked_version_are_news(cast: Cast) -> None:
     mark_seen(cast, cast.memory, 1)
     html = entry(page(cast), cast.memory)
-    new_lines, _, removed_part = html.partition("<details")
+    new_lines, _, removed_part = html.partition('<details class="held"')
     assert "We launch on <ins>Monday</ins>" in new_lines and "Reworded:" in new_lines
     assert "Aya owns iOS" not in html
     assert (
         "We launch on Friday" in removed_part and "1 line was taken out or reworded" in removed_part
     )
->>>>>>> main
     first, second = cast.memory.versions.order_by("number").values_list("pk", flat=True)
     assert f'/diff/{first}..{second}/">Compare with what I last saw' in html
     assert "v1 to v2" in html
@@ -191,7 +181,6 @@ def long_ago(version: MemoryVersion, days: int) -> None:
     MemoryVersion.objects.filter(pk=version.pk).update(created_at=at)
 
 
-<<<<<<< HEAD
 def sent(memory: Memory, days: int) -> None:
     """The messages of its lines are so many days old."""
     at = to_micros(timezone.now() - timedelta(days=days))
@@ -200,15 +189,7 @@ def sent(memory: Memory, days: int) -> None:
 
 def test_a_period_goes_by_the_time_of_the_messages(cast: Cast) -> None:
     """An import or a backfill makes versions of old messages today."""
-    saw(cast, cast.memory, 2)
-=======
-@pytest.mark.slow
-def test_a_moment_compares_with_the_version_of_that_time(cast: Cast) -> None:
-    first, second = cast.memory.versions.order_by("number")
-    long_ago(first, 10)
-    long_ago(second, 3)
     mark_seen(cast, cast.memory, 2)
->>>>>>> main
     assert not entry(page(cast), cast.memory)
     sent(cast.memory, 3)
     assert not entry(page(cast, query="?since=24h"), cast.memory)
@@ -223,12 +204,7 @@ def test_a_day_is_a_period(cast: Cast) -> None:
     sent(cast.memory, 10)
     day = timezone.now().date() - timedelta(days=20)
     text = page(cast, query=f"?since={day}")
-<<<<<<< HEAD
     assert entry(text, cast.memory)
-=======
-    words = texts(entry(text, cast.memory))
-    assert " v2 " in words and "new to you" not in words  # it was seen, though none stood then
->>>>>>> main
     # The form says the same day in two fields.
     assert entry(page(cast, query=f"?since=day&day={day}"), cast.memory)
     assert f'name="day" value="{day}"' in text
@@ -239,8 +215,8 @@ def test_a_day_is_a_period(cast: Cast) -> None:
 
 
 def opening(text: str) -> str:
-    found = re.search(r'<section class="opening".*?</section>', text, re.DOTALL)
-    return texts(found[0]) if found else ""
+    html = re.search(r'<section class="opening".*?</section>', text, re.DOTALL)
+    return texts(html[0]) if html else ""
 
 
 def test_it_opens_with_the_news_of_public_channels(cast: Cast) -> None:
@@ -254,9 +230,9 @@ def test_it_opens_with_the_news_of_public_channels(cast: Cast) -> None:
 
 
 def test_a_sentence_of_the_opening_has_one_source(cast: Cast) -> None:
-    found = re.search(r'<section class="opening".*?</section>', page(cast), re.DOTALL)
-    assert found is not None
-    lines = re.findall(r"<li.*?</li>", found[0], re.DOTALL)
+    html = re.search(r'<section class="opening".*?</section>', page(cast), re.DOTALL)
+    assert html is not None
+    lines = re.findall(r"<li.*?</li>", html[0], re.DOTALL)
     assert lines and all(line.count('class="chip"') == 1 for line in lines)
 
 
@@ -274,8 +250,8 @@ def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> Non
 
 def test_a_channel_says_how_much_of_what_is_new_and_is_folded(cast: Cast) -> None:
     Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
-    found = entry(page(cast), cast.memory)
-    summary, _, rest = found.partition("</summary>")
+    html = entry(page(cast), cast.memory)
+    summary, _, rest = html.partition("</summary>")
     assert "2 decisions" in summary and "<details class=" in summary and " open" not in summary
     assert "We launch on Monday" in rest
 
