@@ -32,7 +32,7 @@ def team() -> Workspace:
 
 
 @pytest.mark.django_db
-def test_out_and_in(tmp_path: Path) -> None:
+def test_export_and_import(tmp_path: Path) -> None:
     team()
     path = tmp_path / "team.zip"
     told, _ = run("export", str(path))
@@ -45,7 +45,7 @@ def test_out_and_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_refusals_say_what_to_do(tmp_path: Path) -> None:
+def test_refusals_contain_the_remedy(tmp_path: Path) -> None:
     team()
     path = tmp_path / "team.zip"
     run("export", str(path))
@@ -75,7 +75,7 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.cluster
-def test_another_installation_takes_it_over(
+def test_another_installation_imports_the_export(
     tmp_path: Path, process_environment: dict[str, str]
 ) -> None:
     """Out of this database, whichever it is, into an empty SQLite one, and out of that again."""

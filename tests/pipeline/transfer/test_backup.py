@@ -174,7 +174,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @on_postgres_too
-def test_there_and_back(everything: Memory, path: Path) -> None:
+def test_a_restore_brings_back_every_row(everything: Memory, path: Path) -> None:
     before = rows()
     empty = [name for name, lines in before.items() if not lines]
     of_others = {"django_q_task", "memoryhub_cache", "account_emailconfirmation"}
@@ -198,7 +198,7 @@ def test_there_and_back(everything: Memory, path: Path) -> None:
 
 @pytest.mark.slow
 @on_postgres_too
-def test_the_restored_database_is_worked_with(everything: Memory, path: Path) -> None:
+def test_sequences_continue_after_a_restore(everything: Memory, path: Path) -> None:
     """Keys go on where they were, also behind rows that were deleted before."""
     last = NoteFactory(workspace=everything.workspace)
     last_key = last.pk
@@ -212,7 +212,7 @@ def test_the_restored_database_is_worked_with(everything: Memory, path: Path) ->
     assert {event.action for event in AuditEvent.objects.all()} >= {"settings", "restore"}
 
 
-def test_a_backup_is_told(everything: Memory, path: Path) -> None:
+def test_a_backup_is_recorded(everything: Memory, path: Path) -> None:
     back_up(path, timezone.now())
     event = AuditEvent.objects.get(action="backup")
     assert (event.actor, event.subject) == ("", path.name)
@@ -220,7 +220,7 @@ def test_a_backup_is_told(everything: Memory, path: Path) -> None:
 
 @pytest.mark.slow
 @on_postgres_too
-def test_one_moment_while_others_write(
+def test_a_backup_is_a_snapshot_while_others_write(
     everything: Memory, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each step of the backup waits for a version to be saved by another connection."""
@@ -252,9 +252,7 @@ def test_one_moment_while_others_write(
 
 @pytest.mark.slow
 @on_postgres_too
-def test_a_database_that_holds_something_is_replaced_only_when_told(
-    everything: Memory, path: Path
-) -> None:
+def test_a_database_with_data_is_replaced_only_on_request(everything: Memory, path: Path) -> None:
     back_up(path, timezone.now())
     everything.revise("- written since", by=None, based_on=3)
     before = rows()
@@ -273,7 +271,7 @@ def test_a_check_keeps_nothing(everything: Memory, path: Path) -> None:
     assert rows() == before
 
 
-def test_a_worker_at_work(everything: Memory, path: Path) -> None:
+def test_a_running_worker_prevents_a_restore(everything: Memory, path: Path) -> None:
     back_up(path, timezone.now())
     now = timezone.now()
     Heartbeat.objects.beat("worker", now - timedelta(seconds=110))
@@ -442,7 +440,7 @@ def test_a_bad_file_changes_nothing(everything: Memory, path: Path, tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["cut off", "tampered", "newer"])
-def test_a_check_finds_it_too(everything: Memory, path: Path, case: str) -> None:
+def test_a_check_detects_it_too(everything: Memory, path: Path, case: str) -> None:
     back_up(path, timezone.now())
     spoil, sentence = WRONG[case]
     spoil(path)
@@ -487,7 +485,7 @@ WRONG_MEMORIES: list[tuple[Callable[[Memory], None], str]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("spoil", "sentence"), WRONG_MEMORIES)
-def test_memories_that_do_not_add_up(
+def test_inconsistent_memories_are_refused(
     everything: Memory, path: Path, spoil: Callable[[Memory], None], sentence: str
 ) -> None:
     spoil(everything)
@@ -497,7 +495,7 @@ def test_memories_that_do_not_add_up(
 
 
 @pytest.mark.slow
-def test_with_force_such_memories_are_better_than_none(everything: Memory, path: Path) -> None:
+def test_with_force_inconsistent_memories_are_a_warning(everything: Memory, path: Path) -> None:
     head_too_high(everything)
     back_up(path, timezone.now())
     before = rows()
@@ -534,7 +532,7 @@ backup.restore(Path(os.environ["FILE"]), timezone.now(), replace=True)
 
 @on_postgres_too
 @pytest.mark.cluster
-def test_what_a_killed_restore_left_goes(
+def test_leftovers_of_a_killed_restore_are_removed(
     process_environment: dict[str, str], tmp_path: Path
 ) -> None:
     """On SQLite a copy in a folder beside the database; a server rolls back by itself."""

@@ -62,7 +62,7 @@ on_postgres_too = pytest.mark.postgres("an export reads one snapshot")
 
 @on_postgres_too
 @pytest.mark.slow
-def test_it_comes_back_byte_for_byte(tmp_path):
+def test_an_export_of_an_import_has_the_same_bytes(tmp_path):
     workspace = make_odd_workspace(team_id="T1")
     user = owner_of(workspace)
     first, second = tmp_path / "1.zip", tmp_path / "2.zip"
@@ -77,7 +77,7 @@ def test_it_comes_back_byte_for_byte(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_name_goes_with_its_version(tmp_path):
+def test_a_version_keeps_its_name(tmp_path):
     workspace = make_odd_workspace()
     version = MemoryVersion.objects.filter(memory__workspace=workspace).first()
     version.rename("before the launch", by=None)
@@ -87,7 +87,7 @@ def test_a_name_goes_with_its_version(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_people_have_seen_stays_with_their_accounts(tmp_path):
+def test_an_export_leaves_out_what_people_have_seen(tmp_path):
     workspace = make_odd_workspace()
     user = owner_of(workspace)
     before, after = tmp_path / "1.zip", tmp_path / "2.zip"
@@ -103,7 +103,7 @@ def test_what_people_have_seen_stays_with_their_accounts(tmp_path):
 
 
 @pytest.mark.slow
-def test_notes_come_back_with_what_they_said_before_and_the_trash(tmp_path):
+def test_notes_keep_their_versions_and_the_trash(tmp_path):
     workspace = make_odd_workspace()
     moved(workspace, tmp_path / "1.zip", owner_of(workspace))
     again = Workspace.objects.get()
@@ -135,7 +135,7 @@ def test_a_version_after_the_newest_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_was_learned_in_private_stays_with_its_members(tmp_path):
+def test_texts_from_a_private_time_are_only_for_members(tmp_path):
     workspace = make_odd_workspace()
     member = workspace.channels.get(slack_id="G1").people.first()
     member.link(UserFactory(username="in it"), "slack")
@@ -166,7 +166,7 @@ def test_what_was_learned_in_private_stays_with_its_members(tmp_path):
 
 
 @pytest.mark.slow
-def test_another_name_changes_the_name_only(tmp_path):
+def test_another_slug_changes_only_the_slug(tmp_path):
     workspace = make_odd_workspace()
     user = owner_of(workspace)
     first, second = tmp_path / "1.zip", tmp_path / "2.zip"
@@ -179,7 +179,7 @@ def test_another_name_changes_the_name_only(tmp_path):
     assert told | {"slug": workspace.slug} == json.loads(one["workspace.json"])
 
 
-def test_people_can_read_it(tmp_path):
+def test_each_version_is_a_readable_file(tmp_path):
     """Each text stands in a file of its own, in a folder with the channel's name."""
     workspace = WorkspaceFactory()
     channel = ChannelFactory(workspace=workspace, slack_id="C1", name="launch")
@@ -194,7 +194,7 @@ def test_people_can_read_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_goes_on_as_the_original_would(tmp_path):
+def test_an_import_continues_like_the_original(tmp_path):
     """The same new messages lead to the same texts; nothing remembered is asked for again."""
     original = make_odd_workspace()
     user = owner_of(original)
@@ -227,7 +227,7 @@ def test_it_goes_on_as_the_original_would(tmp_path):
 
 
 @pytest.mark.slow
-def test_every_wish_of_today_finds_its_row(tmp_path):
+def test_input_keys_still_match_after_an_import(tmp_path):
     """Input keys are made anew over the new rows: whatever held, holds."""
     workspace = make_odd_workspace()
     exported(workspace, tmp_path / "b.zip", owner_of(workspace))
@@ -241,7 +241,7 @@ def test_every_wish_of_today_finds_its_row(tmp_path):
     }
 
 
-def test_a_thread_that_was_given_up_is_not_asked_again_by_itself(tmp_path):
+def test_a_dead_thread_job_is_not_retried_after_an_import(tmp_path):
     channel = ChannelFactory()
     root = MessageFactory(channel=channel, at=MONDAY, text="root")
     for minute in range(1, 7):
@@ -270,7 +270,7 @@ def exported_lines(workspace, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", ["waiting", "claimed"])
-def test_what_is_owed_stays_owed(tmp_path, state):
+def test_an_unfinished_job_stays_unfinished(tmp_path, state):
     """A claimed one waits again: nobody works on it where it goes to."""
     channel = ChannelFactory()
     make_job(channel, state=state, attempts=2, fence=7, lease_until=NOW)
@@ -288,7 +288,7 @@ def test_what_is_owed_stays_owed(tmp_path, state):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", ["replied", "proposed", "dead"])
-def test_what_was_paid_for_is_not_paid_again(tmp_path, state):
+def test_an_unused_reply_is_exported(tmp_path, state):
     """Replies that nothing was made of yet travel, with the messages they cite."""
     channel = ChannelFactory()
     reply = {
@@ -316,7 +316,7 @@ def test_what_was_paid_for_is_not_paid_again(tmp_path, state):
 
 
 @pytest.mark.slow
-def test_replies_that_became_versions_stay_behind(tmp_path):
+def test_a_used_reply_is_left_out(tmp_path):
     workspace = make_odd_workspace()
     lines = exported_lines(workspace, tmp_path)
     rows = [json.loads(line) for line in lines]
@@ -325,7 +325,7 @@ def test_replies_that_became_versions_stay_behind(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_unfinished_backfill_waits_for_a_word(tmp_path):
+def test_an_unfinished_backfill_is_imported_as_paused(tmp_path):
     """The importing side decides if it pays for the rest."""
     workspace = make_odd_workspace()
     channel = workspace.channels.get(slack_id="C1")
@@ -396,7 +396,7 @@ def test_an_account_of_the_same_name_opens_no_private_channel(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_stranger_or_a_guest_gets_nothing(tmp_path):
+def test_outsiders_and_guests_cannot_export(tmp_path):
     workspace = make_odd_workspace()
     guest = UserFactory()
     PersonFactory(workspace=workspace, user=guest, is_guest=True)
@@ -407,7 +407,7 @@ def test_a_stranger_or_a_guest_gets_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_references_to_what_is_hidden_are_left_out(tmp_path):
+def test_references_to_hidden_channels_are_left_out(tmp_path):
     """A channel that was public when it was merged, and is private by now."""
     workspace = make_odd_workspace()
     workspace.channels.filter(slack_id="C1").update(kind="private")
@@ -421,7 +421,7 @@ def test_references_to_what_is_hidden_are_left_out(tmp_path):
 
 
 @pytest.mark.slow
-def test_both_are_recorded(tmp_path):
+def test_export_and_import_are_recorded(tmp_path):
     workspace = make_odd_workspace()
     user = owner_of(workspace)
     exported(workspace, tmp_path / "b.zip", user)
@@ -455,7 +455,7 @@ def test_unknown_authors_keep_their_names_and_cannot_sign_in(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_file_is_its_owners_and_is_not_replaced(tmp_path):
+def test_the_file_is_private_and_is_not_replaced(tmp_path):
     workspace = make_odd_workspace()
     path = tmp_path / "b.zip"
     exported(workspace, path)
@@ -471,7 +471,7 @@ def test_the_file_is_its_owners_and_is_not_replaced(tmp_path):
 
 @on_postgres_too
 @pytest.mark.slow
-def test_stopped_half_way_there_is_no_file(tmp_path):
+def test_an_interrupted_export_leaves_no_file(tmp_path):
     workspace = make_odd_workspace()
 
     def stop(name, rows):
@@ -526,14 +526,14 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("model", SHAPES, ids=lambda model: model.__name__)
-def test_every_column_travels_or_is_left_out_on_purpose(model):
+def test_every_column_is_exported_or_left_out_on_purpose(model):
     columns = {field.name for field in model._meta.concrete_fields}
     named = {name for name in columns if f"{model.__name__}.{name}" in LEFT_OUT}
     assert columns - named <= set(SHAPES[model].checks)
 
 
 @pytest.mark.parametrize("model", SHAPES, ids=lambda model: model.__name__)
-def test_shapes_take_no_more_than_columns_do(model):
+def test_schemas_accept_only_what_columns_can_store(model):
     for field in model._meta.concrete_fields:
         check = SHAPES[model].checks.get(field.name)
         if check is None or field.is_relation or field.name == "state":

@@ -125,7 +125,7 @@ BAD = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("change", "reason"), BAD, ids=[reason for _, reason in BAD])
-def test_what_is_not_right_leaves_nothing_behind(request, export, tmp_path, change, reason):
+def test_a_wrong_file_is_refused_and_nothing_is_stored(request, export, tmp_path, change, reason):
     path = tmp_path / "bad.zip"
     path.write_bytes(export)
     rewrite(path, change, honest=True)
@@ -153,7 +153,7 @@ def export(tmp_path):
     return good_export()
 
 
-def test_what_was_changed_afterwards_is_refused(export, tmp_path):
+def test_a_changed_file_is_refused(export, tmp_path):
     """In every kind of file; the values themselves would be fine."""
     before = row_counts()
     files = contents(tmp_path / "good.zip")
@@ -168,7 +168,7 @@ def test_what_was_changed_afterwards_is_refused(export, tmp_path):
 
 
 @pytest.mark.parametrize("cut", [0, 10, 2000, -30])
-def test_half_a_file(export, tmp_path, cut):
+def test_a_cut_file_is_refused(export, tmp_path, cut):
     path = tmp_path / "bad.zip"
     path.write_bytes(export[:cut])
     with pytest.raises(ArchiveError):
@@ -176,7 +176,7 @@ def test_half_a_file(export, tmp_path, cut):
 
 
 @pytest.mark.slow
-def test_flipped_bytes(export, tmp_path):
+def test_flipped_bits_are_detected(export, tmp_path):
     """Wherever bits are flipped, nothing is kept, or it was a byte that says nothing."""
     path = tmp_path / "bad.zip"
     refused = 0
@@ -198,7 +198,7 @@ def test_flipped_bytes(export, tmp_path):
 
 
 @pytest.mark.slow
-def test_names_that_are_taken(export, tmp_path):
+def test_a_slug_or_team_in_use_is_refused(export, tmp_path):
     path = tmp_path / "good.zip"
     workspace = WorkspaceFactory(slug="odd")
     with pytest.raises(ArchiveError, match=f"There is a workspace {workspace.slug} already"):
