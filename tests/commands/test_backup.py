@@ -1,5 +1,4 @@
-"""`manage.py backup` and `manage.py restore`: words, exit status, files. What they do is in
-tests/pipeline/transfer/test_backup.py."""
+"""Output, exit status and files of `manage.py backup` and `manage.py restore`."""
 
 import errno
 import json
@@ -45,10 +44,10 @@ def refused(*words: object) -> str:
 
 def test_output_of_a_backup(run: Run, path: Path) -> None:
     NoteFactory(content="a private thing")
-    said = run("backup", path)
-    assert said.startswith(f"{path}: ")
-    assert "SECRET_KEY and .env are not in it" in said
-    assert "a private thing" not in said
+    message = run("backup", path)
+    assert message.startswith(f"{path}: ")
+    assert "SECRET_KEY and .env are not in it" in message
+    assert "a private thing" not in message
 
 
 def test_only_the_owner_may_read_the_file(run: Run, path: Path) -> None:
@@ -58,7 +57,7 @@ def test_only_the_owner_may_read_the_file(run: Run, path: Path) -> None:
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [each.name for each in path.parent.iterdir()] == [path.name], "and nothing beside it"
+    assert [each.name for each in path.parent.iterdir()] == [path.name], "there is no other file"
 
 
 def test_a_file_is_overwritten_only_with_force(run: Run, path: Path) -> None:
@@ -70,8 +69,8 @@ def test_a_file_is_overwritten_only_with_force(run: Run, path: Path) -> None:
 
 
 def test_a_missing_folder_is_reported(path: Path) -> None:
-    said = refused("backup", path / "deeper" / "b.zip")
-    assert os.strerror(errno.ENOENT) in said or os.strerror(errno.ENOTDIR) in said
+    message = refused("backup", path / "deeper" / "b.zip")
+    assert os.strerror(errno.ENOENT) in message or os.strerror(errno.ENOTDIR) in message
     assert not path.exists()
 
 
@@ -99,9 +98,9 @@ def test_a_running_worker_prevents_a_restore(run: Run, path: Path) -> None:
 def test_a_damaged_file_is_named_with_its_fault(path: Path) -> None:
     path.write_text("hello")
     for words in (["--check"], ["--replace"], []):
-        said = refused("restore", path, *words)
-        assert said.startswith(f"{path}: This is no backup of Memory Hub")
-        assert said.endswith("Nothing was changed.")
+        message = refused("restore", path, *words)
+        assert message.startswith(f"{path}: This is no backup of Memory Hub")
+        assert message.endswith("Nothing was changed.")
 
 
 def test_json(run: Run, path: Path) -> None:
