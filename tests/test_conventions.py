@@ -52,11 +52,10 @@ NOT_YET_RENAMED = (
     *(
         f"memories/rules/{name}"
         for name in (
-            *("memory", "notes"),
-            *("safety", "search"),
+            "memory",
+            "search",
         )
     ),
-    "memories/pipeline/safety/guarding.py",
 )
 
 

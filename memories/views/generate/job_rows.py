@@ -87,14 +87,6 @@ class JobRow:
         return int(self.job.pk)
 
     @property
-    def anchor(self) -> str:
-        return f"run-{self.pk}"
-
-    @property
-    def is_readable(self) -> bool:
-        return bool(self.job.is_readable)
-
-    @property
     def label(self) -> str | Promise:
         return LABELS[self.status]
 
