@@ -129,15 +129,13 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 def mark_all(request: UserRequest, slug: str) -> HttpResponse:
     """Mark the versions that were on the page as seen. ``seen`` are pairs "memory:number"."""
     place = open_workspace(request, slug)
-    numbers = {}
-    for pair in request.POST.getlist("seen"):
-        pk, _colon, number = pair.partition(":")
-        numbers[number_or_none(pk)] = number_or_none(number)
+    pairs = (pair.partition(":") for pair in request.POST.getlist("seen"))
+    numbers = {number_or_none(pk): number_or_none(number) or 0 for pk, _colon, number in pairs}
     count = 0
     for memory in followed(place.workspace, place.reader).filter(pk__in=filter(None, numbers)):
-        number = numbers[memory.pk]
-        if visible_versions(memory, place).filter(number=number).exists():
-            count += Seen.objects.of(request.user, memory).mark(number or 0, timezone.now())
+        if visible_versions(memory, place).filter(number=numbers[memory.pk]).exists():
+            seen = Seen.objects.of(request.user, memory)
+            count += seen.mark(numbers[memory.pk], timezone.now())
     news = ngettext("%(n)s memory is marked as seen.", "%(n)s memories are marked as seen.", count)
     toasts.success(request, news % {"n": count})
     return redirect("catch_up-index", slug)
