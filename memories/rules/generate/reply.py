@@ -109,7 +109,7 @@ def _parse_operations(text: str, reader: "_LineReader") -> ParsedReply:
         if _is_in_wrong_language(new_lines, request):
             return ParsedReply(fault=Fault.WRONG_LANGUAGE)
     parsed = apply_operations(request, changes, _repeats)
-    is_repetition = all(reason == DropReason.KNOWN for _, reason in parsed.dropped)
+    is_repetition = all(reason == DropReason.DUPLICATE for _, reason in parsed.dropped)
     if not parsed.lines or (len(parsed.dropped) == len(changes) and not is_repetition):
         return ParsedReply(fault=Fault.NO_OPERATION)
     return parsed

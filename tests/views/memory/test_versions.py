@@ -173,8 +173,8 @@ class TestPins:
         pin(cast, 1, "unpin")
         assert pins(cast) == []
         events = AuditEvent.objects.filter(action__startswith="line").order_by("pk")
-        told = list(events.values_list("action", "actor"))
-        assert told == [("line_pin", "editor"), ("line_unpin", "editor")]
+        recorded = list(events.values_list("action", "actor"))
+        assert recorded == [("line_pin", "editor"), ("line_unpin", "editor")]
 
     @pytest.mark.parametrize("on", ["memory", "version"])
     def test_a_pin_by_htmx_returns_its_part(self, cast: Cast, on: str) -> None:
@@ -467,13 +467,13 @@ def test_each_change_has_the_author_of_the_line(cast: Cast) -> None:
 
 @pytest.mark.parametrize("view", ["inline", "split"])
 def test_each_change_links_to_its_messages(cast: Cast, view: str) -> None:
-    said, other = cast.messages[2:4]
-    old = make_version(memory=cast.memory, text="- It was said", sources=[said])
-    new = make_version(memory=cast.memory, text="- Something else", sources=[other])
+    first_source, second_source = cast.messages[2:4]
+    old = make_version(memory=cast.memory, text="- It was said", sources=[first_source])
+    new = make_version(memory=cast.memory, text="- Something else", sources=[second_source])
     address = f"/diff/{old.pk}..{new.pk}/?view={view}"
     page = cast.clients["member"].get(address).content.decode()
     assert "1 added, 1 removed" in page
-    for message, version in ((said, old), (other, new)):
+    for message, version in ((first_source, old), (second_source, new)):
         place = f"messages/?around={message.ts}&amp;v={version.pk}#msg-{message.ts}"
         assert f'<a class="chip" href="/w/team/c/C0PUBLIC/{place}"' in page
 
@@ -595,11 +595,11 @@ def test_queries_for_sources_do_not_grow(cast: Cast) -> None:
     """Each source has its own author and its own mention."""
     counts = []
     for many in (2, 20):
-        said = [
+        messages = [
             MessageFactory(channel=cast.public, text=f"<@{cast.author.slack_id}> {n}")
             for n in range(many)
         ]
-        made = make_version(memory=cast.memory, sources=said)
+        made = make_version(memory=cast.memory, sources=messages)
         with CaptureQueriesContext(connection) as queries:
             page = cast.clients["member"].get(f"/v/{made.pk}/sources/").content.decode()
         assert page.count("@mika ") == many
@@ -614,8 +614,8 @@ def test_a_private_source_has_no_text(cast: Cast) -> None:
     made = make_version(memory=cast.memory, text="- Said before", sources=[message])
     page = cast.clients["member"].get(f"/v/{made.pk}/sources/").content.decode()
     assert "a source you may not open" in page
-    for told in (message.text, message.author_name, f"msg-{message.ts}"):
-        assert told not in page
+    for detail in (message.text, message.author_name, f"msg-{message.ts}"):
+        assert detail not in page
 
 
 def test_a_source_in_a_closed_channel_has_no_text(cast: Cast) -> None:
@@ -710,8 +710,8 @@ class TestUndo:
         cast.memory.revise("- We launch on Monday, at noon\n- Aya owns iOS", by=None, based_on=2)
         response = undo(cast, based_on=3)
         assert response.status_code == 409
-        told = "Nothing was undone: in v3 these lines are different by now."
-        assert told in response.content.decode()
+        refusal = "Nothing was undone: in v3 these lines are different by now."
+        assert refusal in response.content.decode()
         assert cast.memory.versions.count() == 3
 
     def test_a_stale_undo_is_refused(self, cast: Cast) -> None:
