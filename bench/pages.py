@@ -1,12 +1,11 @@
-"""Requests a second of the pages, beside a bare Django page of 50 rows on the same server.
+"""Compare the time of each page with a bare Django page of 50 rows on the same server.
 
     python -m bench.pages [--rounds 7] [--requests 20]
 
-The server runs as `serve` runs it, with a database of its own (SQLite): the demo, and beside it what
-pages_rows.py adds. The bare page (pages_urls.py) stands behind the same middleware and login. One
-signed-in client asks over one connection that is kept open, the page and the bare one in turns; a
-page's figure is the middle one of its rounds. Prints a table and a line of JSON. To hold: a page takes
-at most twice as long as the bare one, a part of it 1.5 times, the comparison of far versions 5 times.
+The web process has a SQLite database with the demo and the rows of pages_rows.py. The bare page
+(pages_urls.py) has the same middleware and sign-in. One signed-in client requests both pages in turns, over
+one connection. The median of the rounds counts. The command prints a table and a JSON line. A page may take
+twice as long as the bare page, a part 1.5 times, and the comparison of distant versions 5 times.
 """
 
 import argparse
