@@ -446,19 +446,14 @@ def test_a_cancel_before_planning_restores_the_start_mark(channel, workspace, mo
     assert len(model.prompts) == asked
 
 
-def test_a_cancel_restores_a_missing_start_mark(channel):
-    start(channel).cancel(None)
-    channel.refresh_from_db()
-    assert channel.start_us is None
-
-
-def test_a_cancel_keeps_a_start_mark_that_moved_further_back(channel):
+@pytest.mark.parametrize("moved_to", [None, to_micros(MONDAY)], ids=["none before", "moved back"])
+def test_a_cancel_restores_the_start_mark_unless_it_moved_further_back(channel, moved_to):
     backfill = start(channel, since_us=to_micros(MONDAY + timedelta(days=5)))
-    first = to_micros(MONDAY)
-    channel.remember_from(first)
+    if moved_to is not None:
+        channel.remember_from(moved_to)
     backfill.cancel(None)
     channel.refresh_from_db()
-    assert channel.start_us == first
+    assert channel.start_us == moved_to
 
 
 @pytest.mark.slow
