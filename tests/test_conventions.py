@@ -53,10 +53,9 @@ NOT_YET_RENAMED = (
         f"memories/rules/{name}"
         for name in (
             *("memory", "notes"),
-            *("safety", "search"),
+            "search",
         )
     ),
-    "memories/pipeline/safety/guarding.py",
 )
 
 

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from memories.models import AuditEvent, SlackConnection, Workspace
-from memories.rules.safety.encryption import new_key, unseal
+from memories.rules.safety.encryption import decrypt, new_key
 from tests.factories import WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
@@ -79,7 +79,7 @@ class TestRotation:
         assert run("rotate_keys")[0] == "0 sealed again, 3 sealed with the first key already\n"
         after = list(SlackConnection.objects.order_by("pk").values_list("sealed_token", flat=True))
         assert before == after
-        assert {unseal(one, [new.strip()]) for one in after} == {SECRET}
+        assert {decrypt(one, [new.strip()]) for one in after} == {SECRET}
 
     def test_what_no_key_opens_is_named_and_the_rest_is_done(self, run, settings: Settings) -> None:
         old, lost = new_key(), new_key()

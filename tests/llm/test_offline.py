@@ -19,7 +19,6 @@ from memories.rules.generate.language import detect_language
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.summariser import (
     Addition,
-    Kind,
     MemoryLine,
     MessageLine,
     ParsedReply,
@@ -27,6 +26,7 @@ from memories.rules.generate.summariser import (
 )
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.kinds import Kind
 from tests.llm.requests import START, added, long, make_request, memory, messages, short
 
 OFFLINE = OfflineSummariser()

@@ -79,13 +79,13 @@ class SlackConnection(models.Model):
     def decrypt_token(self) -> str:
         """Return the stored token, "" for none. Raises `DecryptionError` if no key fits."""
         return (
-            encryption.unseal(self.sealed_token, settings.MEMORYHUB_KEYS) if self.has_token else ""
+            encryption.decrypt(self.sealed_token, settings.MEMORYHUB_KEYS) if self.has_token else ""
         )
 
     @transaction.atomic
     def set_token(self, token: str, *, by: User | None) -> None:
         """Store the token in place of another one. The audit log has no part of it."""
-        self.sealed_token = encryption.seal(token, settings.MEMORYHUB_KEYS)
+        self.sealed_token = encryption.encrypt(token, settings.MEMORYHUB_KEYS)
         self._reset(token)
         AuditEvent.objects.record("slack_token_set", by=by, workspace=self.workspace)
 
@@ -110,7 +110,7 @@ class SlackConnection(models.Model):
 
         Return False if it is encrypted so already, or if another token was stored meanwhile.
         """
-        resealed = encryption.reseal(self.sealed_token, settings.MEMORYHUB_KEYS)
+        resealed = encryption.reencrypt(self.sealed_token, settings.MEMORYHUB_KEYS)
         unchanged = SlackConnection.objects.filter(pk=self.pk, sealed_token=self.sealed_token)
         return resealed != self.sealed_token and bool(unchanged.update(sealed_token=resealed))
 

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from memories.models import Channel, SlackConnection, SlackEvent, Workspace
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.events import (
@@ -266,7 +266,7 @@ def _narrow(channel: Channel, narrowing: Narrowing, now: datetime) -> None:
     if narrowing is Narrowing.DELETED:
         values["is_archived"] = True
     channel.describe(values)
-    audience.follow(channel, was, was_shared=was_shared)
+    channel_audience.update_audience(channel, was, was_shared=was_shared)
 
 
 def _stop(

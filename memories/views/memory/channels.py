@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memories.models import Channel, Job, Memory, Message, ModelCall
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.costs import usage
 from memories.rules.generate.coverage import Waiting
 from memories.rules.ingest.timestamps import to_micros
@@ -93,7 +93,7 @@ def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             request, "memory/channels/opt_in.html", {"place": place, "channel": channel}
         )
     on = request.POST.get("on") == "1"
-    if audience.opt_in(channel, by=request.user, on=on):
+    if channel_audience.set_opt_in(channel, by=request.user, on=on):
         toasts.success(
             request,
             _("Its long-term memory goes into the workspace's with the next update.")
