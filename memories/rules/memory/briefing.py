@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from memories.rules.generate import salience
-from memories.rules.search.query import Kind
+from memories.rules.memory.kinds import Kind
 
 MOST_SENTENCES = 8
 LONGEST_TEXT = 240  # characters; a longer line stands in its channel only
