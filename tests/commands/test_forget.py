@@ -169,7 +169,7 @@ class TestAPerson:
         assert "Quillon" not in content and "the gate ships" in content
 
     def test_what_a_login_with_slack_told(self, channel):
-        channel.workspace.join_team("T1")
+        channel.workspace.save_team_id("T1")
         user = UserFactory(email="q@example.org", first_name="Quillon", last_name="Vane")
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE", user=user)
         claims = {"https://slack.com/team_id": "T1", "https://slack.com/user_id": "UGONE"}

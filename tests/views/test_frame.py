@@ -62,7 +62,7 @@ def test_second_factors_lead_back(cast: Cast) -> None:
 def test_errors_keep_language_and_theme_and_offer_both(
     cast: Cast, name: str, rest: str, status: int
 ) -> None:
-    cast.users[name].prefer(language="ja", theme="dark")
+    cast.users[name].save_preferences(language="ja", theme="dark")
     response = cast.clients[name].get(cast.path(rest))
     page = response.content.decode()
     assert response.status_code == status

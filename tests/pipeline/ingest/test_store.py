@@ -550,7 +550,7 @@ def test_an_export_lets_nobody_into_a_connected_channel(
 ) -> None:
     """U2 left, as an event told, or the bot did: then nobody knows the members."""
     workspace.connect("T1", name="", domain="", now=NOW)
-    workspace.has_been_listed(NOW)
+    workspace.mark_listed(NOW)
     readers = {}
     for slack_id in ("U1", "U2"):
         user = UserFactory()

@@ -204,6 +204,6 @@ def test_names_that_are_taken(export, tmp_path):
     with pytest.raises(ArchiveError, match=f"There is a workspace {workspace.slug} already"):
         import_workspace(path)
     rewrite(path, lines_of("workspace.json")(1, team_id="T1"), honest=True)
-    workspace.join_team("T1")
+    workspace.save_team_id("T1")
     with pytest.raises(ArchiveError, match="already is that of this Slack team"):
         import_workspace(path, slug="new")
