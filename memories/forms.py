@@ -117,7 +117,7 @@ def focus_first_wrong(form: forms.Form) -> None:
             return
 
 
-def is_changed(form: forms.Form, name: str) -> bool:
+def is_field_changed(form: forms.Form, name: str) -> bool:
     """Return whether the user changed a field with ``show_hidden_initial``.
 
     Unchanged fields keep what others saved since. A field without its hidden initial is changed.
@@ -160,7 +160,9 @@ class SettingsForm(forms.Form):
 
     @property
     def changed_values(self) -> dict[str, Any]:
-        return {key: value for key, value in self.cleaned_data.items() if is_changed(self, key)}
+        return {
+            key: value for key, value in self.cleaned_data.items() if is_field_changed(self, key)
+        }
 
     @property
     def removes_after(self) -> int:
