@@ -62,7 +62,7 @@ def remembered(work: Path, url: str, slug: str) -> dict[str, Any]:
     from django.utils import timezone
 
     from memories.models import Backfill
-    from memories.pipeline.costs.estimate import quote_backfill
+    from memories.pipeline.costs.estimate import estimate_backfill
     from memories.pipeline.generate.backfill import carry_out
     from memories.rules.ingest.timestamps import to_micros
 
@@ -71,7 +71,7 @@ def remembered(work: Path, url: str, slug: str) -> dict[str, Any]:
     control(url, "__reset")
     began = time.monotonic()
     now = timezone.now()
-    quote = quote_backfill(workspace, channels, 0, now).as_json()
+    quote = estimate_backfill(workspace, channels, 0, now).as_json()
     quoted_at = time.monotonic()
     backfill = Backfill.objects.start(
         workspace, channels, since_us=0, until_us=to_micros(now), quote=quote, by=None

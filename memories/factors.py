@@ -34,12 +34,12 @@ class Factors(DefaultMFAAdapter):  # type: ignore[misc]
     }
 
     def encrypt(self, text: str) -> str:
-        return encryption.seal(text, settings.MEMORYHUB_KEYS)
+        return encryption.encrypt(text, settings.MEMORYHUB_KEYS)
 
     def decrypt(self, encrypted_text: str) -> str:
         """Without the right key nobody comes in: an empty secret would have codes of its own."""
         try:
-            return encryption.unseal(encrypted_text, settings.MEMORYHUB_KEYS)
+            return encryption.decrypt(encrypted_text, settings.MEMORYHUB_KEYS)
         except encryption.DecryptionError:
             raise self.validation_error("unsealable") from None
 

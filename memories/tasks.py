@@ -17,7 +17,8 @@ from django.utils import timezone
 from django_q.models import Schedule
 from django_q.tasks import async_task
 
-from memories.models import AuditEvent, Draft, Heartbeat, Job, Upload, User, Workspace
+from memories.models import AuditEvent, Draft, Heartbeat, Job, Upload, User, Webhook, Workspace
+from memories.pipeline.access import webhooks as outbox
 from memories.pipeline.generate import probing
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest import events as slack_events
@@ -25,7 +26,7 @@ from memories.pipeline.ingest import uploads
 from memories.pipeline.locks import Busy
 from memories.pipeline.redaction.retention import delete_expired
 from memories.pipeline.search import indexing
-from memories.pipeline.sync.connecting import client_for, may_be_asked
+from memories.pipeline.sync.connecting import client_for, has_usable_token
 from memories.pipeline.sync.sync import sync_workspace
 from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.generate.summariser import SummariserError
@@ -99,7 +100,7 @@ def tick() -> None:
     now = timezone.now()
     Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
     for workspace in Workspace.objects.to_sync(now):
-        if may_be_asked(workspace):
+        if has_usable_token(workspace):
             schedule_sync(workspace.pk)
     for workspace_id in slack_events.workspaces_with_events(now):
         schedule_events(workspace_id)
@@ -108,6 +109,8 @@ def tick() -> None:
     for upload in Upload.objects.abandoned(now):
         schedule_import(upload.pk)
     slack_events.prune(now)
+    if Webhook.objects.exists():
+        async_task("memories.tasks.webhooks")
     if probing.needs_probe():
         async_task("memories.tasks.probe")
 
@@ -128,6 +131,13 @@ def probe(*, by_person: bool = False) -> None:
         probing.probe_model(model)
     except (probing.ProbeRefused, SummariserError) as error:
         logger.warning("the model was not probed: %s", error)
+
+
+@redact_task_errors
+def webhooks() -> None:
+    """Tell webhooks about new versions, and repeat what failed."""
+    outbox.fill_outbox(timezone.now())
+    outbox.send_due(timezone.now())
 
 
 @redact_task_errors

@@ -333,6 +333,9 @@ SLACK_APP_TOKEN = env.str("SLACK_APP_TOKEN", default="")
 
 # Health: after this number of seconds without a heartbeat of any worker, /readyz responds 503. A worker
 # that hangs is replaced after two heartbeats, which takes less time.
+# Hosts that webhooks may call though they are not public.
+MEMORYHUB_WEBHOOK_HOSTS = env.list("MEMORYHUB_WEBHOOK_HOSTS", default=[])
+
 MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMORYHUB_HEARTBEAT)
 
 # Logs

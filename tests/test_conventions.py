@@ -52,11 +52,10 @@ NOT_YET_RENAMED = (
     *(
         f"memories/rules/{name}"
         for name in (
-            *("costs", "memory", "notes"),
-            *("safety", "search"),
+            *("memory", "notes"),
+            "search",
         )
     ),
-    "memories/pipeline/safety/guarding.py",
 )
 
 

@@ -19,7 +19,7 @@ from pytest_django import Settings
 
 from memories.models import AuditEvent, User
 from memories.pipeline.transfer.backup import LEFT_OUT, back_up, restore
-from memories.rules.safety.encryption import new_key, unseal
+from memories.rules.safety.encryption import decrypt, new_key
 from tests.factories import PASSWORD, MemberFactory, UserFactory, WorkspaceFactory
 from tests.leaks.probes import overhearing, records
 from tests.secondfactors import SECRET, code, code_of, give_factor, password, set_up
@@ -139,7 +139,7 @@ def test_without_the_keys_nobody_comes_in(
 ) -> None:
     spare = give_factor(alice)[0]
     row = Authenticator.objects.get(type="totp")
-    assert unseal(row.data["secret"], settings.MEMORYHUB_KEYS) == SECRET
+    assert decrypt(row.data["secret"], settings.MEMORYHUB_KEYS) == SECRET
     settings.MEMORYHUB_KEYS = [new_key()]
     password(client, alice)
     for given in (code_of(), spare, "", code_of("A" * 8)):

@@ -37,7 +37,7 @@ from memories.admin.audience import (
 from memories.admin.forgetting import ForgetAction
 from memories.admin.workspaces import MemberInline
 from memories.models import AuditEvent, Member, Person, User, Workspace
-from memories.models.access.users import no_operator_but
+from memories.models.access.users import no_operator_except
 from memories.models.ingest.people import BY_OPERATOR
 from memories.pipeline.access import operators
 
@@ -184,7 +184,7 @@ class AccountForm(UserChangeForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         is_operator = all(cleaned.get(right, True) for right in ("is_active", "is_superuser"))
-        if not is_operator and self.instance.would_leave_none():
+        if not is_operator and self.instance.is_last_operator():
             raise ValidationError(
                 _("This is the last operator. Make somebody else an operator first.")
             )
@@ -234,7 +234,7 @@ class UserAdmin(AuditedChanges, VisibleChoices, DjangoUserAdmin):  # type: ignor
         keys = [user.pk for user in objs]
         refused = result[2]
         refused.discard(str(Member._meta.verbose_name))  # a role is deleted with its account
-        if no_operator_but(keys) and any(user.is_operator for user in objs):
+        if no_operator_except(keys) and any(user.is_operator for user in objs):
             refused.add(str(_("last operator")))
         if Workspace.objects.left_without_admin(keys).exists():
             refused.add(str(_("last admin")))

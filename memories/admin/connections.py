@@ -119,7 +119,7 @@ class SlackConnectionAdmin(AudienceAdmin):
         if not change:
             super().save_model(request, obj, form, change)
         if token := form.cleaned_data.get("new_token"):
-            obj.keep_token(token, by=user_of(request))
+            obj.set_token(token, by=user_of(request))
 
     @admin.display(description=_("token ends in"), ordering="token_end")
     def ends_in(self, connection: SlackConnection) -> str:
@@ -156,22 +156,24 @@ class SlackConnectionAdmin(AudienceAdmin):
     def test_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for connection in queryset.select_related("workspace"):
             name = connection.workspace.slug
-            findings = connecting.examine(connection.workspace, timezone.now(), timeout=TIMEOUT)
+            findings = connecting.check_connection(
+                connection.workspace, timezone.now(), timeout=TIMEOUT
+            )
             if findings.code:
                 self.message_user(request, f"{name}: {findings.error}", messages.ERROR)
             for missing in findings.missing:
                 text = gettext("%(scope)s is missing. %(fix)s") % {
                     "scope": missing.scope,
-                    "fix": missing.fix,
+                    "fix": missing.remedy,
                 }
                 self.message_user(request, f"{name}: {text}", messages.WARNING)
-            if findings.is_good:
+            if findings.is_ok:
                 text = gettext("It works: everything that is needed can be read.")
                 self.message_user(request, f"{name}: {text}", messages.SUCCESS)
 
     @admin.action(description=_("Forget the token"), permissions=["operate"])
     def forget_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         rows = queryset.select_related("workspace")
-        count = sum(connection.drop_token(by=user_of(request)) for connection in rows)
+        count = sum(connection.remove_token(by=user_of(request)) for connection in rows)
         text = ngettext("%(n)d token is forgotten.", "%(n)d tokens are forgotten.", count)
         self.report(request, text, count)

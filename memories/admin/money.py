@@ -38,7 +38,7 @@ class PriceAdmin(AudienceAdmin):
         obj.pk = Price.objects.change(obj.model, *prices, by=user_of(request)).pk
 
     def delete_model(self, request: HttpRequest, obj: Price) -> None:
-        obj.forget(by=user_of(request))
+        obj.remove(by=user_of(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for price in queryset:

@@ -5,6 +5,7 @@ from memories.models.access.api_keys import ApiKey
 from memories.models.access.audit import AppendOnly, AuditEvent
 from memories.models.access.readers import Reader
 from memories.models.access.users import User
+from memories.models.access.webhooks import Webhook, WebhookDelivery
 from memories.models.access.workspaces import Member, RoleRefused, Workspace
 from memories.models.costs.model_calls import ModelCall
 from memories.models.costs.prices import Cap, Price
@@ -77,5 +78,7 @@ __all__ = [
     "Draft",
     "Upload",
     "User",
+    "Webhook",
+    "WebhookDelivery",
     "Workspace",
 ]

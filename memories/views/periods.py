@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memories.rules.costs.orders import Unreadable, read_since
+from memories.rules.costs.backfill_input import InvalidInput, parse_since
 
 
 def since_field() -> forms.CharField:
@@ -24,6 +24,6 @@ def since_field() -> forms.CharField:
 def since_us(text: str, zone: tzinfo) -> int:
     """Return microseconds, 0 for the first message. Raise ``ValidationError`` for other texts."""
     try:
-        return read_since(text, timezone.now(), zone)
-    except Unreadable as error:
+        return parse_since(text, timezone.now(), zone)
+    except InvalidInput as error:
         raise forms.ValidationError(_("Neither a day nor a number of days.")) from error

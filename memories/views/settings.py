@@ -22,7 +22,7 @@ from memories.views.access.access import (
     must_operate,
     open_workspace,
 )
-from memories.views.costs.setting_costs import tell_costs
+from memories.views.costs.setting_costs import add_costs
 from memories.views.pages import render_page
 
 SAVES_SHOWN = 20
@@ -90,7 +90,7 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     """Render the page. ``days`` asks to confirm the deletion of messages that are older."""
-    costs = tell_costs(form, place, timezone.now())
+    costs = add_costs(form, place, timezone.now())
     is_operator = place.reader.is_operator
     context = {
         "place": place,

@@ -51,7 +51,7 @@ def staff(client: Client, *permissions: str) -> User:
 
 def kept(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
     connection = SlackConnection.objects.of(workspace)
-    connection.keep_token(token, by=None)
+    connection.set_token(token, by=None)
     return connection
 
 
@@ -69,7 +69,7 @@ def test_a_token_is_pasted_once(client: Client, operator: User, workspace: Works
     answer = client.post(reverse(ADD), {"workspace": workspace.pk, "new_token": f" {PASTED}\n"})
     assert answer.status_code == 302
     connection = SlackConnection.objects.get()
-    assert connection.token() == PASTED
+    assert connection.decrypt_token() == PASTED
     for path in (page(connection), reverse(LIST), reverse("admin:index")):
         shown = client.get(path).content.decode()
         assert "SECRET" not in shown and connection.sealed_token not in shown
@@ -88,10 +88,10 @@ def test_saved_without_a_new_one_the_old_one_stays(
     connection = kept(workspace)
     assert client.post(page(connection), {"new_token": ""}).status_code == 302
     connection.refresh_from_db()
-    assert connection.token() == TOKEN
+    assert connection.decrypt_token() == TOKEN
     assert client.post(page(connection), {"new_token": PASTED}).status_code == 302
     connection.refresh_from_db()
-    assert connection.token() == PASTED and connection.token_end == "part"
+    assert connection.decrypt_token() == PASTED and connection.token_end == "part"
 
 
 @pytest.mark.parametrize("wrong", ["", "xoxp-1-SECRET", "xapp-1-SECRET", "hunter2-SECRET"])
@@ -143,7 +143,7 @@ def test_workspace_admins_see_their_own_and_those_who_may_only_look_change_nothi
     assert client.post(page(mine), {"new_token": PASTED}).status_code == 403
     assert act(client, "forget_it", mine) == [] or mine.has_token
     mine.refresh_from_db()
-    assert mine.token() == TOKEN
+    assert mine.decrypt_token() == TOKEN
 
 
 def test_the_sealed_token_cannot_be_guessed_at(client: Client, operator: User) -> None:

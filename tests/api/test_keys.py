@@ -1,4 +1,4 @@
-"""API keys: what is stored, what a key reads, and when it ends."""
+"""API keys: what they store, what they read, and when they end."""
 
 from datetime import timedelta
 
@@ -60,7 +60,7 @@ def test_an_access_grant_of_an_operator_does_not_extend_to_keys(cast, token, ask
     assert ask(token("operator"), "channels/C0PRIVATE").status_code == 404
 
 
-def test_a_key_loses_what_its_account_loses(cast, token, ask):
+def test_a_key_loses_access_with_its_account(cast, token, ask):
     key = token("insider")
     assert PRIVATE in ask(key, "context").content.decode()
     cast.private.memberships.all().delete()
@@ -71,7 +71,7 @@ def test_a_key_loses_what_its_account_loses(cast, token, ask):
 
 
 @pytest.mark.parametrize("how", ["revoked", "expired", "another secret", "another prefix", "junk"])
-def test_a_key_that_is_not_usable_opens_nothing(cast, token, ask, how):
+def test_a_request_without_a_usable_key_is_refused(cast, token, ask, how):
     key = token("member", expires_at=timezone.now() + timedelta(hours=1))
     row = ApiKey.objects.get()
     if how == "revoked":
@@ -102,13 +102,13 @@ def test_the_token_is_not_stored(cast, token, caplog, ask):
     assert AuditEvent.objects.filter(action="api_key_issue").count() == 1
 
 
-def test_the_key_of_a_rotated_secret_key_goes_on(cast, token, ask, settings):
+def test_a_key_works_after_the_secret_key_is_rotated(cast, token, ask, settings):
     key = token("member")
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another", [settings.SECRET_KEY]
     assert ask(key, "status").status_code == 200
 
 
-def test_too_many_requests_wait(cast, token, ask, time_machine):
+def test_too_many_requests_in_a_minute_are_refused(cast, token, ask, time_machine):
     time_machine.move_to("2026-11-24T09:00:30Z", tick=False)
     key = token("member", requests_per_minute=2)
     answers = [ask(key, "status") for _ in range(3)]

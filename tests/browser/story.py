@@ -19,7 +19,7 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.search import indexing
 from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros
@@ -224,7 +224,7 @@ def tell() -> Story:
     memory = remember(launch, people, SAID, LINES, now, segments=6)
     propose(remember(minato, people, SAID_JA, LINES_JA, now, segments=3))
     talk(old, people, SAID, now - timedelta(days=40), 60)
-    quote = quote_backfill(workspace, [old], 0, now).as_json()
+    quote = estimate_backfill(workspace, [old], 0, now).as_json()
     Backfill.objects.start(
         workspace, [old], since_us=0, until_us=to_micros(now), quote=quote, by=mika
     ).cancel(mika)

@@ -70,7 +70,7 @@ def test_an_estimate_only_tells(run, channel, model):
     told = run("--estimate")
     assert "#launch" in told and "48" in told and "unpriced tokens" in told
     assert "Nothing of this model is measured yet" in told
-    assert model.asked == [] and not Backfill.objects.exists()
+    assert model.prompts == [] and not Backfill.objects.exists()
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_it_tells_then_works(run, channel, model):
     assert Backfill.objects.get().state == "done"
     total = Backfill.objects.get().quote["total"]
     assert total["tokens"]["low"] < model.tokens < total["tokens"]["high"]
-    assert total["calls"]["low"] == len(model.asked) == 9
+    assert total["calls"]["low"] == len(model.prompts) == 9
     assert "By the newest 6 calls" in run("--estimate")
 
 

@@ -17,7 +17,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
 )
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 3, 15, 23, 30, tzinfo=UTC)
@@ -297,7 +297,7 @@ def test_what_a_cap_held_back_goes_on_when_it_is_raised(run, channel, settings, 
     """The whole way: a message, a cap, the banner, a higher cap, the memory and its cost."""
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
     settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
-    Endpoint(httpserver).answers("- The launch is on Friday [1]")
+    FakeEndpoint(httpserver).reply_with("- The launch is on Friday [1]")
     client.force_login(UserFactory(username="boss", is_superuser=True))
     MessageFactory(channel=channel, at=NOW - timedelta(hours=3), text="We launch on Friday.")
     run("price", "tiny", "1", "2")

@@ -17,6 +17,7 @@ from memories.management import arguments
 from memories.models import (
     Backfill,
     Cap,
+    Endpoint,
     Heartbeat,
     Job,
     Line,
@@ -25,7 +26,6 @@ from memories.models import (
     Price,
     Workspace,
 )
-from memories.models import Endpoint as ModelEndpoint
 from memories.rules.generate.probe import ProbeResult
 from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
@@ -41,7 +41,7 @@ from tests.factories import (
     make_version,
     make_workspace_memory,
 )
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
 from tests.slackexports import channel, export_files, person, slack_message, write_zip
 
@@ -159,10 +159,10 @@ def test_run_pass(
     made = run("run_pass", "--now", at(6), "--json")
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
     settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
-    Endpoint(httpserver).answers("NOTHING")
+    FakeEndpoint(httpserver).reply_with("NOTHING")
     skipped = run("run_pass", "--now", at(2.8), "--json")
     httpserver.clear()
-    Endpoint(httpserver).refuses(429, retry_after="90")
+    FakeEndpoint(httpserver).fail_with(429, retry_after="90")
     failed = run("run_pass", "--json")
     assert made["made"] and skipped["skipped"] and failed["errors"] and failed["waiting"]
     assert failed["held"]
@@ -179,7 +179,7 @@ def test_backfill(
     none = run("backfill", "--status", "--json")
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
     settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
-    Endpoint(httpserver).answers("NOTHING")
+    FakeEndpoint(httpserver).reply_with("NOTHING")
     estimate = run("backfill", "--estimate", "--json")
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     paused = run("backfill", "--cap", "$0.003", "--json", status=2)
@@ -317,7 +317,7 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
     shown += [run("jobs", "list", "--json")]
     Heartbeat.objects.beat("worker", now)
     later = now + timedelta(hours=1)
-    ModelEndpoint.objects.create(fingerprint="f", name="tiny", failures=5, open_until=later)
+    Endpoint.objects.create(fingerprint="f", name="tiny", failures=5, open_until=later)
     shown += [run("jobs", "list", "--json")]
     promised("jobs", *shown)
 

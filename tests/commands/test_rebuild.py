@@ -21,7 +21,7 @@ from tests.factories import (
     make_segment,
     make_version,
 )
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 
 pytestmark = pytest.mark.django_db
 
@@ -76,9 +76,9 @@ def test_a_model_over_http_writes_it(
     settings: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    endpoint = Endpoint(httpserver)
+    endpoint = FakeEndpoint(httpserver)
     launch, plan = "- decision: The launch is on 26 November. [1]", "- status: Ben plans it. [1]"
-    endpoint.decides(lambda user: plan if "whole workspace" in user else launch)
+    endpoint.reply_by(lambda user: plan if "whole workspace" in user else launch)
     settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
     settings.MEMORYHUB_MODEL = "tiny"
     [told] = json.loads(run("--memory", "C1", "--json", capsys=capsys))["rebuilds"]
@@ -95,7 +95,7 @@ def test_a_model_over_http_writes_it(
 def test_a_model_that_fails_leaves_the_job_to_the_worker(
     memory: Memory, httpserver: HTTPServer, settings: pytest.FixtureRequest
 ) -> None:
-    Endpoint(httpserver).refuses(401)
+    FakeEndpoint(httpserver).fail_with(401)
     settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
     settings.MEMORYHUB_MODEL = "tiny"
     with pytest.raises(CommandError, match="Not done yet"):

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from memories.models import AuditEvent, SlackConnection, Workspace
-from memories.rules.safety.encryption import new_key, unseal
+from memories.rules.safety.encryption import decrypt, new_key
 from tests.factories import WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
@@ -40,7 +40,7 @@ def test_set_shown_and_removed(run, workspace: Workspace, settings: Settings) ->
     assert "none" in run("slack_token", "show")[0]
     said, _ = run("slack_token", "set", given=f"{SECRET}\n")
     assert "cret" in said
-    assert SlackConnection.objects.get().token() == SECRET
+    assert SlackConnection.objects.get().decrypt_token() == SECRET
     settings.SLACK_BOT_TOKEN = "xoxb-9-9-environment"
     assert run("slack_token", "show")[0] == "team: kept here (ends in cret)\n"
     run("slack_token", "remove")
@@ -79,7 +79,7 @@ class TestRotation:
         assert run("rotate_keys")[0] == "0 sealed again, 3 sealed with the first key already\n"
         after = list(SlackConnection.objects.order_by("pk").values_list("sealed_token", flat=True))
         assert before == after
-        assert {unseal(one, [new.strip()]) for one in after} == {SECRET}
+        assert {decrypt(one, [new.strip()]) for one in after} == {SECRET}
 
     def test_what_no_key_opens_is_named_and_the_rest_is_done(self, run, settings: Settings) -> None:
         old, lost = new_key(), new_key()

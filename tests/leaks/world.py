@@ -34,7 +34,7 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.ingest import uploads
 from memories.pipeline.ingest.roster import set_members, store_channels, store_people
 from memories.pipeline.search import indexing
@@ -124,7 +124,7 @@ class World:
         self._place(abroad, ELSEWHERE, "public", ())
         self._workspaces_own(abroad, ELSEWHERE, ELSEWHERE)
         self.audiences[ELSEWHERE] = {"operator", "public"}
-        audience.opt_in(self.channels["harbor"], by=None, on=True)
+        channel_audience.set_opt_in(self.channels["harbor"], by=None, on=True)
         self.refresh()
         return self
 
@@ -408,7 +408,7 @@ class World:
             readers.discard("admin")
 
     def _opts_out(self) -> None:
-        audience.opt_in(self.channels["harbor"], by=None, on=False)
+        channel_audience.set_opt_in(self.channels["harbor"], by=None, on=False)
         self.opted_in = False
 
     def _shared(self) -> None:
@@ -429,7 +429,7 @@ class World:
 
     def _ends(self) -> None:
         """The app was removed: nobody is shown anything of the workspace, operators neither."""
-        SlackConnection.objects.of(self.team).stops(
+        SlackConnection.objects.of(self.team).stop(
             SlackConnection.State.UNINSTALLED, "It was removed.", timezone.now()
         )
         for place, readers in self.audiences.items():

@@ -23,12 +23,12 @@ from memories.rules.generate.summariser import (
     RequestStrategy,
 )
 from memories.rules.generate.tokens import estimate_tokens
-from tests.llm.endpoint import Endpoint, completion
+from tests.llm.endpoint import FakeEndpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
 
 
-def test_a_reply_has_the_values_of_the_response(endpoint: Endpoint) -> None:
-    endpoint.answers("- hello [1]")
+def test_a_reply_has_the_values_of_the_response(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- hello [1]")
     request = short(messages("hello"))
     summariser = endpoint.summariser()
     reply = summarise(request, summariser)
@@ -39,16 +39,16 @@ def test_a_reply_has_the_values_of_the_response(endpoint: Endpoint) -> None:
     assert Reply.from_json(json.loads(json.dumps(reply.as_json()))) == reply
 
 
-def test_the_key_and_the_model_are_sent(endpoint: Endpoint) -> None:
-    endpoint.answers("- hello [1]")
+def test_the_key_and_the_model_are_sent(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- hello [1]")
     summarise(short(messages("hello")), endpoint.summariser())
     [(request, _)] = endpoint.server.log
     assert request.headers["Authorization"] == "Bearer sk-test"
-    assert endpoint.asked[0]["model"] == "tiny"
+    assert endpoint.requests[0]["model"] == "tiny"
 
 
-def test_each_prompt_has_its_own_key(endpoint: Endpoint) -> None:
-    endpoint.answers("- hello [1]")
+def test_each_prompt_has_its_own_key(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- hello [1]")
     summariser = endpoint.summariser()
     for _ in range(2):
         summarise(short(messages("hello")), summariser)
@@ -56,8 +56,8 @@ def test_each_prompt_has_its_own_key(endpoint: Endpoint) -> None:
     assert endpoint.prompt(0)[0] == endpoint.prompt(1)[0]
 
 
-def test_without_usage_tokens_are_estimated(endpoint: Endpoint) -> None:
-    endpoint.answers(completion("- hello [1]", usage=None))
+def test_without_usage_tokens_are_estimated(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with(completion("- hello [1]", usage=None))
     reply = summarise(short(messages("hello")), endpoint.summariser())
     assert reply.prompt_tokens == sum(map(estimate_tokens, endpoint.prompt()))
     assert reply.completion_tokens == estimate_tokens("- hello [1]")
@@ -65,18 +65,20 @@ def test_without_usage_tokens_are_estimated(endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize("is_openai", [True, False])
 def test_openai_gets_the_new_name_of_the_limit(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, is_openai: bool
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch, is_openai: bool
 ) -> None:
     if is_openai:
         monkeypatch.setattr(model, "OPENAI", endpoint.server.url_for("/v1"))
-    endpoint.answers("- hello [1]")
+    endpoint.reply_with("- hello [1]")
     summarise(short(messages("hello")), endpoint.summariser())
-    limits = {name: value for name, value in endpoint.asked[0].items() if name.startswith("max_")}
+    limits = {
+        name: value for name, value in endpoint.requests[0].items() if name.startswith("max_")
+    }
     assert limits == {"max_completion_tokens" if is_openai else "max_tokens": 300}
 
 
-def test_threads_share_one_client(endpoint: Endpoint) -> None:
-    endpoint.answers("- hello [1]")
+def test_threads_share_one_client(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- hello [1]")
     summariser = endpoint.summariser()
     with ThreadPoolExecutor(4) as pool:
         clients = set(pool.map(lambda _: id(summariser._client()), range(8)))
@@ -98,9 +100,9 @@ def test_only_a_call_imports_the_client() -> None:
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0
 
 
-def test_a_long_conversation_is_split_and_combined(endpoint: Endpoint) -> None:
+def test_a_long_conversation_is_split_and_combined(endpoint: FakeEndpoint) -> None:
     """Rule 11: two halves, then a combination with the refs of the whole."""
-    endpoint.answers(
+    endpoint.reply_with(
         "- word of message 1, 2 [1, 2]", "- word 39 [39]\n- word 40 [40]", "- word 1, 2, 40 [1, 3]"
     )
     request = short(messages(*[f"message {n} " + "word " * 40 for n in range(1, 41)]))
@@ -142,8 +144,8 @@ def test_no_word_of_a_long_message_is_lost(sizes: list[int], limit: int, form: P
     assert reply.calls <= splitting.upper_bound(request, RequestStrategy.WHOLE, limit).calls
 
 
-def test_a_long_merge_is_split_and_combined(endpoint: Endpoint) -> None:
-    endpoint.answers(
+def test_a_long_merge_is_split_and_combined(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with(
         "- very first line [1, 2]", "- line word [41]", "- very first line [1]\n- line word [2]"
     )
     request = long(
@@ -157,9 +159,9 @@ def test_a_long_merge_is_split_and_combined(endpoint: Endpoint) -> None:
     assert "existing memory" in both and "1 very first line" in both and "2 line word" in both
 
 
-def test_operations_of_parts_need_no_combination(endpoint: Endpoint) -> None:
+def test_operations_of_parts_need_no_combination(endpoint: FakeEndpoint) -> None:
     """They name lines by their numbers in the whole."""
-    endpoint.answers("~ L1 event: very first line [2]", "- event: line word [41]")
+    endpoint.reply_with("~ L1 event: very first line [2]", "- event: line word [41]")
     request = long(
         existing=memory("the very first"),
         additions=added(*["line " + "word " * 40 for _ in range(40)], first=2),
@@ -177,14 +179,14 @@ def test_operations_of_parts_need_no_combination(endpoint: Endpoint) -> None:
     ("second", "text"),
     [("- a late word [40]", "- status: a late word [40]"), ("NOTHING", "NOTHING")],
 )
-def test_a_part_may_keep_nothing(endpoint: Endpoint, second: str, text: str) -> None:
-    endpoint.answers("NOTHING", second)
+def test_a_part_may_keep_nothing(endpoint: FakeEndpoint, second: str, text: str) -> None:
+    endpoint.reply_with("NOTHING", second)
     request = short(messages(*["word " * 40] * 40))
     reply = summarise(request, endpoint.summariser(input_limit=1600))
     assert (reply.text, reply.calls) == (text, 2)
 
 
-def test_a_message_below_the_shortest_split_stays_whole(endpoint: Endpoint) -> None:
-    endpoint.answers("- long [1]")
+def test_a_message_below_the_shortest_split_stays_whole(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- long [1]")
     reply = summarise(short(messages("word " * 900)), endpoint.summariser(input_limit=500))
     assert (reply.text, reply.calls) == ("- long [1]", 1)

@@ -15,7 +15,7 @@ from memories.llm import ModelSummariser, faults, summarise
 from memories.rules.generate.faults import Fault
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.summariser import SummariserError, Usage
-from tests.llm.endpoint import PATH, Endpoint, completion
+from tests.llm.endpoint import PATH, FakeEndpoint, completion
 from tests.llm.requests import messages, short
 
 HELLO = short(messages("hello"))
@@ -61,23 +61,23 @@ def raised_by(summariser: ModelSummariser) -> SummariserError:
     ],
 )  # fmt: skip
 def test_the_fault_of_a_status(
-    endpoint: Endpoint,
+    endpoint: FakeEndpoint,
     status: int,
     error: dict[str, str],
     headers: dict[str, str],
     code: str,
     retry_after: float | None,
 ) -> None:
-    endpoint.refuses(status, error, **headers)
+    endpoint.fail_with(status, error, **headers)
     raised = raised_by(endpoint.summariser())
     assert (raised.code, raised.retry_after) == (code, retry_after)
     assert (raised.spent, raised.may_be_charged) == (Usage(), False)
     assert len(endpoint.server.log) == 1  # the client does not retry
 
 
-def test_the_message_quotes_nothing(endpoint: Endpoint) -> None:
+def test_the_message_quotes_nothing(endpoint: FakeEndpoint) -> None:
     """A response may contain the prompt or the key, which must not reach a row or a log."""
-    endpoint.refuses(401, {"message": "Wrong key sk-test for: Ana: hello"})
+    endpoint.fail_with(401, {"message": "Wrong key sk-test for: Ana: hello"})
     assert "sk-test" not in str(raised_by(endpoint.summariser()))
 
 
@@ -139,15 +139,15 @@ def test_a_refused_connection() -> None:
     ],
 )
 def test_a_response_without_a_completion(
-    endpoint: Endpoint, body: str, content_type: str, code: str
+    endpoint: FakeEndpoint, body: str, content_type: str, code: str
 ) -> None:
     endpoint.server.expect_request(PATH).respond_with_data(body, content_type=content_type)
     raised = raised_by(endpoint.summariser())
     assert (raised.code, raised.may_be_charged) == (code, True)
 
 
-def test_a_response_without_a_completion_may_have_a_usage(endpoint: Endpoint) -> None:
-    endpoint.answers(completion("") | {"choices": []})
+def test_a_response_without_a_completion_may_have_a_usage(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with(completion("") | {"choices": []})
     raised = raised_by(endpoint.summariser())
     assert (raised.code, raised.spent, raised.may_be_charged) == ("empty", Usage(100, 10, 1), False)
 
@@ -168,7 +168,7 @@ JSON = st.recursive(
 
 
 @pytest.fixture
-def summariser(endpoint: Endpoint) -> ModelSummariser:
+def summariser(endpoint: FakeEndpoint) -> ModelSummariser:
     return endpoint.summariser()
 
 
@@ -178,7 +178,7 @@ def summariser(endpoint: Endpoint) -> ModelSummariser:
 )
 @given(status=st.sampled_from([200, 400, 429, 500]), body=JSON)
 def test_any_response_gives_a_reply_or_a_named_fault(
-    endpoint: Endpoint, summariser: ModelSummariser, status: int, body: object
+    endpoint: FakeEndpoint, summariser: ModelSummariser, status: int, body: object
 ) -> None:
     endpoint.server.clear()
     endpoint.server.expect_request(PATH).respond_with_data(
@@ -216,17 +216,17 @@ def test_any_response_gives_a_reply_or_a_named_fault(
     ],
 )  # fmt: skip
 def test_the_fault_of_a_bad_reply(
-    endpoint: Endpoint, body: dict[str, object], fault: Fault
+    endpoint: FakeEndpoint, body: dict[str, object], fault: Fault
 ) -> None:
     """Rule 8: the reply keeps its usage, and parsing it names the fault."""
-    endpoint.answers(body)
+    endpoint.reply_with(body)
     reply = summarise(HELLO, endpoint.summariser())
     assert parse_reply(reply, HELLO).fault == fault
     assert (reply.calls, reply.prompt_tokens) == (1, 100)
 
 
-def test_invalid_refs_leave_a_line_without_them(endpoint: Endpoint) -> None:
-    endpoint.answers("- hello [one, 77, -]\n- hi [99]")
+def test_invalid_refs_leave_a_line_without_them(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- hello [one, 77, -]\n- hi [99]")
     reading = parse_reply(summarise(HELLO, endpoint.summariser()), HELLO)
     assert [(line.text, line.refs) for line in reading.lines] == [
         ("hello [one, 77, -]", (1,)),

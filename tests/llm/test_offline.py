@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memories.demo.workspace import build_export
 from memories.llm import OfflineSummariser, summarise
+from memories.rules.generate.faults import Fault
 from memories.rules.generate.highlights import extract_highlights
+from memories.rules.generate.language import detect_language
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.summariser import (
     Addition,
-    Kind,
     MemoryLine,
     MessageLine,
     ParsedReply,
@@ -23,6 +26,7 @@ from memories.rules.generate.summariser import (
 )
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.kinds import Kind
 from tests.llm.requests import START, added, long, make_request, memory, messages, short
 
 OFFLINE = OfflineSummariser()
@@ -339,3 +343,40 @@ class TestMerges:
             ]
         assert "Osaka" in kept_lines[0]
         assert "box29" in kept_lines[-1]
+
+
+class TestLanguage:
+    """Highlights are never in the wrong language, because they quote their messages (rule 8)."""
+
+    @pytest.mark.slow
+    def test_highlights_of_the_demo_workspace_are_in_its_language(self, tmp_path: Path) -> None:
+        build_export(tmp_path, datetime(2026, 11, 20, tzinfo=UTC))
+        requests = [
+            short(messages(*texts[first : first + size]), language="conversation")
+            for channel in sorted(path for path in tmp_path.iterdir() if path.is_dir())
+            for texts in [exported_texts(channel)]
+            for size in (5, 25, 50)
+            for first in range(0, len(texts), size)
+        ]
+        languages = {detect_language(request.source_texts) for request in requests}
+        assert len(requests) > 50 and languages - {None}
+        for request in requests:
+            reply = replace(summarise(request, OFFLINE), model="a-model")
+            assert parse_reply(reply, request).fault == ""
+
+    def test_highlights_may_differ_from_the_output_language(self) -> None:
+        texts = [
+            "来週の金曜日までに公開します。",
+            "月末まで古いページを残しておきます。",
+            "田中さんが連絡します。",
+        ]
+        request = short(messages(*texts, author="田中"), language="en")
+        reply = summarise(request, OFFLINE)
+        assert parse_reply(reply, request).fault == ""
+        by_model = replace(reply, model="a-model")
+        assert parse_reply(by_model, request).fault == Fault.WRONG_LANGUAGE
+
+
+def exported_texts(channel: Path) -> list[str]:
+    rows = [row for day in sorted(channel.glob("*.json")) for row in json.loads(day.read_text())]
+    return [row["text"] for row in rows if row.get("text")]

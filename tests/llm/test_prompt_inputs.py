@@ -12,7 +12,7 @@ import pytest
 from memories import llm
 from memories.rules.generate.summariser import Reference, Request
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 from tests.llm.requests import added, long, make_request, memory, messages, short
 
 CHANNEL = Reference("memory of #general", "- the channel's memory")
@@ -34,9 +34,9 @@ def block(prompt: str, title: str) -> list[str]:
 
 
 class TestThread:
-    def test_thread_messages_are_used(self, endpoint: Endpoint) -> None:
+    def test_thread_messages_are_used(self, endpoint: FakeEndpoint) -> None:
         """スレッドメッセージ使用"""
-        endpoint.answers("- agreed [2]")
+        endpoint.reply_with("- agreed [2]")
         request = thread(messages=messages("shall we?", "yes", thread="1793610000.000100"))
         assert llm.summarise(request, endpoint.summariser()).text == "- agreed [2]"
         assert block(endpoint.prompt()[1], "messages") == [
@@ -44,9 +44,9 @@ class TestThread:
             "2 [2026-11-02 09:01] Ana: yes",
         ]
 
-    def test_channel_and_workspace_memory_are_background(self, endpoint: Endpoint) -> None:
+    def test_channel_and_workspace_memory_are_background(self, endpoint: FakeEndpoint) -> None:
         """補助情報: S3's table names both for a thread."""
-        endpoint.answers("- agreed [1]")
+        endpoint.reply_with("- agreed [1]")
         request = thread(messages=messages("yes"), references=[CHANNEL, WORKSPACE])
         llm.summarise(request, endpoint.summariser())
         system, user = endpoint.prompt()
@@ -54,24 +54,24 @@ class TestThread:
         assert block(user, "reference: workspace memory") == [WORKSPACE.text]
         assert "do not summarise them" in user
 
-    def test_without_a_target_no_call_is_made(self, endpoint: Endpoint) -> None:
+    def test_without_a_target_no_call_is_made(self, endpoint: FakeEndpoint) -> None:
         """target なし: no thread, so no messages, so "" without a call."""
         reply = llm.summarise(thread(), endpoint.summariser())
         assert (reply.text, reply.calls, reply.finish_reason) == ("", 0, "stop")
         assert endpoint.server.log == []
 
-    def test_existing_memory_is_in_the_prompt(self, endpoint: Endpoint) -> None:
+    def test_existing_memory_is_in_the_prompt(self, endpoint: FakeEndpoint) -> None:
         """既存記憶更新"""
-        endpoint.answers("- agreed [2]")
+        endpoint.reply_with("- agreed [2]")
         request = thread(existing=memory("what was"), messages=messages("yes", first=2))
         llm.summarise(request, endpoint.summariser())
         assert block(endpoint.prompt()[1], "existing memory") == ["1 [2026-11-02] what was"]
 
 
 class TestChannel:
-    def test_short_term_uses_all_messages(self, endpoint: Endpoint) -> None:
+    def test_short_term_uses_all_messages(self, endpoint: FakeEndpoint) -> None:
         """短期記憶（全メッセージ使用）: top level and every thread."""
-        endpoint.answers("- a [1]")
+        endpoint.reply_with("- a [1]")
         lines = [
             *messages("top"),
             *messages("in one", first=2, thread="1.000001"),
@@ -82,10 +82,10 @@ class TestChannel:
             "top", "in one", "in another",
         ]  # fmt: skip
 
-    def test_long_term_merges_short_terms(self, endpoint: Endpoint) -> None:
+    def test_long_term_merges_short_terms(self, endpoint: FakeEndpoint) -> None:
         """長期記憶（短期記憶をマージ）. The seed merges the newest short-term memory; rule 5 each
         that is not merged yet, oldest first."""
-        endpoint.answers("- all [1, 2, 3]")
+        endpoint.reply_with("- all [1, 2, 3]")
         additions = [
             *added("older", title="1 Nov", first=2),
             *added("newer", title="2 Nov", first=3),
@@ -101,9 +101,9 @@ class TestChannel:
         assert user.index("older") < user.index("newer")
 
     @pytest.mark.parametrize("kind", MemoryType)
-    def test_workspace_memory_is_background(self, endpoint: Endpoint, kind: MemoryType) -> None:
+    def test_workspace_memory_is_background(self, endpoint: FakeEndpoint, kind: MemoryType) -> None:
         """補助情報"""
-        endpoint.answers("- a [1]")
+        endpoint.reply_with("- a [1]")
         request = {
             MemoryType.SHORT_TERM: short(messages("hello"), references=[WORKSPACE]),
             MemoryType.LONG_TERM: long(additions=added("news"), references=[WORKSPACE]),
@@ -122,7 +122,9 @@ class TestChannel:
         ],
         ids=["no messages", "blank messages", "nothing", "empty short-term", "existing"],
     )
-    def test_empty_content(self, endpoint: Endpoint, summary_request: Request, text: str) -> None:
+    def test_empty_content(
+        self, endpoint: FakeEndpoint, summary_request: Request, text: str
+    ) -> None:
         """空コンテンツ: the existing memory or "". Rule 8 adds that this "" is never saved."""
         reply = llm.summarise(summary_request, endpoint.summariser())
         assert (reply.text, reply.calls) == (text, 0)
@@ -130,9 +132,9 @@ class TestChannel:
 
 
 class TestWorkspace:
-    def test_short_term_joins_channels(self, endpoint: Endpoint) -> None:
+    def test_short_term_joins_channels(self, endpoint: FakeEndpoint) -> None:
         """短期記憶統合"""
-        endpoint.answers("- both [1, 2]")
+        endpoint.reply_with("- both [1, 2]")
         additions = [*added("one now", title="#one"), *added("two now", title="#two", first=2)]
         llm.summarise(workspace(MemoryType.SHORT_TERM, additions=additions), endpoint.summariser())
         system, user = endpoint.prompt()
@@ -141,9 +143,9 @@ class TestWorkspace:
         assert user.partition("\n\n")[0].count("<<") == 4
         assert "existing" not in system + user
 
-    def test_long_term_joins_channels_into_existing(self, endpoint: Endpoint) -> None:
+    def test_long_term_joins_channels_into_existing(self, endpoint: FakeEndpoint) -> None:
         """長期記憶統合"""
-        endpoint.answers("- both [1, 2]")
+        endpoint.reply_with("- both [1, 2]")
         llm.summarise(
             workspace(
                 MemoryType.LONG_TERM,
@@ -158,9 +160,9 @@ class TestWorkspace:
         assert user.partition("\n\n")[0].count("<<") == 4
 
     @pytest.mark.parametrize("kind", MemoryType)
-    def test_no_background(self, endpoint: Endpoint, kind: MemoryType) -> None:
+    def test_no_background(self, endpoint: FakeEndpoint, kind: MemoryType) -> None:
         """補助情報なし: the workspace is the widest scope, so references are ignored."""
-        endpoint.answers("- a [1]")
+        endpoint.reply_with("- a [1]")
         request = workspace(kind, additions=added("news"), references=[WORKSPACE])
         llm.summarise(request, endpoint.summariser())
         system, user = endpoint.prompt()
@@ -177,7 +179,7 @@ class TestWorkspace:
         ids=["short", "long", "long with existing"],
     )
     def test_no_channel_memories(
-        self, endpoint: Endpoint, summary_request: Request, text: str
+        self, endpoint: FakeEndpoint, summary_request: Request, text: str
     ) -> None:
         """チャンネル記憶なし"""
         reply = llm.summarise(summary_request, endpoint.summariser())
@@ -194,17 +196,17 @@ class TestWorkspace:
     ids=["short", "long"],
 )
 def test_token_limits_are_separate(
-    endpoint: Endpoint, summary_request: Request, limit: int
+    endpoint: FakeEndpoint, summary_request: Request, limit: int
 ) -> None:
     """トークン制限: as a parameter and in the instructions."""
-    endpoint.answers("- a [1]")
+    endpoint.reply_with("- a [1]")
     llm.summarise(summary_request, endpoint.summariser())
-    assert endpoint.asked[0]["max_tokens"] == limit
+    assert endpoint.requests[0]["max_tokens"] == limit
     assert str(limit) in endpoint.prompt()[1]
 
 
-def test_a_failed_call_raises(endpoint: Endpoint) -> None:
+def test_a_failed_call_raises(endpoint: FakeEndpoint) -> None:
     """エラーハンドリング: the caller handles it."""
-    endpoint.refuses(500)
+    endpoint.fail_with(500)
     with pytest.raises(llm.SummariserError):
         llm.summarise(short(messages("hello")), endpoint.summariser())

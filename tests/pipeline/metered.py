@@ -1,4 +1,4 @@
-"""A chat-completions endpoint on loopback that counts what it is asked and what it answers."""
+"""A chat-completions endpoint on loopback that counts prompts and tokens."""
 
 import json
 import math
@@ -12,13 +12,13 @@ from memories.rules.generate.tokens import estimate_tokens
 
 
 class Metered:
-    """Answers with lines about what it is shown, a quarter as long; usage is estimated alike.
+    """Answers with lines of the prompt, a quarter as long. Usage is estimated as the hub does.
 
-    ``before(user)`` is called ahead of each answer.
+    ``before(user)`` is called before each answer.
     """
 
     def __init__(self, server: HTTPServer) -> None:
-        self.asked: list[str] = []
+        self.prompts: list[str] = []
         self.tokens = 0
         self.before: Callable[[str], None] = lambda user: None
         self.url = server.url_for("/v1")
@@ -39,7 +39,7 @@ class Metered:
         }
         used["total_tokens"] = sum(used.values())
         with self._lock:
-            self.asked.append(user)
+            self.prompts.append(user)
             self.tokens += used["total_tokens"]
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "finish_reason": "stop", "message": message}

@@ -119,13 +119,13 @@ def _connect_and_remember(now: datetime, days: int) -> None:
     from memories.llm.offline import OfflineSummariser
     from memories.models import SlackConnection, Workspace
     from memories.pipeline.generate.passes import run_pass
-    from memories.pipeline.sync.connecting import begin, examine
+    from memories.pipeline.sync.connecting import check_connection, connect
 
     workspace = Workspace.objects.create(slug=SLUG, name="Kazoe")
     workspace.change_settings({"time_zone": "Asia/Tokyo", "read_private_channels": True})
-    SlackConnection.objects.of(workspace).keep_token(TOKEN, by=None)
-    findings = examine(workspace, now)
-    if not begin(workspace, findings, now):
+    SlackConnection.objects.of(workspace).set_token(TOKEN, by=None)
+    findings = check_connection(workspace, now)
+    if not connect(workspace, findings, now):
         sys.exit(f"The fake Slack refuses: {findings.error}")
     _sync(workspace, now)
     user = _sign_up(workspace)

@@ -22,7 +22,7 @@ from memories.management.arguments import (
 from memories.management.backfill_output import progress_line, quote_lines, state_lines
 from memories.management.progress import ProgressLine
 from memories.models import AnotherBackfill, Backfill, Channel, Member
-from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate.backfill import (
     NeedsPrice,
     carry_out,
@@ -30,7 +30,7 @@ from memories.pipeline.generate.backfill import (
     document_of,
     progress_of,
 )
-from memories.rules.costs.orders import Unreadable, read_cap, read_since
+from memories.rules.costs.backfill_input import InvalidInput, parse_cap, parse_since
 from memories.rules.ingest.timestamps import to_micros
 
 NEEDS_PRICE = "A cap in dollars needs a price for the model: manage.py costs, or give tokens."
@@ -39,8 +39,8 @@ NOT_DONE = 2  # exit status: the backfill is paused or cancelled, or it waits
 
 def cap(text: str) -> tuple[int | None, int | None]:
     try:
-        return read_cap(text)
-    except Unreadable as error:
+        return parse_cap(text)
+    except InvalidInput as error:
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither tokens, such as 200000, nor money, such as $2.50"
         ) from error
@@ -130,7 +130,7 @@ class Command(BaseCommand):
         channels = self._channels()
         now = known_until(self.workspace)
         since_us = self._since(now)
-        quote = quote_backfill(self.workspace, channels, since_us, now).as_json()
+        quote = estimate_backfill(self.workspace, channels, since_us, now).as_json()
         if self.options["estimate"]:
             self._show(quote, None)
             return
@@ -180,8 +180,8 @@ class Command(BaseCommand):
 
     def _since(self, now: datetime) -> int:
         try:
-            return read_since(self.options["since"], now, self.workspace.memory_settings.zone)
-        except Unreadable as error:
+            return parse_since(self.options["since"], now, self.workspace.memory_settings.zone)
+        except InvalidInput as error:
             raise CommandError(
                 f"--since wants a day, such as 2026-01-31, a number of days or all, not"
                 f" {self.options['since']!r}."

@@ -88,12 +88,12 @@ class Command(BaseCommand):
             price = Price.objects.filter(model=model).first()
             if price is None:
                 raise CommandError(f"There is no price of {model!r}.")
-            price.forget(by=self.by)
+            price.remove(by=self.by)
             self.stdout.write(f"{model}: no price; its tokens are told as unpriced.")
             return
         amounts = (_amount(options[name], name.upper()) for name in ("in", "out"))
         price = Price.objects.change(model, *amounts, by=self.by)
-        self.stdout.write("{}: ${} in, ${} out per million tokens.".format(model, *price.words))
+        self.stdout.write("{}: ${} in, ${} out per million tokens.".format(model, *price.recorded))
 
     def _cap(self, workspace: Workspace | None, options: dict[str, Any]) -> None:
         limits: dict[str, Any] = {}
@@ -188,7 +188,7 @@ def _sums(sums: Sums) -> dict[str, Any]:
 
 
 def _price(price: Price) -> dict[str, str]:
-    input_price, output_price = price.words
+    input_price, output_price = price.recorded
     return {"model": price.model, "in": input_price, "out": output_price}
 
 

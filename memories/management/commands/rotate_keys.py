@@ -62,5 +62,5 @@ class Command(BaseCommand):
         for factor in second_factors.with_secrets():
             yield (
                 f"second factor of {factor.user.get_username()}",
-                partial(second_factors.reseal, factor),
+                partial(second_factors.reencrypt, factor),
             )

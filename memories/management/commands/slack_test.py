@@ -12,7 +12,7 @@ from memories.management.arguments import (
     document,
     workspace_from,
 )
-from memories.pipeline.sync.connecting import Findings, Source, examine
+from memories.pipeline.sync.connecting import Findings, TokenSource, check_connection
 
 
 class Command(BaseCommand):
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        findings = examine(workspace_from(options), timezone.now())
+        findings = check_connection(workspace_from(options), timezone.now())
         if options["json"]:
             self.stdout.write(document(findings.as_json()))
         else:
@@ -39,8 +39,8 @@ class Command(BaseCommand):
 
     def _print(self, findings: Findings) -> None:
         write = self.stdout.write
-        if findings.source is not Source.NONE:
-            where = "kept here" if findings.source is Source.KEPT else "SLACK_BOT_TOKEN"
+        if findings.source is not TokenSource.NONE:
+            where = "kept here" if findings.source is TokenSource.STORED else "SLACK_BOT_TOKEN"
             end = f" (ends in {findings.token_end})" if findings.token_end else ""
             write(f"token: {where}{end}")
         if identity := findings.identity:
@@ -49,8 +49,8 @@ class Command(BaseCommand):
         if findings.scopes is not None:
             write(f"scopes: {', '.join(findings.scopes) or 'none'}")
         for missing in findings.missing:
-            write(f"missing: {missing.scope}. Without it: {missing.off}. {missing.fix}")
+            write(f"missing: {missing.scope}. Without it: {missing.effect}. {missing.remedy}")
         for note in findings.notes:
             write(f"note: {note}")
-        if findings.is_good:
+        if findings.is_ok:
             write("Everything that the settings ask for can be read.")

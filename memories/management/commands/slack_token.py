@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_action, add_workspace_argument, workspace_from
 from memories.models import SlackConnection, Workspace
-from memories.pipeline.sync.connecting import Source, source_of
+from memories.pipeline.sync.connecting import TokenSource, token_source
 from memories.rules.sync.bot_token import InvalidBotToken, parse_bot_token
 
 
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         except InvalidBotToken as error:
             raise CommandError(str(error)) from error
         connection = SlackConnection.objects.of(workspace)
-        connection.keep_token(token, by=None)
+        connection.set_token(token, by=None)
         self.stdout.write(
             f"{workspace.slug}: the token that ends in {connection.token_end} is kept."
         )
@@ -46,18 +46,18 @@ class Command(BaseCommand):
 
     def _show(self, workspace: Workspace) -> None:
         connection = SlackConnection.objects.filter(workspace=workspace).first()
-        source = source_of(workspace)
-        if source is Source.NONE:
+        source = token_source(workspace)
+        if source is TokenSource.NONE:
             self.stdout.write(f"{workspace.slug}: none. `manage.py slack_token set` keeps one.")
             return
-        where = "kept here" if source is Source.KEPT else "SLACK_BOT_TOKEN"
+        where = "kept here" if source is TokenSource.STORED else "SLACK_BOT_TOKEN"
         end = f" (ends in {connection.token_end})" if connection and connection.token_end else ""
         self.stdout.write(f"{workspace.slug}: {where}{end}")
         if connection and not connection.is_live:
             self.stdout.write(f"{connection.get_state_display()}: {connection.trouble}")
 
     def _remove(self, workspace: Workspace) -> None:
-        if not SlackConnection.objects.of(workspace).drop_token(by=None):
+        if not SlackConnection.objects.of(workspace).remove_token(by=None):
             raise CommandError(f"No token is kept for {workspace.slug}.")
         self.stdout.write(
             f"{workspace.slug}: the token is forgotten here. Slack knows it still: revoke it there."

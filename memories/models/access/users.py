@@ -58,12 +58,12 @@ class User(AbstractUser):
     def is_operator(self) -> bool:
         return self.is_superuser and self.is_active
 
-    def would_leave_none(self) -> bool:
+    def is_last_operator(self) -> bool:
         """Whether there is no operator any more once this account is none."""
-        return self.is_operator and no_operator_but([self.pk])
+        return self.is_operator and no_operator_except([self.pk])
 
 
-def no_operator_but(keys: Iterable[int]) -> bool:
+def no_operator_except(keys: Iterable[int]) -> bool:
     """Whether nobody would be left to run the installation without these accounts."""
     operators = User.objects.filter(is_superuser=True, is_active=True)
     return not operators.exclude(pk__in=list(keys)).exists()

@@ -136,7 +136,7 @@ class Backfill(models.Model):
 
     @property
     def cap_text(self) -> str:
-        """The cap in the form that `rules.costs.orders.read_cap` reads."""
+        """The cap in the form that `rules.costs.backfill_input.parse_cap` reads."""
         if self.cap_micros is not None:
             return f"${self.cap_micros / MICROS:.6f}".rstrip("0").rstrip(".")
         return "" if self.cap_tokens is None else str(self.cap_tokens)
@@ -192,7 +192,7 @@ class Backfill(models.Model):
         ):
             return False
         self.supersede_merges()
-        self._cancel_waiting_jobs()
+        self.jobs.filter(state=JobState.WAITING).cancel()
         for part in self.parts.select_related("channel"):
             part.restore_start_mark(self.since_us)
         self.record("cancel", by)
@@ -231,28 +231,11 @@ class Backfill(models.Model):
         jobs = self.jobs.model.objects.filter(
             segment__in=cancelled.values("pk"), state=JobState.CANCELLED
         )
-        segments = [job.segment for job in jobs.select_related("segment")]
         jobs.reopen(backfill=self, reply=None, way=RequestStrategy.WHOLE, fault="", fault_text="")
-        for segment in segments:
-            if segment is not None:
-                segment.settle_read(Segment.Outcome.WAITING, Segment.Outcome.CANCELLED)
 
     def supersede_merges(self) -> None:
         """End its waiting merges; the next pass schedules those that are still needed."""
         self.jobs.filter(state=JobState.WAITING, segment=None, provisional=False).supersede()
-
-    def _cancel_waiting_jobs(self) -> None:
-        waiting = self.jobs.filter(state=JobState.WAITING)
-        segments = [job.segment for job in waiting.select_related("segment")]
-        waiting.cancel()
-        of_channels = [s.pk for s in segments if s is not None and not s.thread_ts]
-        for begin in range(0, len(of_channels), 500):
-            Segment.objects.filter(
-                pk__in=of_channels[begin : begin + 500], outcome=Segment.Outcome.WAITING
-            ).update(outcome=Segment.Outcome.CANCELLED)
-        for segment in segments:
-            if segment is not None and segment.thread_ts:
-                segment.settle_read(Segment.Outcome.CANCELLED, Segment.Outcome.WAITING)
 
     def uncut_messages(self) -> models.QuerySet[Message]:
         """Return its messages that no pass has put into segments since the start marks moved."""

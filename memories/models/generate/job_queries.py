@@ -11,6 +11,7 @@ from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.backfills import Backfill
 from memories.models.generate.job_states import UNFINISHED, JobState
+from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel
 from memories.models.memory.memories import Memory
 from memories.rules.generate.circuit_breaker import Refusal
@@ -172,7 +173,13 @@ class JobQuerySet(AudienceQuerySet["Job"]):
         return count + self.proposed().update(state=JobState.SUPERSEDED, **values)
 
     def cancel(self) -> int:
-        return self._end(JobState.CANCELLED)
+        """Cancel these, and leave their segments out until a retry."""
+        segments = [job.segment for job in self.select_related("segment")]
+        count = self._end(JobState.CANCELLED)
+        if count:
+            outcome = Segment.Outcome
+            Segment.objects.settle_read(segments, outcome.CANCELLED, outcome.WAITING)
+        return count
 
     def supersede(self) -> int:
         return self._end(JobState.SUPERSEDED)
@@ -181,8 +188,9 @@ class JobQuerySet(AudienceQuerySet["Job"]):
         return self.update(state=state, fence=F("fence") + 1, finished_at=timezone.now())
 
     def reopen(self, state: JobState = JobState.WAITING, **values: Any) -> int:
-        """Begin these again, with all their attempts."""
-        return self.update(
+        """Begin these and their cancelled segments again, with all their attempts."""
+        segments = [job.segment for job in self.select_related("segment")]
+        count = self.update(
             state=state,
             attempts=0,
             lost=0,
@@ -191,6 +199,10 @@ class JobQuerySet(AudienceQuerySet["Job"]):
             fence=F("fence") + 1,
             **values,
         )
+        if count:
+            outcome = Segment.Outcome
+            Segment.objects.settle_read(segments, outcome.WAITING, outcome.CANCELLED)
+        return count
 
     def leave_finished_backfills(self, workspace: Workspace) -> None:
         """Detach jobs that wait though their backfill is over: they failed or were retried since."""

@@ -290,15 +290,12 @@ class Job(models.Model):
     @transaction.atomic
     def retry(self, by: User | None = None) -> bool:
         """Reopen a dead or cancelled job. A good reply is closed again, not paid again."""
-        has_good_reply = self.reply and self.fault in KEEPS_REPLY
-        if has_good_reply:
+        if self.reply and self.fault in KEEPS_REPLY:
             dead = Job.objects.filter(pk=self.pk, state=self.State.DEAD)
             is_reopened = bool(dead.reopen(self.State.REPLIED)) or self.reopen(self.State.CANCELLED)
         else:
             is_reopened = self.reopen(self.State.DEAD, self.State.CANCELLED)
         if is_reopened:
-            if self.segment is not None:
-                self.segment.settle_read(Segment.Outcome.WAITING, Segment.Outcome.CANCELLED)
             self._record("job_retry", by)
         return is_reopened
 
@@ -309,13 +306,11 @@ class Job(models.Model):
 
     @transaction.atomic
     def cancel(self, by: User | None = None) -> bool:
-        """Cancel a waiting job; its messages are left out until `retry`. Running jobs go on."""
-        is_cancelled = Job.objects.filter(pk=self.pk, state=self.State.WAITING).cancel()
+        """Cancel a waiting job. A running one goes on, as it is paid."""
+        is_cancelled = bool(Job.objects.filter(pk=self.pk, state=self.State.WAITING).cancel())
         if is_cancelled:
-            if self.segment is not None:
-                self.segment.settle_read(Segment.Outcome.CANCELLED, Segment.Outcome.WAITING)
             self._record("job_cancel", by)
-        return bool(is_cancelled)
+        return is_cancelled
 
     def _record(self, action: str, by: User | None) -> None:
         workspace = self.memory.workspace

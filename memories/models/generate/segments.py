@@ -1,5 +1,7 @@
 """Segments: closed time windows of the messages of a channel or thread (rule 1)."""
 
+from collections.abc import Iterable
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -14,6 +16,18 @@ class SegmentQuerySet(AudienceQuerySet["Segment"]):
 
     def in_order(self) -> "SegmentQuerySet":
         return self.order_by("channel", "thread_ts", "number")
+
+    def settle_read(self, segments: Iterable["Segment | None"], outcome: str, before: str) -> None:
+        """Set the outcome of all that jobs of these segments read, where it is ``before``."""
+        of_channels = []
+        for segment in filter(None, segments):
+            if segment.thread_ts:
+                segment.settle_read(outcome, before)
+            else:
+                of_channels.append(segment.pk)
+        for begin in range(0, len(of_channels), 500):
+            rows = self.filter(pk__in=of_channels[begin : begin + 500], outcome=before)
+            rows.update(outcome=outcome)
 
 
 class Segment(models.Model):

@@ -9,8 +9,8 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.users import User
 from memories.models.ingest.messages import Message
-from memories.rules.generate.summariser import Kind
 from memories.rules.memory import lines as line_rules
+from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import Origin
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memories.models import Backfill, Channel, Job, Price
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.costs.estimate import Range, time_left
+from memories.rules.costs.estimate import Range, estimate_time_left
 from memories.rules.costs.money import MICROS
 from memories.rules.generate.circuit_breaker import Refusal
 from memories.rules.ingest.timestamps import from_micros
@@ -165,7 +165,7 @@ def _estimate_seconds_left(backfill: Backfill, now: datetime) -> Range | None:
         return None
     quoted = backfill.quote.get("total", {}).get("calls", {}).get("middle", 0)
     left = max(quoted - ended.count(), backfill.jobs.unfinished().count())
-    return time_left(lately["n"], left, (now - lately["first"]).total_seconds())
+    return estimate_time_left(lately["n"], left, (now - lately["first"]).total_seconds())
 
 
 def document_of(

@@ -17,7 +17,7 @@ from memories.pipeline.generate.write_version import (
     settle_segments,
     write_version,
 )
-from memories.pipeline.safety import guarding
+from memories.pipeline.safety import quarantine
 from memories.rules.generate.faults import MAX_ATTEMPTS, Fault
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.summariser import ParsedReply, SummariserError
@@ -55,7 +55,7 @@ def close(job: Job, job_request: JobRequest, now: datetime, *, only_copies: bool
             return replace(closed, is_copied=parsed.is_copied)
     except StaleBase:
         return supersede(job, now)
-    except guarding.NothingLeft as error:
+    except quarantine.AllLinesStopped as error:
         return _quarantine_all(job, error, now)
     except SuddenShrink:
         return _propose(job, job_request, parsed, now)
@@ -100,11 +100,11 @@ def _used_both_forms(job: Job) -> bool:
 
 def _close_rebuild(job: Job, job_request: JobRequest, parsed: ParsedReply, now: datetime) -> Closed:
     """Propose a rebuilt text, unless it equals the current one."""
-    judged = guarding.judge(job, job_request, parsed)
-    if judged.is_empty:
-        return _quarantine_all(job, guarding.NothingLeft(judged.held), now)
+    checked = quarantine.check_reply(job, job_request, parsed)
+    if checked.is_all_stopped:
+        return _quarantine_all(job, quarantine.AllLinesStopped(checked.stopped), now)
     current = job.memory.current
-    lines = build_lines(job.cites, judged.reading)
+    lines = build_lines(job.cites, checked.parsed)
     rebuilt = merge_lines(current.line_values() if current else [], lines)
     if current is None or "\n".join(line.text for line in rebuilt.lines) != current.content:
         return _propose(job, job_request, parsed, now)
@@ -118,18 +118,20 @@ def _propose(job: Job, job_request: JobRequest, parsed: ParsedReply, now: dateti
     """Make the text a proposal: it is a rebuild, or loses most of the old text (rule 8)."""
     with transaction.atomic():
         if job.close(Job.State.PROPOSED, now):
-            guarding.keep(job, guarding.judge(job, job_request, parsed).held)
+            quarantine.quarantine_lines(
+                job, quarantine.check_reply(job, job_request, parsed).stopped
+            )
             followups.schedule_followups(job)
     return Closed(outcome="held for a person")
 
 
-def _quarantine_all(job: Job, error: guarding.NothingLeft, now: datetime) -> Closed:
+def _quarantine_all(job: Job, error: quarantine.AllLinesStopped, now: datetime) -> Closed:
     """Give up a merge of which every line was stopped, and quarantine its lines.
 
     The old text stays. What the job read is merged by the next job.
     """
     with transaction.atomic():
-        guarding.keep(job, error.held)
+        quarantine.quarantine_lines(job, error.stopped)
         handle_failure(job, SummariserError(QUARANTINED, _BAD_REPLY % QUARANTINED), now)
     return Closed(outcome=f"fault: {QUARANTINED}")
 

@@ -76,7 +76,7 @@ class Prober:
             reply = self._call(*prepare(self.budget.thinking_tokens))
             if parse_reply(reply, probe.build_conversation(japanese=False)).fault != Fault.NO_ROOM:
                 break
-            self.budget.give_room(reply)
+            self.budget.raise_thinking_tokens(reply)
         return reply
 
     def _call(self, bound: Usage, send: Callable[[], Reply]) -> Reply:
@@ -86,7 +86,7 @@ class Prober:
         try:
             reply = send()
         except SummariserError as error:
-            self.budget.failed(call, error, timezone.now())
+            self.budget.record_failure(call, error, timezone.now())
             raise
         usage = reply.usage
         self.budget.settle(call, usage, bound, timezone.now())

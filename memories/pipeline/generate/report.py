@@ -25,18 +25,6 @@ class Report:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "workspace": self.workspace,
-            "now": self.now.isoformat(),
-            "closed": dict(self.closed),
-            "made": dict(self.made),
-            "skipped": dict(self.skipped),
-            "waiting": self.waiting,
-            "errors": self.errors,
-            "left": self.left,
-            "held": self.refusals,
-            "calls": self.calls,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "seconds": round(self.seconds, 3),
-        }
+        values = vars(self) | {"now": self.now.isoformat(), "seconds": round(self.seconds, 3)}
+        values["held"] = values.pop("refusals")
+        return values

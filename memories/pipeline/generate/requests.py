@@ -3,22 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 from memories.models import Channel, Job, Memory, MemoryVersion, Message, Segment, Workspace
 from memories.models.ingest.names import Names
 from memories.rules.generate.prompts import clean_for_model, speaker_name
-from memories.rules.generate.summariser import (
-    Addition,
-    Kind,
-    MemoryLine,
-    MessageLine,
-    Reference,
-    Request,
-)
+from memories.rules.generate.summariser import Addition, MemoryLine, MessageLine, Reference, Request
 from memories.rules.ingest.markup import mention_labels, render_plain
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import Line, rests_only_on, words_of
 from memories.rules.settings import MemorySettings
 
@@ -63,6 +58,21 @@ class RequestBuilder:
         if memory.scope == MemoryScope.THREAD:
             return self._build_thread(job)
         return self._build_segment(job)
+
+    def _request(self, memory: Memory, **values: Any) -> Request:
+        channel, settings = memory.channel, self.settings
+        is_long_term = memory.memory_type == MemoryType.LONG_TERM
+        return Request(
+            scope=MemoryScope(memory.scope),
+            memory_type=MemoryType(memory.memory_type),
+            max_tokens=settings.long_term_max_tokens
+            if is_long_term
+            else settings.short_term_max_tokens,
+            language=settings.output_language,
+            zone=settings.time_zone,
+            place=f"#{safe_name(channel.name)}" if channel else safe_name(self.workspace.name),
+            **values,
+        )
 
     # Short-term memories of a channel (rule 4)
 
@@ -152,19 +162,8 @@ class RequestBuilder:
             for message in messages
         ]
         latest = messages[-1] if messages else None
-        request = Request(
-            scope=MemoryScope(memory.scope),
-            memory_type=MemoryType(memory.memory_type),
-            max_tokens=self.settings.short_term_max_tokens,
-            language=self.settings.output_language,
-            zone=self.settings.time_zone,
-            place=f"#{safe_name(channel.name)}",
-            messages=lines,
-            existing=existing,
-            references=references,
-        )
         return JobRequest(
-            request,
+            self._request(memory, messages=lines, existing=existing, references=references),
             [*sources, *([message.pk] for message in messages)],
             latest.micros if latest else 0,
             len(messages),
@@ -195,16 +194,8 @@ class RequestBuilder:
             shown = _without(lines, self._withheld(memory, values, version.memory.channel))
             additions.append(Addition(self._title(memory, version), shown))
             sources += line_sources
-        channel = memory.channel
-        request = Request(
-            scope=MemoryScope(memory.scope),
-            memory_type=MemoryType(memory.memory_type),
-            max_tokens=self.settings.long_term_max_tokens
-            if is_long_term
-            else self.settings.short_term_max_tokens,
-            language=self.settings.output_language,
-            zone=self.settings.time_zone,
-            place=f"#{safe_name(channel.name)}" if channel else safe_name(self.workspace.name),
+        request = self._request(
+            memory,
             existing=existing,
             additions=additions,
             references=references,

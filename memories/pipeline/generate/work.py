@@ -108,7 +108,7 @@ class Worker:
             dead_letter(job, now)
         if any(call.job.lost for call in self.running.values()):
             return
-        if refused := self.budget.closed(now):
+        if refused := self.budget.find_refusal(now):
             self._report_refusal(refused)
             return
         for job in self.jobs.claimable(now).with_memory()[:slots]:
@@ -124,7 +124,7 @@ class Worker:
     def _wait_until_due(self, until: float | None) -> bool:
         """Sleep until the next job is due. False, at once, if that is not soon."""
         now = timezone.now()
-        refused = self.budget.closed(now)
+        refused = self.budget.find_refusal(now)
         due = now if self.jobs.claimable(now).exists() else self.jobs.next_due_at(now)
         if refused is not None and due is not None:
             due = max(due, refused.until) if refused.until else None
@@ -163,7 +163,7 @@ class Worker:
 
     def _handle_refusal(self, job: Job, refused: Refused) -> None:
         self._report_refusal(refused)
-        self.is_refused = refused.of_all  # under a cap, a smaller call may still fit
+        self.is_refused = refused.stops_pass  # under a cap, a smaller call may still fit
         if refused.why == "over_backfill_cap" and job.backfill is not None:
             if self.running:  # these may use less than they reserved
                 self.is_refused = True
@@ -205,7 +205,7 @@ class Worker:
             try:
                 reply = future.result()
             except SummariserError as error:
-                self.budget.failed(call.reservation, error, timezone.now())
+                self.budget.record_failure(call.reservation, error, timezone.now())
                 self._count_usage(error.spent)
                 raise
             self._keep_reply(call, reply)
@@ -267,7 +267,7 @@ class Worker:
             if job.form and closed.version is not None:
                 self.budget.count_copied(copied=closed.is_copied)
             if closed.outcome == f"fault: {Fault.NO_ROOM}":
-                self.budget.give_room(reply)
+                self.budget.raise_thinking_tokens(reply)
             self._count(closed, job)
         except Exception as error:  # the reply is paid, and stays; other replies are closed
             if not isinstance(error, DatabaseError):  # a deadlock or lock timeout needs no log

@@ -18,7 +18,7 @@ from memories.models import (
 from memories.models import Line as LineRow
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.requests import JobRequest
-from memories.pipeline.safety import guarding
+from memories.pipeline.safety import quarantine
 from memories.rules.generate.faults import is_sudden_shrink
 from memories.rules.generate.summariser import MAX_SOURCES, ParsedReply
 from memories.rules.ingest.timestamps import micros
@@ -44,27 +44,27 @@ def write_version(
 ) -> Closed:
     """Write what the safety rules let through, and quarantine the other lines.
 
-    Raises StaleBase when the memory or its inputs changed, NothingLeft when every line of a merge
-    was stopped, and SuddenShrink unless a person ``accepted`` the text.
+    Raises StaleBase when the memory or its inputs changed. Raises NothingLeft when every line of a
+    merge was stopped. Raises SuddenShrink unless a person ``accepted`` the text.
     """
     if parsed.is_nothing:
         settle_segments(job, Segment.Outcome.NOTHING)
         return Closed(outcome="nothing to remember")
     memory = job.memory
     memory.lock()
-    judged = guarding.judge(job, job_request, parsed)
+    checked = quarantine.check_reply(job, job_request, parsed)
     is_merge = memory.memory_type == MemoryType.LONG_TERM or memory.scope == MemoryScope.WORKSPACE
-    if judged.is_empty and is_merge:
-        raise guarding.NothingLeft(judged.held)
-    guarding.keep(job, judged.held)
-    if judged.is_empty:
+    if checked.is_all_stopped and is_merge:
+        raise quarantine.AllLinesStopped(checked.stopped)
+    quarantine.quarantine_lines(job, checked.stopped)
+    if checked.is_all_stopped:
         settle_segments(job, Segment.Outcome.NOTHING)
         return Closed(outcome="held back")
-    lines = build_lines(job.cites, judged.reading)
+    lines = build_lines(job.cites, checked.parsed)
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         version = _write_segment(job, job_request, lines)
     else:
-        version = _write_merge(job, job_request, judged.reading, lines, accepted=accepted)
+        version = _write_merge(job, job_request, checked.parsed, lines, accepted=accepted)
     settle_segments(job, Segment.Outcome.REMEMBERED)
     return Closed(version, "" if version else "unchanged")
 

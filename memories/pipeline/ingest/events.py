@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from memories.models import Channel, SlackConnection, SlackEvent, Workspace
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.events import (
@@ -266,7 +266,7 @@ def _narrow(channel: Channel, narrowing: Narrowing, now: datetime) -> None:
     if narrowing is Narrowing.DELETED:
         values["is_archived"] = True
     channel.describe(values)
-    audience.follow(channel, was, was_shared=was_shared)
+    channel_audience.update_audience(channel, was, was_shared=was_shared)
 
 
 def _stop(
@@ -274,10 +274,10 @@ def _stop(
 ) -> str:
     connection = SlackConnection.objects.of(workspace)
     if settings.SLACK_BOT_TOKEN:
-        connection.uses(settings.SLACK_BOT_TOKEN)
+        connection.use_environment_token(settings.SLACK_BOT_TOKEN)
     checked = connection.checked_at if connection.is_live else None
     if checked and checked > sent_at + CLOCK_TOLERANCE:
         return "older than the token"
-    connection.stops(state, reason, now)
+    connection.stop(state, reason, now)
     logger.warning("Slack: %s, workspace %s", state, workspace.pk)
     return ""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from django.db import transaction
 
 from memories.models import Channel, ChannelMember, Person, Workspace
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.access.linking import link_people
 from memories.rules.ingest.outcomes import (
     DUPLICATE,
@@ -228,7 +228,7 @@ def _store_channel(
         values |= _kept_texts(row, live=live, only_narrows=only_narrows)
         was, was_shared = row.kind, row.is_shared
         outcome = UPDATED if row.describe(values) else DUPLICATE
-        audience.follow(row, was, was_shared=was_shared)
+        channel_audience.update_audience(row, was, was_shared=was_shared)
     if incoming.members is not None and set_members(
         row, incoming.members, known_at, live=live, admits=admits or row.is_public
     ):

@@ -21,7 +21,7 @@ from memories.models import Upload, UploadInProgress, User, Workspace
 from memories.pipeline.ingest.importing import WrongTeam, import_export
 from memories.pipeline.ingest.inspecting import broken_files, inspect
 from memories.pipeline.locks import Busy
-from memories.rules.costs.estimate import Range, time_left
+from memories.rules.costs.estimate import Range, estimate_time_left
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.outcomes import Result
 from memories.slack.export import Export, ExportFolder, NotAnExport
@@ -174,7 +174,9 @@ def seconds_left(upload: Upload) -> Range | None:
     if not upload.is_at_work or upload.begun_at is None or upload.alive_at is None:
         return None
     left = max(0, upload.found.get("objects", 0) - upload.seen)
-    return time_left(upload.seen, left, (upload.alive_at - upload.begun_at).total_seconds())
+    return estimate_time_left(
+        upload.seen, left, (upload.alive_at - upload.begun_at).total_seconds()
+    )
 
 
 def refusal_text(upload: Upload) -> str:

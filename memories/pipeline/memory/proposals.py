@@ -8,7 +8,7 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.close import lock_readers, supersede
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.generate.write_version import build_lines, write_version
-from memories.pipeline.safety import guarding
+from memories.pipeline.safety import quarantine
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.drift import Drift, find_drift
@@ -45,7 +45,7 @@ def proposed_lines(job: Job) -> list[Line]:
         return []
     job_request = RequestBuilder(job.memory.workspace).build(job)
     parsed = parse_reply(reply, job_request.request)
-    new_lines = build_lines(job.cites, guarding.judge(job, job_request, parsed).reading)
+    new_lines = build_lines(job.cites, quarantine.check_reply(job, job_request, parsed).parsed)
     base = get_base(job)
     return merge_lines(base.line_values() if base else [], new_lines).lines
 
@@ -82,7 +82,7 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
                 return None
             parsed = parse_reply(reply, job_request.request)
             if parsed.fault:
-                raise guarding.NothingLeft(())
+                raise quarantine.AllLinesStopped(())
             closed = write_version(job, job_request, parsed, accepted=True)
             if job.is_rebuild:
                 followups.unmerge_unread(job)
@@ -92,8 +92,8 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
             )
             # No version is written if a person has saved the same text since.
             return closed.version or job.memory.current
-    except guarding.NothingLeft as error:  # newer safety rules stop all lines
-        guarding.keep(job, error.held)
+    except quarantine.AllLinesStopped as error:  # newer safety rules stop all lines
+        quarantine.quarantine_lines(job, error.stopped)
         supersede(job, now)
         raise StaleBase(job.memory.current) from error
     except StaleBase:

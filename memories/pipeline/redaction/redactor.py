@@ -40,7 +40,7 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
 from memories.rules.redaction import shingles
 from memories.rules.redaction.shingles import QuoteMatcher
-from memories.rules.safety.guard import word_set
+from memories.rules.safety.normalized_text import word_set
 
 ROWS_PER_FETCH = 500
 SIMILAR = 0.6  # share of a line's words: a line without sources repeats the message

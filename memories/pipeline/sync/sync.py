@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import F, Min, Q
 
 from memories.models import Channel, ChannelSync, SlackConnection, Workspace
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.ingest.roster import (
     demote_unlisted_people,
     set_members,
@@ -214,7 +214,9 @@ class _Sync:
                 # It was deleted, or became private without the bot: its readers are unknown.
                 with transaction.atomic():
                     channel.describe({"kind": Channel.Kind.PRIVATE})
-                    audience.follow(channel, Channel.Kind.PUBLIC, was_shared=channel.is_shared)
+                    channel_audience.update_audience(
+                        channel, Channel.Kind.PUBLIC, was_shared=channel.is_shared
+                    )
                 self.add_report(channel, SyncState.HIDDEN)
         joined = {parse_slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
         self.workspace.channels.set_bot_channels(joined)

@@ -27,7 +27,7 @@ from memories.rules.generate import salience
 from memories.rules.generate.tokens import count_characters, estimate_tokens
 from memories.rules.memory.lines import split_text, words_of
 from memories.rules.notes.notes_file import injection
-from memories.rules.safety.prompt_injection import aimed_at_model
+from memories.rules.safety.prompt_injection import find_injection
 
 # Kinds of units besides those of memories.
 NOTE = "note"
@@ -177,7 +177,7 @@ class Selection:
             if not unit.is_protected and self._covered.has_duplicate_of(unit.words, unit.at_us):
                 self._duplicates.append(index)
                 continue
-            if unit.kind == EARLIER and aimed_at_model(unit.text):
+            if unit.kind == EARLIER and find_injection(unit.text):
                 continue
             self._covered.add(unit.words, unit.at_us)
             self.chosen[index] = None

@@ -16,7 +16,7 @@ from memories.rules.context.material import (
 )
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.notes.fields import NoteText
-from memories.rules.safety.prompt_injection import aimed_at_model
+from memories.rules.safety.prompt_injection import find_injection
 from memories.rules.settings import Inject, MemorySettings
 
 # Sections that a request may leave out, and the reason that the context gives for them.
@@ -175,7 +175,7 @@ def _with_all_earlier(material: Material, without: Context, budget: int) -> Cont
     )
     if tokens > budget:
         return None
-    earlier = [message for message in material.earlier if not aimed_at_model(message.line)]
+    earlier = [message for message in material.earlier if not find_injection(message.line)]
     context = _build(replace(material, earlier=earlier), without.left_out)
     return context if context.tokens <= budget else None
 

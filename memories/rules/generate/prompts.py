@@ -20,7 +20,7 @@ from memories.rules.ingest.characters import LINE_BREAK
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.names import safe_name
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.rules.safety.secrets import redacted
+from memories.rules.safety.secrets import redact
 
 MAX_REFERENCE_TOKENS = 120
 MAX_LINE_CHARACTERS = 6_000  # a longer message is shown in parts
@@ -251,7 +251,7 @@ def clean_for_model(text: str) -> str:
 
     In this order, because an invisible character in a secret would hide it.
     """
-    return redacted(visible_text(text))
+    return redact(visible_text(text))
 
 
 def _task_of(request: Request) -> str:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.kinds import Kind
 
 Language = Literal["ja", "en", "conversation"]
 
@@ -35,16 +36,6 @@ class PromptForm(StrEnum):
     @property
     def opposite(self) -> "PromptForm":
         return PromptForm.SIMPLE if self is PromptForm.FULL else PromptForm.FULL
-
-
-class Kind(StrEnum):
-    """The kind of a line (DESIGN section 3)."""
-
-    DECISION = "decision"
-    TASK = "task"  # who does what, by when
-    QUESTION = "question"  # still open
-    STATUS = "status"  # how things stand
-    EVENT = "event"  # what happened
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
-from memories.rules.costs import orders
+from memories.rules.costs import backfill_input
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.compare import ChangeKind, DiffRow, changed_rows, compare_lines
 from memories.rules.memory.lines import split_text, words_of
@@ -36,18 +36,18 @@ class Since:
 def parse_since(choice: str, now: datetime, zone: tzinfo) -> Since:
     """Parse the value of a URL. An empty one means ``seen``; a day begins in ``zone``.
 
-    Raise orders.Unreadable for anything else, and for a day in the future.
+    Raise backfill_input.InvalidInput for anything else, and for a day in the future.
     """
     choice = choice.strip()
     if choice in ("", SEEN):
         return Since()
     if choice in PERIODS:
         return Since(choice, to_micros(now - PERIODS[choice]))
-    if "-" not in choice:  # orders.read_since also accepts a number of days
-        raise orders.Unreadable(choice)
-    us = orders.read_since(choice, now, zone)
+    if "-" not in choice:  # backfill_input.parse_since also accepts a number of days
+        raise backfill_input.InvalidInput(choice)
+    us = backfill_input.parse_since(choice, now, zone)
     if us > to_micros(now):
-        raise orders.Unreadable(choice)
+        raise backfill_input.InvalidInput(choice)
     return Since(choice, us)
 
 

@@ -1,8 +1,18 @@
 """The kind of a line: from a label in front of it, or from cue words in it."""
 
 import re
+from enum import StrEnum
 
-from memories.rules.generate.summariser import Kind
+
+class Kind(StrEnum):
+    """The kind of a line (DESIGN section 3)."""
+
+    DECISION = "decision"
+    TASK = "task"  # who does what, by when
+    QUESTION = "question"  # still open
+    STATUS = "status"  # how things stand
+    EVENT = "event"  # what happened
+
 
 _LABEL_WORDS: dict[Kind, str] = {
     Kind.DECISION: r"decisions?(?: made)?|decided|決定(?:事項)?|決まったこと",

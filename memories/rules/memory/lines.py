@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
-from memories.rules.generate.summariser import Kind
+from memories.rules.memory.kinds import Kind
 from memories.rules.redaction.shingles import MARK
 
 AnyLine = TypeVar("AnyLine")

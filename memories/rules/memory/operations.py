@@ -13,9 +13,10 @@ from enum import StrEnum
 from itertools import count
 
 from memories.rules.generate import salience
-from memories.rules.generate.summariser import Kind, ParsedReply, ReplyLine, Request
+from memories.rules.generate.summariser import ParsedReply, ReplyLine, Request
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
+from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import split_history
 
 ARCHIVE_HALF_LIFE = 30 * 24 * HOUR  # microseconds after which a line has half its value

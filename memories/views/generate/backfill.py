@@ -13,10 +13,10 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from memories.forms import focus_first_wrong
 from memories.models import AnotherBackfill, Backfill, Job
-from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate import job_control
 from memories.pipeline.generate.backfill import NeedsPrice, check_cap, progress_of
-from memories.rules.costs.orders import Unreadable, read_cap
+from memories.rules.costs.backfill_input import InvalidInput, parse_cap
 from memories.rules.ingest.timestamps import to_micros
 from memories.tasks import schedule_pass
 from memories.views.access.access import (
@@ -70,8 +70,8 @@ class BackfillForm(forms.Form):
 
     def clean_cap(self) -> tuple[int | None, int | None]:
         try:
-            return read_cap(self.cleaned_data["cap"])
-        except Unreadable as error:
+            return parse_cap(self.cleaned_data["cap"])
+        except InvalidInput as error:
             raise forms.ValidationError(_("Neither tokens nor money.")) from error
 
     def clean(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class BackfillForm(forms.Form):
         requested = set(self.cleaned_data["channel"])
         self.channels = [c for c in self.place.channels if not requested or c.slack_id in requested]
         since = self.cleaned_data["since"]
-        return quote_backfill(self.place.workspace, self.channels, since, self.now).as_json()
+        return estimate_backfill(self.place.workspace, self.channels, since, self.now).as_json()
 
     def start(self, request: UserRequest) -> Backfill | None:
         """Start a backfill. None, with an error on the form, when it cannot start."""
@@ -213,9 +213,9 @@ def _change(request: UserRequest, backfill: Backfill) -> str:
 
 def _resume(request: UserRequest, backfill: Backfill) -> str:
     try:
-        tokens, micros = read_cap(request.POST.get("cap", ""))
+        tokens, micros = parse_cap(request.POST.get("cap", ""))
         check_cap(micros)
-    except Unreadable:
+    except InvalidInput:
         return _("Neither tokens nor money.")
     except NeedsPrice:
         return _("Without a price for the model only tokens can be counted.")

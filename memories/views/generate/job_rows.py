@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import Job, MemoryVersion, QuarantinedLine
 from memories.models.generate.job_queries import JobQuerySet
-from memories.pipeline.costs.usage import Sums, of_jobs
+from memories.pipeline.costs.usage import Sums, sum_by_job
 from memories.pipeline.generate.job_control import endpoint_in_use, find_wait
 from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.generate.job_status import Status, WaitReason, status_of
@@ -85,14 +85,6 @@ class JobRow:
     @property
     def pk(self) -> int:
         return int(self.job.pk)
-
-    @property
-    def anchor(self) -> str:
-        return f"run-{self.pk}"
-
-    @property
-    def is_readable(self) -> bool:
-        return bool(self.job.is_readable)
 
     @property
     def label(self) -> str | Promise:
@@ -189,7 +181,7 @@ def finished_jobs(jobs: JobQuerySet, before: int | None) -> JobQuerySet:
 def build_rows(now: datetime, *lists: Iterable[Any]) -> list[list[JobRow]]:
     """Return rows for each list of jobs. One query reads the costs of all."""
     job_lists = [list(jobs) for jobs in lists]
-    costs = of_jobs([job.pk for jobs in job_lists for job in jobs])
+    costs = sum_by_job([job.pk for jobs in job_lists for job in jobs])
     endpoint = endpoint_in_use().first()
     refusal = endpoint.breaker.find_refusal(now) if endpoint else None
 

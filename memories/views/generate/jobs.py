@@ -222,11 +222,11 @@ def _page_url(request: UserRequest, place: WorkspaceContext, before: int | None)
     return f"{path}?{query}" if query else path
 
 
-def _find_focus(context: dict[str, Any], changed_job: int) -> str:
-    """Return the anchor that gets the focus after a change: the job, or the first list."""
+def _find_focus(context: dict[str, Any], changed_job: int) -> int | str:
+    """Return what gets the focus after a change: the job's key, or the first list."""
     rows = [*context["failed"], *context["open"], *context["recent"]]
     if changed_job in [row.pk for row in rows]:
-        return f"run-{changed_job}"
+        return changed_job
     return "open" if context["open"] or context["backfill"] else "recent"
 
 
@@ -269,7 +269,7 @@ def _steps(place: WorkspaceContext, row: JobRow) -> dict[str, Any]:
             for call in job.claims.order_by("fence")
         ]
     }
-    if not row.is_readable:
+    if not row.job.is_readable:
         return context
     versions = for_display(MemoryVersion.objects.visible_to(place.reader))
     inputs = versions.filter(read_by__job=job.pk).order_by("until_us", "pk")

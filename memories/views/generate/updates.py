@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memories.models import Memory, MemoryVersion
-from memories.pipeline.costs.estimate import quote_update
+from memories.pipeline.costs.estimate import estimate_update
 from memories.pipeline.generate.update_now import update_now
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.tasks import schedule_pass
@@ -76,7 +76,7 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
             return redirect(card_path(memory))
     elif job_id := number_or_none(request.GET.get("job", "")):
         return _job(request, place, memory, job_id)
-    quote = quote_update(memory, now).as_json()
+    quote = estimate_update(memory, now).as_json()
     total = quote["total"]
     context = {
         "place": place,

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.models import Channel, Message, Seen
 from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
-from memories.rules.costs.orders import Unreadable
+from memories.rules.costs.backfill_input import InvalidInput
 from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
 from memories.rules.memory.catch_up import (
     PERIODS,
@@ -175,7 +175,7 @@ def _parse_selection(params: QueryDict, place: WorkspaceContext, now: datetime) 
     cursor = params.get("cursor", "") if parse_cursor(params.get("cursor", "")) else ""
     try:
         since = parse_since(day or "-" if choice == DAY else choice, now, place.zone)
-    except Unreadable:
+    except InvalidInput:
         return Selection(Since(), day or choice, "", _("Choose a day that has begun."))
     return Selection(since, since.choice if "-" in since.choice else "", cursor)
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memories.models import Channel, Job, Memory, Message, ModelCall
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.costs import usage
 from memories.rules.generate.coverage import Waiting
 from memories.rules.ingest.timestamps import to_micros
@@ -23,7 +23,7 @@ from memories.views.memory.activity import load_activity
 from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.pages import render_page
 from memories.views.paths import thread_path, update_path
-from memories.views.sync.coverage import bar_of, bar_of_reading, channels_waiting, read_from_slack
+from memories.views.sync.coverage import find_coverage, reading_bar, share_bar, shares_of
 
 THREADS_SHOWN = 12
 JOBS_SHOWN = 5
@@ -47,8 +47,8 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
         memory.memory_type: memory
         for memory in Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL)
     }
-    share, waiting = channels_waiting(place, [channel], to_micros(now))[channel.pk]
-    coverage = read_from_slack(place, channel, now)
+    share, waiting = shares_of(place, [channel], to_micros(now))[channel.pk]
+    coverage = find_coverage(place, channel, now)
     calls = ModelCall.objects.readable_by(place.reader)
     return render_page(
         request,
@@ -60,8 +60,8 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
                 place, memories.get(MemoryType.LONG_TERM), memories.get(MemoryType.SHORT_TERM)
             ),
             "share": share,
-            "bar": bar_of(share, BAR_WIDTH),
-            "reading": bar_of_reading(coverage, channel, BAR_WIDTH) if coverage else [],
+            "bar": share_bar(share, BAR_WIDTH),
+            "reading": reading_bar(coverage, channel, BAR_WIDTH) if coverage else [],
             "bar_width": BAR_WIDTH,
             "waiting": waiting,
             "update_path": _update_path(
@@ -72,7 +72,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "threads": _load_threads(place, channel),
             "notes": load_notes(place, channel),
             "activity": load_activity(place, channel, now),
-            "cost": usage.this_month(calls.filter(job__memory__channel=channel), now),
+            "cost": usage.sum_this_month(calls.filter(job__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
             "now": now,
         },
@@ -93,7 +93,7 @@ def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             request, "memory/channels/opt_in.html", {"place": place, "channel": channel}
         )
     on = request.POST.get("on") == "1"
-    if audience.opt_in(channel, by=request.user, on=on):
+    if channel_audience.set_opt_in(channel, by=request.user, on=on):
         toasts.success(
             request,
             _("Its long-term memory goes into the workspace's with the next update.")

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from memories.models import Channel, Memory, MemoryVersion, Message, ModelCall
 from memories.models.ingest.messages import waiting_in_thread_condition
-from memories.pipeline.costs.usage import this_month
+from memories.pipeline.costs.usage import sum_this_month
 from memories.rules.memory.identity import MemoryScope
 from memories.views.access.access import (
     UserRequest,
@@ -138,7 +138,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             "something_waits": conversation.waiting_in_threads().exists(),
             "shown": shown,
             "rail": build_rail(memory, place),
-            "cost": this_month(calls.filter(job__memory=memory), timezone.now())
+            "cost": sum_this_month(calls.filter(job__memory=memory), timezone.now())
             if memory
             else None,
             "rows": rows,

@@ -19,7 +19,7 @@ from memories.models import (
     Unchanged,
 )
 from memories.models.memory.versions import MAX_NAME_LENGTH, MemoryVersionQuerySet
-from memories.pipeline.costs.usage import Sums, of_jobs
+from memories.pipeline.costs.usage import Sums, sum_by_job
 from memories.rules.memory.compare import changed_rows, count_changes, count_kept
 from memories.rules.memory.lines import Origin
 from memories.views.access.access import (
@@ -358,7 +358,7 @@ def _find_job(place: WorkspaceContext, version: MemoryVersion) -> tuple[int, Sum
     pk = version.job_id
     if pk is None or not get_visible_jobs(place).filter(pk=pk).exists():
         return None
-    return pk, of_jobs([pk]).get(pk)
+    return pk, sum_by_job([pk]).get(pk)
 
 
 def _with_number(text: str, memory: Memory) -> str:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from memories.models import Channel, Memory, MemoryVersion, ModelCall, Reader, Workspace
 from memories.models.access.audience import entered_workspaces
-from memories.pipeline.costs.usage import this_month
+from memories.pipeline.costs.usage import sum_this_month
 from memories.rules.generate.coverage import Share, Waiting
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -18,7 +18,7 @@ from memories.views.access.access import UserRequest, WorkspaceContext, open_wor
 from memories.views.memory.display import for_display
 from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.pages import render_page
-from memories.views.sync.coverage import Bar, bar_of, channels_waiting
+from memories.views.sync.coverage import Bar, share_bar, shares_of
 
 ACTIVITY_SHOWN = 12
 CHANNELS_AT_ONCE = 50
@@ -34,7 +34,7 @@ class ChannelRow:
 
     @property
     def bar(self) -> Bar:
-        return bar_of(self.share, BAR_WIDTH)
+        return share_bar(self.share, BAR_WIDTH)
 
 
 @login_required
@@ -85,10 +85,10 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             **texts_context(place, long_term, short_term),
             "query": query,
             "page": page,
-            "rows": _channel_rows(channels, channels_waiting(place, channels, to_micros(now))),
+            "rows": _channel_rows(channels, shares_of(place, channels, to_micros(now))),
             "bar_width": BAR_WIDTH,
             "included": _opted_in_channels(place),
-            "cost": this_month(calls.filter(workspace=place.workspace), now),
+            "cost": sum_this_month(calls.filter(workspace=place.workspace), now),
             "recent": recent,
             "notes": load_notes(place, None),
             "now": now,

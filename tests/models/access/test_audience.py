@@ -239,15 +239,15 @@ def test_when_slack_ends_the_connection_all_is_hidden_until_there_is_a_new_one(r
 
     for workspace in Workspace.objects.all():  # of one that is not connected it means nothing
         connection = SlackConnection.objects.of(workspace)
-        connection.keep_token("xoxb-1-abcd", by=None)
-        connection.stops(state, "Slack says so.", NOW)
+        connection.set_token("xoxb-1-abcd", by=None)
+        connection.stop(state, "Slack says so.", NOW)
     check(IMPORTED)
     for connection in SlackConnection.objects.all():
-        connection.drop_token(by=None)
+        connection.remove_token(by=None)
         check(IMPORTED)
-        connection.keep_token("xoxb-2-efgh", by=None)
+        connection.set_token("xoxb-2-efgh", by=None)
         check(IMPORTED)
-        connection.was_checked(scopes=(), bot_id="", app_id="", now=NOW)
+        connection.record_check(scopes=(), bot_id="", app_id="", now=NOW)
     check(IMPORTED)
     for workspace in Workspace.objects.exclude(connected_at=None):
         workspace.has_been_listed(NOW)

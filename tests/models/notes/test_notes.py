@@ -15,7 +15,7 @@ from memories.models import (
     Reader,
     StaleNote,
 )
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.context.build import build_context
 from tests.factories import (
     MONDAY,
@@ -164,7 +164,7 @@ class TestAudience:
             assert Note.objects.visible_to(Reader.of(user)).count() == 1
             assert NoteVersion.objects.visible_to(Reader.of(user)).count() == many
         channel.describe({"kind": "public"})
-        audience.became_public(channel)
+        channel_audience.publish(channel)
         assert NoteVersion.objects.visible_to(Reader.of(insider)).count() == 1
         assert NoteVersion.objects.visible_to(Reader.of(member)).count() == 0
 

@@ -1,4 +1,4 @@
-"""A probe of an endpoint, with the real client: what is kept, what it costs, which form it picks."""
+"""A probe of an endpoint with the real client: its findings, its cost and the prompt form."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from memories.rules.generate.probe import LONG_PROMPT_LINES, build_long_prompt
 from memories.rules.generate.summariser import PromptForm
 from tests.factories import WorkspaceFactory
 from tests.llm.requests import added, long, memory, messages, short
-from tests.pipeline.generate.test_model_faults import answer
+from tests.pipeline.generate.model_server import answer
 from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +49,7 @@ def task_of(user: str) -> str:
 
 
 class Model:
-    """Answers each task as it is told; thinks for so many tokens first."""
+    """Answers each task of a probe; ``thinks`` is the tokens that it needs for reasoning."""
 
     def __init__(self, server: HTTPServer, answers: dict[str, str], thinks: int = 0) -> None:
         def complete(request: Request) -> Response:
@@ -75,7 +75,7 @@ class Model:
     ],
     ids=["good", "no references", "wrong references", "English only", "no operations", "short"],
 )
-def test_what_a_model_can_do_picks_its_form(
+def test_the_findings_decide_the_prompt_form(
     httpserver: HTTPServer, answers: dict[str, str], failed: list[str], form: PromptForm
 ) -> None:
     findings = probe_model(Model(httpserver, answers).summariser)
@@ -107,10 +107,10 @@ def test_a_model_that_cannot_write_operations_only_adds(
 
 
 @pytest.mark.parametrize(("reads", "tries"), [(0, 1), (1, 2), (2, 3)])
-def test_input_is_split_for_a_model_that_reads_less(
+def test_the_input_is_split_for_a_model_that_reads_less(
     httpserver: HTTPServer, reads: int, tries: int
 ) -> None:
-    """It keeps the end of a prompt that is too long for it, and says nothing about that."""
+    """The server silently drops the beginning of a prompt that is too long."""
     window = len(build_long_prompt(LONG_PROMPT_LINES[reads]).user)
 
     def complete(request: Request) -> Response:
@@ -127,30 +127,30 @@ def test_input_is_split_for_a_model_that_reads_less(
     limit = CallBudget(WorkspaceFactory(), model).input_limit
     assert limit == (findings.context_tokens if reads else None)
     many = messages(*(f"shelf {n} holds {n} boxes of cables and lamps" for n in range(300)))
-    wanted = replace(short(many), input_limit=limit)
-    assert model.bound(wanted).calls == {0: 1, 1: 5, 2: 9}[reads]
+    request = replace(short(many), input_limit=limit)
+    assert model.bound(request).calls == {0: 1, 1: 5, 2: 9}[reads]
 
 
-def test_a_model_that_thinks_gets_room(httpserver: HTTPServer) -> None:
+def test_a_reasoning_model_gets_tokens_for_its_reasoning(httpserver: HTTPServer) -> None:
     findings = probe_model(Model(httpserver, GOOD, thinks=1_500).summariser)
     assert findings.reasons and findings.form == PromptForm.FULL
     assert Endpoint.objects.get().thinking_tokens == 2_000
 
 
-def test_another_key_of_the_same_model_is_not_probed_again(httpserver: HTTPServer) -> None:
+def test_another_key_of_the_same_model_copies_the_findings(httpserver: HTTPServer) -> None:
     probe_model(Model(httpserver, WEAK).summariser)
     other = Endpoint.objects.get_or_create_for("another fingerprint", Endpoint.objects.get().name)
     assert other.form == PromptForm.SIMPLE and other.probed_at is not None
 
 
-def test_a_cap_holds_a_probe_back(httpserver: HTTPServer) -> None:
+def test_a_cap_refuses_a_probe(httpserver: HTTPServer) -> None:
     Cap.objects.create(period=Cap.Period.DAY, tokens=100)
     with pytest.raises(ProbeRefused):
         probe_model(Model(httpserver, GOOD).summariser)
     assert httpserver.log == [] and Endpoint.objects.get().probed_at is None
 
 
-def test_a_new_name_wants_a_probe_once_it_has_answered(
+def test_a_new_model_needs_a_probe_once_it_has_answered(
     httpserver: HTTPServer, settings: pytest.FixtureRequest
 ) -> None:
     model = Model(httpserver, GOOD).summariser
@@ -167,7 +167,7 @@ def test_a_new_name_wants_a_probe_once_it_has_answered(
     assert Endpoint.objects.get() == endpoint
 
 
-def test_the_command(
+def test_the_command_probes_the_configured_model(
     httpserver: HTTPServer, settings: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(CommandError, match="names no model"):
@@ -178,5 +178,5 @@ def test_the_command(
     call_command("probe_model")
     assert "simple prompts" in capsys.readouterr().out
     call_command("probe_model", "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert (told["model"], told["form"], told["cites"]) == ("tiny", "simple", False)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["model"], printed["form"], printed["cites"]) == ("tiny", "simple", False)

@@ -1,4 +1,4 @@
-"""The worker of a pass: leases, replies that are saved and not paid for twice."""
+"""The worker of a pass: its leases, saved replies and queries."""
 
 import threading
 from dataclasses import replace
@@ -30,16 +30,16 @@ MINUTES = timedelta(minutes=3)
 
 
 class Noting(Scribe):
-    """Says of each message that it noted it, so that no line is a mere quote."""
+    """Adds a word to each message, so that no line is a copy."""
 
     def summarise(self, request, way=RequestStrategy.WHOLE):
         reply = super().summarise(request, way)
-        said = bool(request.messages)
-        return replace(reply, text=reply.text.replace("- ", "- noted ")) if said else reply
+        if not request.messages:
+            return reply
+        return replace(reply, text=reply.text.replace("- ", "- noted "))
 
 
-def test_a_long_call_keeps_its_lease(channel, monkeypatch, settings):
-    """A long input takes several calls, one after the other: whoever waits for them says so."""
+def test_the_lease_of_a_long_call_is_renewed(channel, monkeypatch, settings):
     settings.MEMORYHUB_LEASE = 0.3
     talk(channel, 3)
     renewed = threading.Event()
@@ -58,7 +58,7 @@ def test_a_long_call_keeps_its_lease(channel, monkeypatch, settings):
 
 
 @pytest.mark.slow
-def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monkeypatch):
+def test_after_a_database_error_while_closing_there_is_no_second_call(channel, monkeypatch):
     talk(channel, 3)
     scribe = Noting()
 
@@ -77,16 +77,16 @@ def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monke
 
 
 @pytest.mark.slow
-def test_a_saved_reply_is_read_by_what_was_asked(channel, monkeypatch):
-    """A reference that the request did not have then is unknown, though by now it would be one."""
+def test_a_saved_reply_is_parsed_with_its_own_references(channel, monkeypatch):
+    """A reference counts only if the request had it when the reply was made."""
     channel.workspace.change_settings({"history_enabled": False})
     messages = talk(channel, 3)
     plan_channel(channel.pk, MONDAY + hours(1))
     job = Job.objects.get()
     job.claim(timezone.now(), timedelta(minutes=3))
-    question = RequestBuilder(channel.workspace).build(job)
+    job_request = RequestBuilder(channel.workspace).build(job)
     reply = Reply("- noted that step one is done [1, 4]", "stop", "scribe", "scribe-1", calls=1)
-    job.save_reply(reply, question.sources)
+    job.save_reply(reply, job_request.sources)
     talk(channel, 3, MONDAY + timedelta(minutes=30))  # stored late
     report = run_pass(channel.workspace, MONDAY + hours(1), Noting())
     assert report.errors == []
@@ -94,7 +94,7 @@ def test_a_saved_reply_is_read_by_what_was_asked(channel, monkeypatch):
     assert [list(line.sources.all()) for line in version.lines.all()][0][:1] == [messages[0]]
 
 
-def test_a_reply_that_could_not_be_saved_at_once_is_not_paid_twice(channel, monkeypatch):
+def test_saving_a_reply_is_retried_after_a_database_error(channel, monkeypatch):
     talk(channel, 10)
     save, failed = Job.save_reply, []
 
@@ -114,8 +114,7 @@ def test_a_reply_that_could_not_be_saved_at_once_is_not_paid_twice(channel, monk
     assert len(segments) == 1
 
 
-def test_what_is_in_flight_when_the_pass_breaks_is_saved(workspace, monkeypatch, settings):
-    """The answers to other calls are on their way when a query of the loop fails."""
+def test_running_calls_are_saved_when_an_error_ends_the_pass(workspace, monkeypatch, settings):
     settings.MEMORYHUB_HEARTBEAT = 0.2
     broken = threading.Event()
     for _ in range(3):
@@ -133,11 +132,11 @@ def test_what_is_in_flight_when_the_pass_breaks_is_saved(workspace, monkeypatch,
     scribe = Noting(before=lambda request: broken.wait(PATIENCE))
     with pytest.raises(OperationalError):
         run_pass(workspace, NOW, scribe)
-    assert Job.objects.filter(state="claimed").count() == 0, "paid, and not kept"
+    assert Job.objects.filter(state="claimed").count() == 0
 
 
-def test_a_reply_that_came_after_all_is_not_buried(channel):
-    """Its last worker was frozen past its lease, and saved the reply before anybody looked again."""
+def test_a_late_reply_prevents_the_dead_letter(channel):
+    """The last worker was frozen past its lease, and saved the reply before the dead letter."""
     talk(channel, 10)
     plan_channel(channel.pk, NOW)
     Job.objects.update(attempts=4)
@@ -150,7 +149,7 @@ def test_a_reply_that_came_after_all_is_not_buried(channel):
     assert Job.objects.get().state == "replied"
 
 
-def test_after_a_bad_answer_it_is_no_suspect(channel):
+def test_a_bad_reply_does_not_count_as_a_lost_worker(channel):
     talk(channel, 10)
     plan_channel(channel.pk, NOW)
     row = Job.objects.get()
@@ -160,10 +159,10 @@ def test_after_a_bad_answer_it_is_no_suspect(channel):
     worker._close_replies()
     row.refresh_from_db()
     assert (row.state, row.fault) == ("waiting", "blank")
-    assert row.lost == 0, "no worker went away"
+    assert row.lost == 0
 
 
-def test_answers_that_wait_for_their_turn_cost_no_query_each(channel):
+def test_replies_that_wait_for_their_turn_cost_no_query_each(channel):
     def queries(count):
         for day in range(count):
             talk(channel, 10, MONDAY + timedelta(days=day))

@@ -388,14 +388,14 @@ class TestToken:
         if of_environment:
             settings.SLACK_BOT_TOKEN = "xoxb-1-abcd"
         else:
-            SlackConnection.objects.of(team).keep_token("xoxb-1-abcd", by=None)
+            SlackConnection.objects.of(team).set_token("xoxb-1-abcd", by=None)
         assert process(event).state == STATE.DONE
         row = SlackConnection.objects.get(workspace=team)
         assert (row.state, row.token_end) == (state, "abcd")
-        row.uses("xoxb-1-abcd")  # the same token does not bring it back
+        row.use_environment_token("xoxb-1-abcd")  # the same token does not bring it back
         row.refresh_from_db()
         assert row.state == state
-        SlackConnection.objects.of(team).keep_token("xoxb-2-efgh", by=None)
+        SlackConnection.objects.of(team).set_token("xoxb-2-efgh", by=None)
         row.refresh_from_db()
         assert row.is_live
 

@@ -18,7 +18,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.search.documents import WORDS
-from memories.pipeline.access.audience import follow
+from memories.pipeline.access.channel_audience import update_audience
 from memories.pipeline.search import indexing
 from memories.pipeline.search.finding import find
 from memories.rules.memory.identity import MemoryType
@@ -183,7 +183,7 @@ def test_everybody_finds_what_they_may_read_after_a_channel_changes_its_readers(
         indexing.catch_up()
         was = channel.kind
         channel.describe({"kind": kind})
-        follow(channel, was, was_shared=False)
+        update_audience(channel, was, was_shared=False)
         indexing.catch_up()
         add_readable_texts(channel)
         indexing.catch_up()

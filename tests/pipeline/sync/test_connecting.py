@@ -13,15 +13,15 @@ from pytest_django import Settings
 from memories.models import AuditEvent, Reader, SlackConnection, Workspace
 from memories.pipeline.ingest.roster import store_people
 from memories.pipeline.sync.connecting import (
-    Source,
-    begin,
-    check,
-    choosable,
-    choose,
+    TokenSource,
+    check_client,
+    check_connection,
     client_for,
-    examine,
-    may_be_asked,
-    source_of,
+    connect,
+    has_usable_token,
+    selectable_channels,
+    token_source,
+    update_followed,
 )
 from memories.rules.safety.encryption import DecryptionError, new_key
 from memories.slack.web import SlackError
@@ -57,7 +57,7 @@ def workspace() -> Workspace:
 
 def kept(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
     connection = SlackConnection.objects.of(workspace)
-    connection.keep_token(token, by=None)
+    connection.set_token(token, by=None)
     return connection
 
 
@@ -70,15 +70,15 @@ class TestToken:
     def test_the_kept_one_comes_before_the_environments(
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
-        assert source_of(workspace) is Source.NONE
+        assert token_source(workspace) is TokenSource.NONE
         with pytest.raises(SlackError) as none:
             client_for(workspace)
-        assert none.value.code == "no_token" and not may_be_asked(workspace)
+        assert none.value.code == "no_token" and not has_usable_token(workspace)
         settings.SLACK_BOT_TOKEN = TOKEN
-        assert source_of(workspace) is Source.ENVIRONMENT and may_be_asked(workspace)
+        assert token_source(workspace) is TokenSource.ENVIRONMENT and has_usable_token(workspace)
         assert client_for(workspace).identity().team_id == TEAM_ID
         kept(workspace, "xoxb-another-one")
-        assert source_of(workspace) is Source.KEPT
+        assert token_source(workspace) is TokenSource.STORED
         with pytest.raises(SlackError) as refused:
             client_for(workspace).identity()
         assert refused.value.code == "invalid_auth"
@@ -86,17 +86,17 @@ class TestToken:
     def test_it_lies_sealed_and_only_its_end_is_told(self, workspace: Workspace) -> None:
         user = UserFactory(username="ada")
         connection = SlackConnection.objects.of(workspace)
-        connection.keep_token(TOKEN, by=user)
+        connection.set_token(TOKEN, by=user)
         connection = SlackConnection.objects.get()
-        assert connection.token() == TOKEN
+        assert connection.decrypt_token() == TOKEN
         assert connection.token_end == TOKEN[-4:]
         with database.cursor() as cursor:
             cursor.execute("SELECT * FROM memories_slackconnection")
             assert TOKEN not in str(cursor.fetchall())
         assert TOKEN not in f"{connection} {connection!r}"
-        assert connection.drop_token(by=user) and not connection.drop_token(by=user)
+        assert connection.remove_token(by=user) and not connection.remove_token(by=user)
         connection.refresh_from_db()
-        assert (connection.token(), connection.token_end) == ("", "")
+        assert (connection.decrypt_token(), connection.token_end) == ("", "")
         assert told() == [
             ("slack_token_set", "ada", "team"),
             ("slack_token_removed", "ada", "team"),
@@ -110,12 +110,12 @@ class TestToken:
         settings.MEMORYHUB_KEYS = [new_key()]
         settings.SLACK_BOT_TOKEN = TOKEN
         with pytest.raises(DecryptionError):
-            connection.token()
+            connection.decrypt_token()
         with pytest.raises(SlackError, match="MEMORYHUB_KEYS") as refused:
             client_for(workspace)
         assert refused.value.refuses_token
-        findings = examine(workspace, NOW)
-        assert (findings.code, findings.is_good) == ("no_key", False)
+        findings = check_connection(workspace, NOW)
+        assert (findings.code, findings.is_ok) == ("no_key", False)
         assert slack.counts() == {}
 
     def test_sealed_again_once(self, workspace: Workspace, settings: Settings) -> None:
@@ -129,14 +129,14 @@ class TestToken:
         connection.refresh_from_db()
         assert not connection.reseal()
         settings.MEMORYHUB_KEYS = [new]
-        assert connection.token() == TOKEN
+        assert connection.decrypt_token() == TOKEN
 
 
 class TestCheck:
     def test_all_that_is_needed(self, workspace: Workspace, slack: FakeSlack) -> None:
         connection = kept(workspace)
-        findings = check(workspace, client_for(workspace), NOW)
-        assert findings.is_good and not findings.notes
+        findings = check_client(workspace, client_for(workspace), NOW)
+        assert findings.is_ok and not findings.notes
         assert findings.scopes == tuple(sorted(LEAST))
         connection.refresh_from_db()
         assert connection.scopes == sorted(LEAST)
@@ -150,39 +150,39 @@ class TestCheck:
     ) -> None:
         kept(workspace)
         slack.scopes.discard(scope)
-        findings = examine(workspace, NOW)
-        assert not findings.is_good and not findings.code
+        findings = check_connection(workspace, NOW)
+        assert not findings.is_ok and not findings.code
         [missing] = findings.missing
-        assert missing.scope == scope and missing.off
-        assert scope in missing.fix and "install it again" in missing.fix
+        assert missing.scope == scope and missing.effect
+        assert scope in missing.remedy and "install it again" in missing.remedy
 
     def test_private_channels_and_emails_ask_for_more_only_when_switched_on(
         self, workspace: Workspace, slack: FakeSlack
     ) -> None:
         kept(workspace)
-        assert examine(workspace, NOW).is_good
+        assert check_connection(workspace, NOW).is_ok
         workspace.change_settings({"read_private_channels": True, "read_emails": True})
-        missing = {one.scope: one.fix for one in examine(workspace, NOW).missing}
+        missing = {one.scope: one.remedy for one in check_connection(workspace, NOW).missing}
         assert set(missing) == {"groups:history", "groups:read", "users:read.email"}
         assert "switch read_private_channels off" in missing["groups:read"]
         assert "switch read_emails off" in missing["users:read.email"]
         slack.scopes |= set(missing)
-        assert examine(workspace, NOW).is_good
+        assert check_connection(workspace, NOW).is_ok
         workspace.change_settings({"read_private_channels": False, "read_emails": False})
-        findings = examine(workspace, NOW)
-        assert findings.is_good
+        findings = check_connection(workspace, NOW)
+        assert findings.is_ok
         assert findings.surplus == ("groups:history", "groups:read", "users:read.email")
         assert "users:read.email" in str(findings.notes[0])
 
     def test_another_teams_token_is_refused(self, slack: FakeSlack) -> None:
         workspace = WorkspaceFactory(team_id="T0OTHER")
         connection = kept(workspace)
-        findings = examine(workspace, NOW)
-        assert findings.code == "wrong_team" and not findings.is_good
+        findings = check_connection(workspace, NOW)
+        assert findings.code == "wrong_team" and not findings.is_ok
         assert "T0OTHER" in str(findings.error) and TEAM_ID in str(findings.error)
         connection.refresh_from_db()
         assert connection.scopes == [] and "T0OTHER" in connection.trouble
-        assert not begin(workspace, findings, NOW)
+        assert not connect(workspace, findings, NOW)
         workspace.refresh_from_db()
         assert workspace.connected_at is None
 
@@ -190,7 +190,7 @@ class TestCheck:
         kept(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "user_id": "U1"}
         slack.lay("auth.test", Fault.answer(answer))
-        assert examine(workspace, NOW).code == "not_a_bot"
+        assert check_connection(workspace, NOW).code == "not_a_bot"
 
     def test_scopes_that_were_not_told_are_not_taken_for_granted(
         self, workspace: Workspace, slack: FakeSlack
@@ -198,8 +198,8 @@ class TestCheck:
         kept(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "bot_id": "B1"}
         slack.lay("auth.test", Fault.answer(answer))
-        findings = examine(workspace, NOW)
-        assert (findings.code, findings.scopes, findings.is_good) == ("no_scopes", None, False)
+        findings = check_connection(workspace, NOW)
+        assert (findings.code, findings.scopes, findings.is_ok) == ("no_scopes", None, False)
 
     @pytest.mark.parametrize(
         ("error", "state"),
@@ -215,19 +215,19 @@ class TestCheck:
     ) -> None:
         connection = kept(workspace)
         slack.token_error = error
-        findings = examine(workspace, NOW)
+        findings = check_connection(workspace, NOW)
         assert findings.code == error and findings.error
         connection.refresh_from_db()
         assert (connection.state, bool(connection.trouble)) == (state, True)
-        assert not SlackConnection.objects.live().exists()
+        assert SlackConnection.objects.stopped().exists()
         with pytest.raises(SlackError) as stopped:
             client_for(workspace)
-        assert stopped.value.refuses_token and not may_be_asked(workspace)
+        assert stopped.value.refuses_token and not has_usable_token(workspace)
         assert slack.count("auth.test") == 1
-        examine(workspace, NOW)
+        check_connection(workspace, NOW)
         assert [one[0] for one in told()].count("slack_stopped") == 1
         slack.token_error = ""
-        assert examine(workspace, NOW).is_good and may_be_asked(workspace)
+        assert check_connection(workspace, NOW).is_ok and has_usable_token(workspace)
 
     def test_the_end_of_an_old_token_is_not_the_end_of_the_new_one(
         self, workspace: Workspace, slack: FakeSlack
@@ -235,18 +235,18 @@ class TestCheck:
         kept(workspace, "xoxb-old-one-0000")
         old = client_for(workspace)
         connection = kept(workspace)  # while a sync with the old one is under way
-        assert check(workspace, old, NOW).code == "invalid_auth"
+        assert check_client(workspace, old, NOW).code == "invalid_auth"
         connection.refresh_from_db()
-        assert connection.is_live and examine(workspace, NOW).is_good
+        assert connection.is_live and check_connection(workspace, NOW).is_ok
 
     def test_what_stops_an_unknown_token_stops_the_environments(
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
         settings.SLACK_BOT_TOKEN = TOKEN
-        SlackConnection.objects.of(workspace).stops(State.UNINSTALLED, "gone", NOW)
-        assert not may_be_asked(workspace)
+        SlackConnection.objects.of(workspace).stop(State.UNINSTALLED, "gone", NOW)
+        assert not has_usable_token(workspace)
         settings.SLACK_BOT_TOKEN = "xoxb-a-new-one-1111"
-        assert may_be_asked(workspace)
+        assert has_usable_token(workspace)
 
     @pytest.mark.parametrize("fault", [Fault.dropped(), Fault(502), Fault.error("internal_error")])
     def test_trouble_on_the_way_ends_nothing(
@@ -254,8 +254,8 @@ class TestCheck:
     ) -> None:
         connection = kept(workspace)
         slack.lay("auth.test", fault, times=9)
-        findings = examine(workspace, NOW, pause=0.001)
-        assert findings.code and not findings.is_good
+        findings = check_connection(workspace, NOW, pause=0.001)
+        assert findings.code and not findings.is_ok
         connection.refresh_from_db()
         assert connection.is_live and connection.checked_at is None
 
@@ -263,10 +263,10 @@ class TestCheck:
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
         settings.SLACK_BOT_TOKEN = "xoxb-revoked-one-0000"
-        assert examine(workspace, NOW).code == "invalid_auth"
-        assert not may_be_asked(workspace)
+        assert check_connection(workspace, NOW).code == "invalid_auth"
+        assert not has_usable_token(workspace)
         settings.SLACK_BOT_TOKEN = TOKEN
-        assert may_be_asked(workspace)
+        assert has_usable_token(workspace)
         connection = SlackConnection.objects.get()
         assert (connection.token_end, connection.has_token) == (TOKEN[-4:], False)
         assert connection.is_live
@@ -275,15 +275,15 @@ class TestCheck:
         self, workspace: Workspace, slack: FakeSlack
     ) -> None:
         kept(workspace)
-        assert begin(workspace, examine(workspace, NOW), NOW)
+        assert connect(workspace, check_connection(workspace, NOW), NOW)
         workspace.refresh_from_db()
         assert (workspace.team_id, workspace.connected_at) == (TEAM_ID, NOW)
 
     def test_the_slow_plan_is_told(self, workspace: Workspace, slack: FakeSlack) -> None:
         kept(workspace)
         SlackConnection.objects.update(slow_plan=True)
-        findings = examine(workspace, NOW)
-        assert findings.is_good and findings.slow_plan
+        findings = check_connection(workspace, NOW)
+        assert findings.is_ok and findings.slow_plan
         assert "15 messages a minute" in str(findings.notes[-1])
 
 
@@ -321,7 +321,7 @@ def test_the_token_is_in_no_log_task_or_table(
         "import django; django.setup(); from django.utils import timezone;"
         "from memories.models import Workspace; from memories.pipeline.sync.connecting import *;"
         "import logging; logging.getLogger('slack_sdk').setLevel('DEBUG');"
-        "w = Workspace.objects.get(); print(examine(w, timezone.now()));"
+        "w = Workspace.objects.get(); print(check_connection(w, timezone.now()));"
         "c = client_for(w); print(c, vars(SlackConnection.objects.get())['token_end']);"
         "list(c.people()); print(list(c.channels(private=False)))"
     )
@@ -363,9 +363,13 @@ class TestChoice:
 
         def picks(user: object, before: list[str], after: list[str]) -> tuple[int, int]:
             reader = Reader.of(user)
-            return choose(workspace, reader, before=before, after=after, by=user)  # type: ignore[arg-type]
+            return update_followed(workspace, reader, before=before, after=after, by=user)  # type: ignore[arg-type]
 
-        assert [c.slack_id for c in choosable(workspace, Reader.of(boss))] == ["C1", "C2", "C3"]
+        assert [c.slack_id for c in selectable_channels(workspace, Reader.of(boss))] == [
+            "C1",
+            "C2",
+            "C3",
+        ]
         three.follow(by=boss, on=True)  # after the other's page was drawn
         assert picks(boss, before=["C2"], after=["C1", "C4", "C9"]) == (1, 1)
         assert picks(admin, before=[], after=["C4", "D1"]) == (1, 0)

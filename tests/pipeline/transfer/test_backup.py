@@ -53,6 +53,8 @@ from memories.models import (
     SlackConnection,
     SlackEvent,
     Upload,
+    Webhook,
+    WebhookDelivery,
 )
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.backup import (
@@ -94,7 +96,7 @@ def everything() -> Memory:
     workspace = channel.workspace
     messages = [MessageFactory(channel=channel, text=f"{HARD} {i}") for i in range(3)]
     user = MemberFactory(workspace=workspace).user
-    ApiKey.objects.issue(workspace, name="ci", by=user, user=user, channels=[channel])
+    key, _ = ApiKey.objects.issue(workspace, name="ci", by=user, user=user, channels=[channel])
     user.groups.add(Group.objects.create(name="readers"))
     user.groups.get().permissions.add(Permission.objects.get(codename="view_note"))
     user.user_permissions.add(Permission.objects.get(codename="change_memory"))
@@ -105,6 +107,8 @@ def everything() -> Memory:
     short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     segment = make_segment(messages=messages)
     version = make_version(memory=short, text=f"- {HARD}", sources=messages, segment=segment)
+    webhook = Webhook.objects.register(key, "https://bot.example.com/")
+    WebhookDelivery.objects.enqueue(webhook, [version], now)
     backfill = Backfill.objects.create(workspace=workspace, since_us=0, until_us=9, author=user)
     BackfillChannel.objects.create(backfill=backfill, channel=channel)
     job = Job.objects.create(

@@ -23,7 +23,7 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.export import schemas
@@ -144,7 +144,7 @@ def test_what_was_learned_in_private_stays_with_its_members(tmp_path):
         MessageFactory(channel=channel, at=NOW + timedelta(minutes=minute), text=text)
         if channel.kind == "private":
             channel.describe({"kind": "public"})
-            audience.became_public(channel)
+            channel_audience.publish(channel)
     outside, inside = tmp_path / "outside.zip", tmp_path / "inside.zip"
     exported(workspace, outside, UserFactory(username="boss", is_superuser=True))
     exported(workspace, inside, member.user)

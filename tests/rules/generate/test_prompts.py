@@ -10,7 +10,6 @@ from memories.rules.generate import prompt_texts, prompts
 from memories.rules.generate.summariser import (
     NOTHING,
     Addition,
-    Kind,
     MessageLine,
     PromptForm,
     Reference,
@@ -19,6 +18,7 @@ from memories.rules.generate.summariser import (
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType, is_valid_memory_combination
+from memories.rules.memory.kinds import Kind
 from tests.llm.requests import START, added, long, make_request, memory, messages, short
 
 KEY = "c0ffee00"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.costs.orders import Unreadable
+from memories.rules.costs.backfill_input import InvalidInput
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import (
     Since,
@@ -40,7 +40,7 @@ ADDED, REMOVED, CHANGED = ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANG
 def test_since(choice: str, begin: datetime | None) -> None:
     now = NOW if begin else NOW - timedelta(hours=9)
     if begin is None:
-        with pytest.raises(Unreadable):
+        with pytest.raises(InvalidInput):
             parse_since(choice, now, TOKYO)
     else:
         assert parse_since(choice, now, TOKYO) == Since(choice, to_micros(begin))
@@ -56,7 +56,7 @@ def test_since_the_last_mark(choice: str) -> None:
     "choice", ["7", "all", "9d", "2026-13-01", "2026-02-30", "-", "9999-12-31"]
 )
 def test_what_is_no_beginning(choice: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidInput):
         parse_since(choice, NOW, TOKYO)
 
 

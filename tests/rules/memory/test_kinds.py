@@ -1,7 +1,6 @@
 import pytest
 
-from memories.rules.generate.summariser import Kind
-from memories.rules.memory.kinds import kind_named, kind_of
+from memories.rules.memory.kinds import Kind, kind_named, kind_of
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from memories.rules.generate import prompts
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.summariser import (
     Addition,
-    Kind,
     MemoryLine,
     ParsedReply,
     Reply,
@@ -20,6 +19,7 @@ from memories.rules.generate.summariser import (
 from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.kinds import Kind
 from memories.rules.memory.operations import (
     Change,
     DropReason,

@@ -13,8 +13,8 @@ from memories.rules.safety.guard import (
     Source,
     Sources,
     check,
+    most_similar,
     rests_on,
-    traced,
 )
 from tests.llm.requests import added, make_request, memory, messages, short
 
@@ -268,14 +268,14 @@ NAMED = "Decision the launch moves to December"
 )
 def test_a_name_is_no_source(named: Source) -> None:
     sources = Sources([named, Source(2, "the launch is in November, says Cleo", "Ana")])
-    assert traced("Decision the launch moves to December", sources) == [2]
+    assert most_similar("Decision the launch moves to December", sources) == [2]
     assert rests_on("Decision the launch moves to December", (2,), sources) == (2,)
-    assert traced("Decision moves", sources) == []
+    assert most_similar("Decision moves", sources) == []
 
 
 def test_a_line_without_refs_is_traced_to_what_it_resembles() -> None:
-    assert traced("we ship on friday", SOURCES) == [4]
-    assert traced("zzz", SOURCES) == []
+    assert most_similar("we ship on friday", SOURCES) == [4]
+    assert most_similar("zzz", SOURCES) == []
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

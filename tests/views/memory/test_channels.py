@@ -14,7 +14,7 @@ from memories.pipeline.sync.coverage import coverage_of
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Origin
 from memories.views.memory.channels import BAR_WIDTH
-from memories.views.sync.coverage import bar_of_reading
+from memories.views.sync.coverage import reading_bar
 from tests.factories import (
     MONDAY,
     MessageFactory,
@@ -236,7 +236,7 @@ def test_gaps_in_what_was_read_are_drawn(
     channel.sync = ChannelSync(
         synced_ts=mark, history_reached_ts=at, history_newest_ts="10.0" if at else ""
     )
-    assert bar_of_reading(coverage_of(channel, timezone.now()), channel, 100) == parts
+    assert reading_bar(coverage_of(channel, timezone.now()), channel, 100) == parts
 
 
 @pytest.mark.parametrize(

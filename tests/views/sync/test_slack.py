@@ -27,7 +27,7 @@ def slack(settings: Settings) -> Iterator[FakeSlack]:
 
 def connect(cast: Cast) -> SlackConnection:
     connection = SlackConnection.objects.of(cast.workspace)
-    connection.keep_token(TOKEN, by=None)
+    connection.set_token(TOKEN, by=None)
     return connection
 
 

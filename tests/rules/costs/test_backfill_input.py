@@ -1,11 +1,11 @@
-"""What a person types to order a backfill."""
+"""The period and the cap of a backfill as typed text."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from memories.rules.costs.orders import Unreadable, read_cap, read_since
+from memories.rules.costs.backfill_input import InvalidInput, parse_cap, parse_since
 from memories.rules.ingest.timestamps import to_micros
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -20,15 +20,15 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
         (" 2026-02-03 ", datetime(2026, 2, 2, 15, 0, tzinfo=UTC)),
     ],
 )
-def test_since(text: str, moment: datetime | None) -> None:
-    wanted = to_micros(moment) if moment else 0
-    assert read_since(text, NOW, ZoneInfo("Asia/Tokyo")) == wanted
+def test_a_period(text: str, moment: datetime | None) -> None:
+    since_us = to_micros(moment) if moment else 0
+    assert parse_since(text, NOW, ZoneInfo("Asia/Tokyo")) == since_us
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "0", "-3", "36501", "٣", "1.5"])
-def test_since_that_is_none(text: str) -> None:
-    with pytest.raises(Unreadable):
-        read_since(text, NOW, ZoneInfo("UTC"))
+def test_an_invalid_period(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_since(text, NOW, ZoneInfo("UTC"))
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_since_that_is_none(text: str) -> None:
         ("0", 0, None),
     ],
 )
-def test_cap(text: str, tokens: int | None, micros: int | None) -> None:
-    assert read_cap(text) == (tokens, micros)
+def test_a_cap(text: str, tokens: int | None, micros: int | None) -> None:
+    assert parse_cap(text) == (tokens, micros)
 
 
 @pytest.mark.parametrize("text", ["2.50", "€2", "$", "-1", "$2.1234567", "lots", "9" * 20, "٣"])
-def test_cap_that_is_none(text: str) -> None:
-    with pytest.raises(Unreadable):
-        read_cap(text)
+def test_an_invalid_cap(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_cap(text)

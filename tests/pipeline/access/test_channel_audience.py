@@ -21,7 +21,7 @@ from memories.models import (
     Reader,
     Segment,
 )
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.context.build import build_context
 from memories.pipeline.generate.passes import configured_summariser, run_pass
 from memories.pipeline.generate.requests import MixedAudience, RequestBuilder
@@ -320,8 +320,8 @@ def test_opting_in_publishes_the_long_term_text_and_no_more(team):
     make_channel(team, "aurora")
     run_pass(team, LATER)
     by = UserFactory()
-    assert audience.opt_in(secret, by=by, on=True)
-    assert not audience.opt_in(secret, by=by, on=True)
+    assert channel_audience.set_opt_in(secret, by=by, on=True)
+    assert not channel_audience.set_opt_in(secret, by=by, on=True)
     run_pass(team, LATER + HOUR)
     reader = member(team)
     assert "ember" in workspace_memory(secret).current.content
@@ -340,24 +340,24 @@ def test_opting_in_publishes_the_long_term_text_and_no_more(team):
 def test_opting_out_takes_it_back(team):
     secret = make_channel(team, "ember", kind="private")
     make_channel(team, "aurora")
-    audience.opt_in(secret, by=None, on=True)
+    channel_audience.set_opt_in(secret, by=None, on=True)
     run_pass(team, LATER)
     assert "ember" in workspace_memory(secret).current.content
-    assert audience.opt_in(secret, by=None, on=False)
+    assert channel_audience.set_opt_in(secret, by=None, on=False)
     reader = member(team)
     assert "ember" not in texts(reader) and "ember" not in context(team, reader)
     run_pass(team, LATER + HOUR)
     assert "aurora" in workspace_memory(secret).current.content
     assert "ember" not in texts(reader)
     # And once more: the same text is owed again.
-    audience.opt_in(secret, by=None, on=True)
+    channel_audience.set_opt_in(secret, by=None, on=True)
     run_pass(team, LATER + 2 * HOUR)
     assert "ember" in workspace_memory(secret).current.content
 
 
 def test_the_word_ends_when_the_channel_is_another(team):
     secret = make_channel(team, "ember", kind="private")
-    audience.opt_in(secret, by=None, on=True)
+    channel_audience.set_opt_in(secret, by=None, on=True)
     slack_says(secret, is_private=False)
     assert not secret.in_workspace_memory
     slack_says(secret, is_private=True)
@@ -368,7 +368,7 @@ def test_the_word_ends_when_the_channel_is_another(team):
 @pytest.mark.parametrize("kind", ["public", "im", "mpim"])
 def test_nothing_to_opt_in(team, kind):
     channel = ChannelFactory(workspace=team, kind=kind)
-    assert not audience.opt_in(channel, by=None, on=True)
+    assert not channel_audience.set_opt_in(channel, by=None, on=True)
     channel.refresh_from_db()
     assert not channel.in_workspace_memory and not AuditEvent.objects.exists()
 
@@ -390,7 +390,7 @@ def test_a_shared_channel_flows_by_opt_in_and_again_once_it_is_not_shared(team):
     run_pass(team, LATER + 2 * HOUR)
     assert "fjord" in workspace_memory(channel).current.content
     slack_says(channel, is_ext_shared=True)
-    assert audience.opt_in(channel, by=None, on=True)
+    assert channel_audience.set_opt_in(channel, by=None, on=True)
     run_pass(team, LATER + 3 * HOUR)
     assert "fjord" in workspace_memory(channel).current.content
 
@@ -567,7 +567,7 @@ def test_a_change_while_a_model_thinks(httpserver, settings, team, way):
     make_channel(team, "aurora")
     channel = make_channel(team, "garnet", kind="public" if way == "closes" else "private")
     if way == "opts out":
-        audience.opt_in(channel, by=None, on=True)
+        channel_audience.set_opt_in(channel, by=None, on=True)
     model = Metered(httpserver)
     settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY = model.url, "none"
     settings.MEMORYHUB_MODEL, settings.MEMORYHUB_LLM_CONCURRENCY = "fake", 1
@@ -582,7 +582,7 @@ def test_a_change_while_a_model_thinks(httpserver, settings, team, way):
         try:
             found = Channel.objects.get(pk=channel.pk)
             if way == "opts out":
-                audience.opt_in(found, by=None, on=False)
+                channel_audience.set_opt_in(found, by=None, on=False)
             else:
                 slack_says(found, is_private=way == "closes")
         finally:

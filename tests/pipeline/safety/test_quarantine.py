@@ -259,7 +259,7 @@ def test_it_costs_the_same_queries_however_many_lines(
     channel: Channel, django_assert_max_num_queries: Callable[..., object]
 ) -> None:
     from memories.pipeline.generate.requests import RequestBuilder
-    from memories.pipeline.safety import guarding
+    from memories.pipeline.safety import quarantine
     from memories.rules.generate.reply import parse_reply
 
     for i in range(20):
@@ -270,7 +270,7 @@ def test_it_costs_the_same_queries_however_many_lines(
     text = "\n".join(f"- part {i} ships [{i + 1}]" for i in range(20))
     reading = parse_reply(Reply(text, "stop", "x", "x"), question.request)
     with django_assert_max_num_queries(0):
-        assert len(guarding.judge(job, question, reading).reading.lines) == 20
+        assert len(quarantine.check_reply(job, question, reading).parsed.lines) == 20
 
 
 def test_a_secret_reaches_no_context(channel: Channel) -> None:

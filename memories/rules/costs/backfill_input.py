@@ -1,4 +1,4 @@
-"""What a person types to order a backfill: from when on, and how much it may cost."""
+"""Parse the period and the cap of a backfill, as a person types them."""
 
 import re
 from datetime import datetime, timedelta, tzinfo
@@ -14,13 +14,16 @@ _TOKENS = re.compile(r"\d[\d,_]*")
 _DOLLARS = re.compile(r"\$\s*(\d[\d,]*)(?:\.(\d{1,6}))?")
 
 
-class Unreadable(ValueError):
-    """Neither a moment nor an amount."""
+class InvalidInput(ValueError):
+    """The text is no period, or no amount."""
 
 
-def read_since(text: str, now: datetime, zone: tzinfo) -> int:
-    """``all`` (or nothing) as 0, a number as so many days before ``now``, a date as the beginning
-    of that day in ``zone``; in microseconds. Raises Unreadable."""
+def parse_since(text: str, now: datetime, zone: tzinfo) -> int:
+    """Return the start of a period in microseconds. Raises InvalidInput.
+
+    "all" and "" are 0. A number is so many days before ``now``. A date is the start of that day in
+    ``zone``.
+    """
     text = text.strip()
     if text in ("", "all"):
         return 0
@@ -28,16 +31,18 @@ def read_since(text: str, now: datetime, zone: tzinfo) -> int:
         try:
             day = datetime(*map(int, match.groups()), tzinfo=zone)  # type: ignore[misc, arg-type]
         except ValueError as error:
-            raise Unreadable(text) from error
+            raise InvalidInput(text) from error
         return max(0, to_micros(day))
     if text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= MOST_DAYS:
         return to_micros(now - timedelta(days=int(text[:6])))
-    raise Unreadable(text)
+    raise InvalidInput(text)
 
 
-def read_cap(text: str) -> tuple[int | None, int | None]:
-    """``200000`` as tokens, ``$2.50`` as millionths of a dollar, nothing as no cap: ``(tokens,
-    micros)``. Raises Unreadable."""
+def parse_cap(text: str) -> tuple[int | None, int | None]:
+    """Return a cap as (tokens, millionths of a dollar), both None for "". Raises InvalidInput.
+
+    ``200000`` is in tokens, ``$2.50`` in dollars.
+    """
     text = text.strip()
     if not text:
         return None, None
@@ -49,4 +54,4 @@ def read_cap(text: str) -> tuple[int | None, int | None]:
         micros = int(match[1].replace(",", "")) * MICROS + int((match[2] or "").ljust(6, "0"))
         if micros <= LARGEST:
             return None, micros
-    raise Unreadable(text)
+    raise InvalidInput(text)
