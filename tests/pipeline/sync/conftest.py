@@ -54,7 +54,7 @@ def sync(slack: FakeSlack, workspace: Workspace) -> Sync:
     """One run with a client of its own, as each run has."""
 
     def run(now: datetime = NOW, client: SlackClient | None = None, **given: Any) -> SyncReport:
-        slack.forget_calls()
+        slack.clear_calls()
         return sync_workspace(workspace, client or client_of(slack), now, **given)
 
     return run

@@ -50,7 +50,7 @@ def test_whoever_names_a_channel_follows_it(slack: FakeSlack, name: str) -> None
     assert [one.channel_id for one in report.channels] == [CLOSED]
     assert [row.slack_id for row in workspace.channels.followed()] == [CLOSED]
     assert AuditEvent.objects.filter(action="channel_follow").count() == 1
-    slack.forget_calls()
+    slack.clear_calls()
     assert len(sync_workspace(workspace, client_of(slack), LATER).channels) == 1
 
 

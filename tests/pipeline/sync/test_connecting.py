@@ -189,7 +189,7 @@ class TestCheck:
     def test_a_persons_token_is_refused(self, workspace: Workspace, slack: FakeSlack) -> None:
         kept(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "user_id": "U1"}
-        slack.lay("auth.test", Fault.answer(answer))
+        slack.inject_fault("auth.test", Fault.answer(answer))
         assert check_connection(workspace, NOW).code == "not_a_bot"
 
     def test_scopes_that_were_not_told_are_not_taken_for_granted(
@@ -197,7 +197,7 @@ class TestCheck:
     ) -> None:
         kept(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "bot_id": "B1"}
-        slack.lay("auth.test", Fault.answer(answer))
+        slack.inject_fault("auth.test", Fault.answer(answer))
         findings = check_connection(workspace, NOW)
         assert (findings.code, findings.scopes, findings.is_ok) == ("no_scopes", None, False)
 
@@ -253,7 +253,7 @@ class TestCheck:
         self, workspace: Workspace, slack: FakeSlack, fault: Fault
     ) -> None:
         connection = kept(workspace)
-        slack.lay("auth.test", fault, times=9)
+        slack.inject_fault("auth.test", fault, times=9)
         findings = check_connection(workspace, NOW, pause=0.001)
         assert findings.code and not findings.is_ok
         connection.refresh_from_db()

@@ -115,7 +115,7 @@ def test_an_import_of_the_same_conversation_ends_the_same(
         store_channels(imported, [(raw, kind)], known_at=NOW)
         if channel.bot_is_in:
             row = imported.channels.get(slack_id=channel.slack_id)
-            store_messages(row, [channel.told(m) for m in channel.messages.values()], NOW)
+            store_messages(row, [channel.render(m) for m in channel.messages.values()], NOW)
     slack.page_size = page_size
     sync()
     assert everything(workspace) == everything(imported)
@@ -126,7 +126,7 @@ def test_an_imported_workspace_is_carried_on(
 ) -> None:
     """The export knows that the root has two replies, and holds one of them."""
     store_channels(workspace, [(slack.channels[GENERAL].as_json(), "public")], known_at=NOW)
-    told = slack.channels[GENERAL].told(slack.channels[GENERAL].messages[ROOT])
+    told = slack.channels[GENERAL].render(slack.channels[GENERAL].messages[ROOT])
     assert told["reply_count"] == 2
     reply = slack.channels[GENERAL].messages[ts(1.9)]
     store_messages(general(workspace), [told, reply], NOW)

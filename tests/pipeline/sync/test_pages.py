@@ -39,7 +39,7 @@ def test_an_odd_object_in_the_walk_concludes_nothing(
     slack.say(GENERAL, "U1", "when?", ts(1, 5))
     answer = slack.answer(HISTORY, {"channel": GENERAL, "limit": "99"}, f"Bearer {TOKEN}")
     answer["messages"][0]["ts"] = None
-    slack.lay(HISTORY, Fault.answer(answer))
+    slack.inject_fault(HISTORY, Fault.answer(answer))
     report = sync(LATER)
     assert report.tally.count(ObjectType.MESSAGE, Result.QUARANTINED) == 1
     assert channel_report(report).stats.deleted == 0
@@ -53,7 +53,7 @@ def test_an_empty_page_of_history_takes_nothing_that_is_there(
 ) -> None:
     sync()
     before = everything(workspace)
-    slack.lay(HISTORY, Fault.empty_page(), times=times)
+    slack.inject_fault(HISTORY, Fault.empty_page(), times=times)
     report = sync(LATER)
     assert [one.code for one in report.in_state(SyncState.FAILED)] == ["malformed"] * times
     assert (slack.count(HISTORY), slack.count(REPLIES)) == (2, times)
@@ -75,9 +75,9 @@ def test_a_page_that_ends_too_early_takes_nothing_that_is_there(
     slack.page_size = 2
     sync()
     before = texts(workspace)
-    of_general = [one["ts"] for one in slack.channels[GENERAL].standing()]
+    of_general = [one["ts"] for one in slack.channels[GENERAL].in_channel()]
     slack.edit(GENERAL, of_general[1], "line 0, edited", ts(0))
-    slack.lay(HISTORY, Fault.empty_page(), on=2)
+    slack.inject_fault(HISTORY, Fault.empty_page(), on=2)
     assert channel_report(sync(LATER, full=full)).code == "malformed"
     assert texts(workspace) == before
     assert not sync(LATER + timedelta(hours=1)).in_state(SyncState.FAILED)
@@ -119,7 +119,7 @@ def test_without_a_word_about_the_witness_nothing_is_concluded(
     before = texts(workspace)
     delete_a_thread(slack)
     delete_a_line(slack)
-    slack.lay(REPLIES, fault)
+    slack.inject_fault(REPLIES, fault)
     sync(LATER)
     assert texts(workspace) == before
     sync(LATER + timedelta(hours=1))
@@ -132,7 +132,7 @@ def test_a_thread_without_its_root_is_owed(
     sync()
     before = texts(workspace)
     reply_late(slack)
-    slack.lay(REPLIES, Fault.empty_page())
+    slack.inject_fault(REPLIES, Fault.empty_page())
     found = channel_report(sync(LATER))
     assert found.state is SyncState.FAILED
     assert ROOT in found.failures[0]
@@ -147,9 +147,9 @@ def test_a_thread_without_its_root_is_owed_by_the_ring(
     """Its next turn would be a month later."""
     sync()
     slack.edit(GENERAL, ts(1.8), "on Monday", ts(0))
-    slack.lay(REPLIES, Fault.empty_page(), times=2)
+    slack.inject_fault(REPLIES, Fault.empty_page(), times=2)
     sync(LATER, full=True)
-    slack.heal()
+    slack.clear_faults()
     assert general(workspace).messages.with_unread_replies().count() == 1
     assert "on Friday" in texts(workspace)
     sync(LATER + timedelta(hours=1))
