@@ -1,4 +1,4 @@
-"""Real qclusters on the test's database: from an import to memories, and never the same twice."""
+"""Real qclusters on the database of the test."""
 
 import contextlib
 import os
@@ -52,7 +52,7 @@ PATIENCE = 150.0  # seconds; django-q2 looks at its schedules every 30
 def start_cluster(
     process_environment: dict[str, str], tmp_path: Path
 ) -> Iterator[Callable[[], Path]]:
-    """Start one more qcluster; returns its log. All are gone after the test."""
+    """Start a qcluster, which the test ends, and return its log."""
     running: list[subprocess.Popen[bytes]] = []
 
     def start() -> Path:
@@ -84,7 +84,7 @@ def start_cluster(
 
 
 def talk(workspace: Workspace, channels: int, bursts: int) -> None:
-    """Bursts of ten messages, a day apart, until yesterday; all of them to be remembered."""
+    """Create bursts of ten messages, a day apart, until yesterday."""
     author = PersonFactory(workspace=workspace)
     begin = timezone.now() - timedelta(days=bursts + 1)
     for number in range(channels):
@@ -111,7 +111,7 @@ def everything_is_remembered() -> bool:
 
 
 def assert_made_once(most_attempts: int = 1) -> None:
-    """Each closed segment has one version, each call was made once, numbers have no gaps."""
+    """Assert that each segment has one version, each call is made once, and numbers have no gaps."""
     versions = MemoryVersion.objects.exclude(segment=None).filter(provisional=False)
     segments = Segment.objects.of_channel().filter(outcome=Segment.Outcome.REMEMBERED)
     versions = versions.filter(segment__thread_ts="")
@@ -127,7 +127,7 @@ def assert_made_once(most_attempts: int = 1) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_schedule_alone_carries_an_import_to_memories(
+def test_the_schedules_turn_an_import_into_memories(
     start_cluster: Callable[[], Path], tmp_path: Path
 ) -> None:
     build_export(tmp_path / "export", timezone.now() - timedelta(days=1))
@@ -142,8 +142,8 @@ def test_the_schedule_alone_carries_an_import_to_memories(
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_two_clusters_make_each_version_once(start_cluster: Callable[[], Path]) -> None:
-    """Both are up, and as soon as a pass over one of the two workspaces begins, another is offered."""
+def test_two_clusters_write_each_version_once(start_cluster: Callable[[], Path]) -> None:
+    """Another pass is queued as soon as a pass of a workspace begins."""
     for _ in range(2):
         talk(WorkspaceFactory(), channels=4, bursts=8)
     logs = [start_cluster(), start_cluster()]
@@ -161,7 +161,7 @@ def test_two_clusters_make_each_version_once(start_cluster: Callable[[], Path]) 
 
 @pytest.fixture
 def broker() -> str:
-    """A Redis that answers."""
+    """The URL of a Redis server."""
     url = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/0")
     try:
         redis.Redis.from_url(url, socket_connect_timeout=5).ping()
@@ -171,11 +171,12 @@ def broker() -> str:
 
 
 @pytest.mark.slow
-def test_redis_and_a_killed_cluster_lose_nothing(
+def test_no_job_is_lost_with_redis_and_a_killed_cluster(
     process_environment: dict[str, str], broker: str, tmp_path: Path
 ) -> None:
-    """One of two workers stands still between reply and memory; then all are killed. What Redis had
-    handed out is gone with them: the sweep finds the rows."""
+    """A process stops between reply and memory, then all are killed.
+
+    Redis has lost the tasks, and the heartbeat finds the jobs."""
     orders = tmp_path / "orders"
     orders.mkdir()
     (orders / "reply_saved.1").write_text("stop")
@@ -183,7 +184,7 @@ def test_redis_and_a_killed_cluster_lose_nothing(
         "MEMORYHUB_BROKER": broker,
         # Its own list in this Redis; and django-q2 leaves the timetable to the cluster "memoryhub".
         "Q_CLUSTER_NAME": f"test-{uuid.uuid4().hex}",
-        "MEMORYHUB_HEARTBEAT": "1",
+        "MEMORYHUB_HEARTBEAT": "2",
         "MEMORYHUB_LLM_TIMEOUT": "2",
         "MEMORYHUB_LEASE": "4",
         "MEMORYHUB_BACK_OFF": "1",
@@ -216,7 +217,7 @@ BEAT = "memories.tasks.beat"
 
 
 def foreign_packages(marks: Path) -> list[str]:
-    """Signed packages that would each make a file in the folder, named for how."""
+    """Return signed packages that would each create a file, which is named for the method."""
 
     def at(how: str) -> str:
         return str(marks / how)
@@ -234,7 +235,7 @@ def foreign_packages(marks: Path) -> list[str]:
 
 
 def foreign_rows(marks: Path, cluster: str | None) -> str:
-    """The same in django-q2's tables. Returns a task of ours, under whose id a row waits."""
+    """Create such rows in django-q2's tables, and return a task with the id of one."""
     ours = uuid.uuid4().hex
     times = {"started": timezone.now(), "stopped": timezone.now()}
     hooked = {"id": ours, "name": str(marks / "hook of a row"), "func": BEAT, "success": False}
@@ -261,8 +262,7 @@ def foreign_rows(marks: Path, cluster: str | None) -> str:
 def test_a_worker_runs_no_foreign_function(
     queue: str, process_environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Neither from a signed package, nor from a schedule, a hook or a pickle in a table; it logs each
-    one and goes on with the tasks of the project."""
+    """Not from a signed package, a schedule, a hook or a pickle in a table. It logs each of them."""
     marks = tmp_path / "marks"
     marks.mkdir()
     environment = process_environment | {"PYTHONPATH": str(ROOT)}

@@ -35,7 +35,7 @@ SAME, ADDED, REMOVED, CHANGED = (
         pytest.param("a", "", [REMOVED], id="to nothing"),
     ],
 )
-def test_lines(old: str, new: str, kinds: list[ChangeKind]) -> None:
+def test_lines_are_aligned(old: str, new: str, kinds: list[ChangeKind]) -> None:
     assert [row.kind for row in compare.compare_lines(old, new)] == kinds
 
 
@@ -68,11 +68,13 @@ def test_lines(old: str, new: str, kinds: list[ChangeKind]) -> None:
         ),
     ],
 )
-def test_words(old: str, new: str, pieces: list[tuple[ChangeKind, str]]) -> None:
+def test_words_of_a_line_are_compared(
+    old: str, new: str, pieces: list[tuple[ChangeKind, str]]
+) -> None:
     assert compare.compare_words(old, new) == [DiffPiece(*piece) for piece in pieces]
 
 
-def test_one_word_of_a_long_unspaced_paragraph_marks_at_most_12_characters() -> None:
+def test_a_changed_word_in_a_long_japanese_line_marks_at_most_12_characters() -> None:
     old = "在庫連携は毎朝五時に一回だけ動き、失敗したら三十分後に三回まで再試行する。" * 6
     new = old.replace("三十分後", "一時間後", 1)
     (row,) = compare.changed_rows(compare.compare_lines(old, new))
@@ -84,7 +86,7 @@ texts = st.lists(st.text("ab あ漢-・\t", max_size=6), max_size=6).map("\n".jo
 
 
 @given(texts, texts)
-def test_either_text_can_be_read_off_the_rows(old: str, new: str) -> None:
+def test_rows_contain_both_texts(old: str, new: str) -> None:
     rows = compare.compare_lines(old, new)
     before = [row.before for row in rows if row.old is not None]
     after = [row.after for row in rows if row.new is not None]
@@ -93,7 +95,7 @@ def test_either_text_can_be_read_off_the_rows(old: str, new: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_text_rewritten_from_end_to_end_is_told_in_bounded_time() -> None:
+def test_two_different_long_texts_are_compared_in_bounded_time() -> None:
     old = "\n".join(f"word {i} of the old" for i in range(2000))
     new = "\n".join(f"line {i} of the new" for i in range(2000))
     kinds = {row.kind for row in compare.compare_lines(old, new)}
@@ -101,22 +103,22 @@ def test_a_text_rewritten_from_end_to_end_is_told_in_bounded_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ("- a\n- b\n- c", "* c\na\nd", (2, 1)),
         ("a\na", "a", (1, 1)),
         ("", "a", (0, 0)),
     ],
 )
-def test_kept(old: str, new: str, told: tuple[int, int]) -> None:
-    assert compare.count_kept(old, new) == told
+def test_kept_lines_are_counted(old: str, new: str, expected: tuple[int, int]) -> None:
+    assert compare.count_kept(old, new) == expected
 
 
 OLD, NEW = "- one\n- two\n- three\n- four", "- one\n- 2 and two\n- four\n- five"
 
 
 @pytest.mark.parametrize(
-    ("change", "current", "told"),
+    ("change", "current", "expected"),
     [
         pytest.param(0, NEW, "- one\n- two\n- four\n- five", id="reworded"),
         pytest.param(1, NEW, "- one\n- 2 and two\n- three\n- four\n- five", id="removed"),
@@ -128,21 +130,21 @@ OLD, NEW = "- one\n- two\n- three\n- four", "- one\n- 2 and two\n- four\n- five"
         pytest.param(2, "- one", None, id="gone already"),
     ],
 )
-def test_one_change_is_taken_back(change: int, current: str, told: str | None) -> None:
-    assert compare.revert_change(OLD, NEW, change, current) == told
+def test_a_change_is_reverted(change: int, current: str, expected: str | None) -> None:
+    assert compare.revert_change(OLD, NEW, change, current) == expected
 
 
-def test_a_first_line_comes_back_to_the_top() -> None:
+def test_a_removed_first_line_is_restored_at_the_top() -> None:
     assert compare.revert_change("a\nb", "b", 0, "b\nc") == "a\nb\nc"
 
 
-def test_no_such_change() -> None:
+def test_an_unknown_change_raises() -> None:
     with pytest.raises(IndexError):
         compare.revert_change(OLD, NEW, 3, NEW)
 
 
 @pytest.mark.parametrize(
-    ("later", "told"),
+    ("later", "expected"),
     [
         pytest.param("- one\n- mine", True, id="as it was"),
         pytest.param("* mine\n- uno\n- more", True, id="the rest is the model's"),
@@ -151,5 +153,5 @@ def test_no_such_change() -> None:
         pytest.param("", False, id="gone"),
     ],
 )
-def test_whether_an_edit_survives(later: str, told: bool) -> None:
-    assert compare.is_edit_kept("- one\n- two", "- one\n- mine", later) is told
+def test_an_edit_is_kept_if_its_lines_are(later: str, expected: bool) -> None:
+    assert compare.is_edit_kept("- one\n- two", "- one\n- mine", later) is expected

@@ -24,7 +24,7 @@ BASE = "one\ntwo\nthree"
         pytest.param("one\ntwo\nthree\nyou", BASE + "\nthey", BASE + "\nyou\nthey", id="added"),
     ],
 )
-def test_a_conflict_suggests_what_loses_nothing(yours: str, theirs: str, result: str) -> None:
+def test_suggestions_lose_nothing(yours: str, theirs: str, result: str) -> None:
     hunks = conflicts.find_hunks(BASE, yours, theirs)
     assert conflicts.join_choices(hunks, [hunk.suggestion for hunk in hunks]) == result
 
@@ -37,21 +37,19 @@ def test_a_conflict_suggests_what_loses_nothing(yours: str, theirs: str, result:
         pytest.param("one\n[…] two", "one\n[…] 2", "one\n[…] 2", id="after it was gone"),
     ],
 )
-def test_what_was_forgotten_comes_back_on_nobodys_silence(
-    base: str, yours: str, result: str
-) -> None:
+def test_redacted_words_are_never_suggested(base: str, yours: str, result: str) -> None:
     hunks = conflicts.find_hunks(base, yours, "one\n[…] two")
     assert conflicts.join_choices(hunks, [hunk.suggestion for hunk in hunks]) == result
 
 
 @given(texts, texts)
-def test_against_what_both_have_a_conflict_suggests_the_lines_of_both(
-    yours: str, theirs: str
-) -> None:
+def test_without_the_real_base_the_lines_of_both_are_suggested(yours: str, theirs: str) -> None:
     hunks = conflicts.find_hunks(conflicts.common_lines(yours, theirs), yours, theirs)
     together = conflicts.join_choices(hunks, [hunk.suggestion for hunk in hunks])
-    said = {words_of(line) for line in split_text(together)}
-    assert said == {words_of(line) for text in (yours, theirs) for line in split_text(text)}
+    suggested_lines = {words_of(line) for line in split_text(together)}
+    assert suggested_lines == {
+        words_of(line) for text in (yours, theirs) for line in split_text(text)
+    }
 
 
 @pytest.mark.parametrize(
@@ -64,14 +62,12 @@ def test_against_what_both_have_a_conflict_suggests_the_lines_of_both(
         pytest.param("one\n2\nthree", "", False, id="nothing is there any more"),
     ],
 )
-def test_two_sides_agree_where_nothing_is_left_to_save(
-    yours: str, theirs: str, agreed: bool
-) -> None:
+def test_a_merge_that_equals_theirs_is_saved_already(yours: str, theirs: str, agreed: bool) -> None:
     assert conflicts.is_saved_already(conflicts.find_hunks(BASE, yours, theirs)) is agreed
 
 
 @given(texts, texts, texts)
-def test_choosing_one_side_everywhere_gives_its_text(base: str, yours: str, theirs: str) -> None:
+def test_choosing_a_side_in_all_hunks_gives_its_text(base: str, yours: str, theirs: str) -> None:
     hunks = conflicts.find_hunks(base, yours, theirs)
     for side, text in (("yours", yours), ("theirs", theirs)):
         together = conflicts.join_choices(hunks, [side] * len(hunks))

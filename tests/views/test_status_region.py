@@ -12,19 +12,19 @@ from tests.views.conftest import Cast
 HTMX = {"HX-Request": "true"}
 
 
-def told(response: HttpResponse) -> str:
+def status_text(response: HttpResponse) -> str:
     """The text that lands in the toast, which existed before."""
-    found = re.findall(
+    matches = re.findall(
         r'<div id="toast" hx-swap-oob="innerHTML">(.*?)</div>', response.content.decode(), re.S
     )
-    assert len(found) == 1
-    return " ".join(re.sub(r"<[^>]+>", " ", found[0]).split())
+    assert len(matches) == 1
+    return " ".join(re.sub(r"<[^>]+>", " ", matches[0]).split())
 
 
 def test_the_editor_opens(cast: Cast) -> None:
     client = cast.clients["editor"]
     path = f"/m/{cast.memory.pk}/edit/"
-    assert told(client.get(path, headers=HTMX)) == "The editor is open."
+    assert status_text(client.get(path, headers=HTMX)) == "The editor is open."
     assert b"hx-swap-oob" not in client.get(path).content
 
 
@@ -42,23 +42,23 @@ def test_an_edit_that_is_not_saved(
     given = {"text": text, "based_on": based_on, "revision": 0}
     response = cast.clients["editor"].post(path, given, headers=HTMX)
     assert response.status_code == status
-    assert told(response)
+    assert status_text(response)
     if status == 409:
-        assert told(response) == words
+        assert status_text(response) == words
 
 
 def test_more_messages(cast: Cast) -> None:
     last = MessageFactory(channel=cast.public, author=cast.author)
     path = cast.path(f"c/C0PUBLIC/messages/?before={last.ts}")
     response = cast.clients["member"].get(path, headers=HTMX)
-    assert re.fullmatch(r"\d+ more messages? (is|are) shown\.", told(response))
+    assert re.fullmatch(r"\d+ more messages? (is|are) shown\.", status_text(response))
 
 
 def test_the_quarantine(cast: Cast) -> None:
     line = QuarantinedLine.objects.create(memory=cast.memory, text="- odd", rule="link")
     path = cast.path(f"quarantine/{line.pk}/reject/")
     response = cast.clients["editor"].post(path, headers=HTMX)
-    assert told(response) == "Rejected: the line stays out."
+    assert status_text(response) == "Rejected: the line stays out."
 
 
 def test_what_cannot_be_asked(cast: Cast) -> None:
@@ -66,4 +66,4 @@ def test_what_cannot_be_asked(cast: Cast) -> None:
     for path in ("catch-up/?since=day&day=nonsense", "context/?channel=nowhere"):
         response = client.get(cast.path(path), headers=HTMX)
         assert response.status_code == 422
-        assert told(response)
+        assert status_text(response)
