@@ -131,7 +131,7 @@ def _notes(workspace: Workspace, channel: Channel, editor: User) -> None:
     note.channel = None
     note.save_wording(by=None)
     note.restore(note.versions.get(number=1), by=editor, based_on=3, revision=2)
-    note.mark(is_pinned=True, in_context=False, review_on=MONDAY.date())
+    note.set_flags(is_pinned=True, in_context=False, review_on=MONDAY.date())
     gone = NoteFactory(workspace=workspace, content="in the trash")
     gone.rewrite("still in the trash")
     gone.remove(by=editor)

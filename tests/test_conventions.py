@@ -52,7 +52,7 @@ NOT_YET_RENAMED = (
     *(
         f"memories/rules/{name}"
         for name in (
-            *("memory", "notes"),
+            "memory",
             "search",
         )
     ),

@@ -17,7 +17,7 @@ from django.urls import URLPattern, URLResolver
 from memories import urls
 from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.ingest.outcomes import Result
-from memories.rules.notes.notes_file import Fate
+from memories.rules.notes.notes_file import Outcome
 from memories.rules.settings import KEYS, MemorySettings
 from memoryhub import urls as all_urls
 from tests.documentation import (
@@ -130,7 +130,7 @@ def reasons(tree: ast.AST) -> Iterator[str]:
 
 
 def test_outcomes_of_entries() -> None:
-    assert first_words("memory", "outcome of an entry") == list(Fate)
+    assert first_words("memory", "outcome of an entry") == list(Outcome)
 
 
 def test_states_of_a_sync() -> None:

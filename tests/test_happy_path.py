@@ -262,7 +262,7 @@ def broken(*args: Any, **kwargs: Any) -> Any:
         "memories.rules.notes.notes_file.injection",
         "memories.rules.notes.notes_file.write",
         "memories.rules.notes.notes_file.read",
-        "memories.rules.notes.notes_file.fate",
+        "memories.rules.notes.notes_file.import_outcome",
     ],
 )
 def test_the_day_fails_without(

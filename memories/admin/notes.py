@@ -156,4 +156,4 @@ class NoteAdmin(AudienceAdmin):
             super().save_model(request, obj, form, change)
             return
         obj.save_wording(by=user_of(request))
-        obj.mark(is_pinned=obj.is_pinned, in_context=obj.in_context, review_on=obj.review_on)
+        obj.set_flags(is_pinned=obj.is_pinned, in_context=obj.in_context, review_on=obj.review_on)

@@ -60,7 +60,7 @@ from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.notes.fields import InvalidNote
-from memories.rules.notes.notes_file import Fate
+from memories.rules.notes.notes_file import Outcome
 
 PAGE = 100
 
@@ -281,8 +281,8 @@ def sync_notes(request: HttpRequest, given: NotesSyncIn) -> NotesSyncOut:
         raise Problem(422, str(error)) from error
     return NotesSyncOut(
         text=done.text,
-        added=done.fates[Fate.ADDED],
-        updated=done.fates[Fate.UPDATED],
+        added=done.outcomes[Outcome.ADDED],
+        updated=done.outcomes[Outcome.UPDATED],
         deleted=done.deleted,
         conflicts=done.conflicts,
     )

@@ -25,7 +25,8 @@ from memories.models.memory.memories import Memory
 from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
 from memories.models.memory.seen import Seen
 from memories.models.memory.versions import MemoryVersion
-from memories.models.notes.notes import Note, NotesDisabled, NoteVersion, StaleNote
+from memories.models.notes.note_versions import NoteVersion
+from memories.models.notes.notes import Note, NotesDisabled, StaleNote
 from memories.models.safety.quarantine import QuarantinedLine
 from memories.models.search.documents import SearchDocument, SearchPending
 from memories.models.sync.channel_sync import ChannelSync

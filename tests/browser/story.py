@@ -243,7 +243,7 @@ def tell() -> Story:
     write(workspace, "Sync with the old shop system.", author=mika).remove(by=mika)
     stock = write(workspace, "在庫数は整数。", title="整数", kind="architecture", author=mika)
     stock.rewrite("在庫数は必ず整数。", title="整数", kind="architecture", by=mika)
-    stock.mark(is_pinned=True, review_on=now.date())
+    stock.set_flags(is_pinned=True, review_on=now.date())
     operate(workspace, memory, mika)
     memory.refresh_from_db()
     indexing.catch_up()

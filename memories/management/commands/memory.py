@@ -25,7 +25,7 @@ from memories.models.access.audience import readable_workspaces
 from memories.pipeline.notes import files
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.notes.fields import KINDS, InvalidNote
-from memories.rules.notes.notes_file import LARGE, Fate
+from memories.rules.notes.notes_file import LARGE, Outcome
 
 COLUMNS = ("id", "date", "type", "tags", "channel", "title")
 
@@ -167,7 +167,7 @@ class Command(BaseCommand):
             workspace, reader, options["file"], author=user_of(reader), now=timezone.now()
         )
         self._warn_if_large(done.size)
-        counts = ", ".join(f"{done.fates[fate]} {fate}" for fate in Fate if done.fates[fate])
+        counts = ", ".join(f"{done.outcomes[x]} {x}" for x in Outcome if done.outcomes[x])
         self._print(done.as_json(), f"{options['file']}: {counts or 'no notes'}.")
         if done.conflicts:
             raise CommandError("Not taken in:\n" + "\n".join(done.conflicts))

@@ -28,7 +28,8 @@ from memories.models.ingest.people import Person, PersonQuerySet
 from memories.models.memory.lines import Audience
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
-from memories.models.notes.notes import Note, NoteVersion
+from memories.models.notes.note_versions import NoteVersion
+from memories.models.notes.notes import Note
 from memories.models.safety.quarantine import QuarantinedLine
 from memories.models.sync.connections import SlackConnection
 from memories.rules.memory.identity import MemoryScope
@@ -241,7 +242,7 @@ def _note(reader: Reader) -> Q:
 
 def _note_version(reader: Reader) -> Q:
     """Match wordings whose note, and whose channel at that time, the reader may read."""
-    notes = Note.objects.kept_for(reader).values("pk")
+    notes = Note.objects.with_trash(reader).values("pk")
     return note_words(reader, "note__workspace") & Q(note__in=notes)
 
 

@@ -243,7 +243,7 @@ def open_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContex
 def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, Note]:
     """Also one in the trash, for those who may bring it back."""
     place = open_workspace(request, slug)
-    notes = Note.objects.kept_for(place.reader).filter(workspace=place.workspace)
+    notes = Note.objects.with_trash(place.reader).filter(workspace=place.workspace)
     note = get_object_or_404(_with_people(notes), pk=pk)
     if note.deleted_at is not None and not place.can_edit:
         raise Http404

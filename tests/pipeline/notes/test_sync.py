@@ -9,7 +9,7 @@ import pytest
 
 from memories import agent
 from memories.models import Note, NoteVersion, Reader, Workspace
-from memories.pipeline.notes.files import Imported, NotesFileError, sync_text
+from memories.pipeline.notes.files import ImportResult, NotesFileError, sync_text
 from memories.rules.notes import notes_file
 from tests.factories import ChannelFactory, WorkspaceFactory
 
@@ -27,7 +27,7 @@ def add(workspace: Workspace, content: str) -> Note:
     return Note.objects.write(workspace, content, now=NOW)
 
 
-def sync(workspace: Workspace, text: str, base: str = "") -> Imported:
+def sync(workspace: Workspace, text: str, base: str = "") -> ImportResult:
     return sync_text(workspace, Reader.public(), text, base, author=None, now=NOW)
 
 

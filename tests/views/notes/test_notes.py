@@ -149,7 +149,7 @@ def test_what_stands_beside_the_text_is_theirs_where_one_changed_nothing(cast: C
     )
     assert (form["title"], form["initial-tags"]) == ("Old", "old")
     note.rewrite("words", title="Theirs", tags=["theirs"], kind="solution")
-    note.mark(review_on=date(2026, 12, 1))
+    note.set_flags(review_on=date(2026, 12, 1))
     page = change(cast, note, **form | {"content": "Mine.", "tags": "mine"}).content.decode()
     shown = drawn_in(page)
     assert (shown["initial-title"], shown["initial-review_on"]) == ("Theirs", "2026-12-01")
@@ -167,7 +167,7 @@ def test_a_date_that_somebody_set_meanwhile_stays(cast: Cast) -> None:
     form = drawn_in(
         cast.clients["editor"].get(cast.path(f"notes/{note.pk}/edit/")).content.decode()
     )
-    note.mark(review_on=None)  # reviewed, which makes no version
+    note.set_flags(review_on=None)  # reviewed, which makes no version
     assert change(cast, note, **form | {"content": "other"}).status_code == 302
     note.refresh_from_db()
     assert (note.content, note.review_on) == ("other", None)

@@ -173,7 +173,7 @@ class Exporter:
 
     def _notes(self) -> Iterator[dict[str, Any]]:
         """Yield all notes, also those in the trash, and while notes are switched off."""
-        notes = self.workspace.notes.kept_for(self.reader).order_by("pk")
+        notes = self.workspace.notes.with_trash(self.reader).order_by("pk")
         rows = notes.values(*schemas.NOTE.columns, "pk", *NOTE_RELATIONS.values())
         for chunk in chunks(self.iterate(rows), CHUNK):
             versions = self._note_versions([row["pk"] for row in chunk])
