@@ -23,7 +23,7 @@ from memories.views.memory.activity import load_activity
 from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.pages import render_page
 from memories.views.paths import thread_path, update_path
-from memories.views.sync.coverage import channel_progress, find_coverage, reading_bar, share_bar
+from memories.views.sync.coverage import find_coverage, reading_bar, share_bar, shares_of
 
 THREADS_SHOWN = 12
 JOBS_SHOWN = 5
@@ -47,7 +47,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
         memory.memory_type: memory
         for memory in Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL)
     }
-    share, waiting = channel_progress(place, [channel], to_micros(now))[channel.pk]
+    share, waiting = shares_of(place, [channel], to_micros(now))[channel.pk]
     coverage = find_coverage(place, channel, now)
     calls = ModelCall.objects.readable_by(place.reader)
     return render_page(

@@ -18,7 +18,7 @@ from memories.views.access.access import UserRequest, WorkspaceContext, open_wor
 from memories.views.memory.display import for_display
 from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.pages import render_page
-from memories.views.sync.coverage import Bar, channel_progress, share_bar
+from memories.views.sync.coverage import Bar, share_bar, shares_of
 
 ACTIVITY_SHOWN = 12
 CHANNELS_AT_ONCE = 50
@@ -85,7 +85,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             **texts_context(place, long_term, short_term),
             "query": query,
             "page": page,
-            "rows": _channel_rows(channels, channel_progress(place, channels, to_micros(now))),
+            "rows": _channel_rows(channels, shares_of(place, channels, to_micros(now))),
             "bar_width": BAR_WIDTH,
             "included": _opted_in_channels(place),
             "cost": sum_this_month(calls.filter(workspace=place.workspace), now),

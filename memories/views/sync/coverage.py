@@ -46,7 +46,7 @@ def find_coverage(place: WorkspaceContext, channel: Channel, now: datetime) -> C
     return coverage_of(channel, now) if place.workspace.connected_at else None
 
 
-def channel_progress(
+def shares_of(
     place: WorkspaceContext, channels: Iterable[Channel], now_us: int
 ) -> dict[int, tuple[Share, Waiting | None]]:
     """Return by channel id how many messages are remembered, and why others wait.
