@@ -48,15 +48,7 @@ PRIVATE = set(
     " telling till unsealable walk wish".split()
 )
 # Files and folders that still use such names. This list may only get shorter.
-NOT_YET_RENAMED = (
-    *(
-        f"memories/rules/{name}"
-        for name in (
-            "memory",
-            "search",
-        )
-    ),
-)
+NOT_YET_RENAMED = (*(f"memories/rules/{name}" for name in ("memory",)),)
 
 
 def python_files(*rooms: str) -> list[Path]:
