@@ -1,4 +1,4 @@
-"""What a model's replies are worth, counted while `make quality MODEL=1` asks it."""
+"""Count the usable parts of a model's replies in `make quality MODEL=1`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -20,8 +20,8 @@ from memories.rules.memory.operations import parse_operations
 
 @dataclass(frozen=True)
 class Figures:
-    """Shares are of 1. ``lines`` are those that the model wrote, each counted where it first stands;
-    ``quotes`` are of the lines of short-term memories, ``dropped`` of all operations."""
+    """Counts and shares. ``lines`` are new lines by the model. ``quotes`` is a share of the lines of
+    short-term memories, and ``dropped`` of all operations."""
 
     lines: int
     verified: float
@@ -50,7 +50,7 @@ class Figures:
 
 @dataclass
 class Recorder:
-    """A summariser that keeps the replies of another one."""
+    """A summariser that stores the replies of another one."""
 
     inner: Summariser
     replies: list[tuple[Request, Reply]] = field(default_factory=list)
@@ -81,10 +81,10 @@ class Recorder:
         return reply
 
     def figures(self) -> Figures:
-        """Of the memories in the database, and of all replies so far."""
+        """Return the figures of the stored memories and all replies."""
         verified = [bool(line.sources.all()) and not line.unverified for line in _written()]
         readings = [(r, reply, parse_reply(reply, r)) for r, reply in self._last()]
-        said = [line for r, _, reading in readings if r.messages for line in reading.lines]
+        short_lines = [line for r, _, reading in readings if r.messages for line in reading.lines]
         segments = {_key(r) for r, _ in self.replies if r.messages}
         empty = {
             _key(r)
@@ -98,7 +98,7 @@ class Recorder:
         return Figures(
             lines=len(verified),
             verified=_share(sum(verified), len(verified)),
-            quotes=_share(sum(line.is_quote for line in said), len(said)),
+            quotes=_share(sum(line.is_quote for line in short_lines), len(short_lines)),
             segments=len(segments),
             nothing=_share(len(empty), len(segments)),
             operations=operations,
@@ -110,7 +110,7 @@ class Recorder:
         )
 
     def _last(self) -> Iterator[tuple[Request, Reply]]:
-        """Of each job the last reply: one that was no good was asked for again."""
+        """Yield the last reply of each job, because a bad reply is requested again."""
         yield from {_key(request): (request, reply) for request, reply in self.replies}.values()
 
 
@@ -123,7 +123,7 @@ def _is_of_changes(request: Request, reply: Reply) -> bool:
 
 
 def _written() -> Any:
-    """The lines that a model wrote, each in the version in which it first stood."""
+    """Return the lines by a model, in the version that added them."""
     from django.db.models import F
 
     from memories.models import Line
@@ -133,5 +133,5 @@ def _written() -> Any:
     return by_model.exclude(version__job__model=OFFLINE).prefetch_related("sources")
 
 
-def _share(part: int, of: int) -> float:
-    return part / of if of else 0.0
+def _share(part: int, total: int) -> float:
+    return part / total if total else 0.0

@@ -75,7 +75,7 @@ def rewrite(path: Path, change: Callable[[dict[str, bytes]], None], *, honest: b
 
 
 def owner_of(workspace: Workspace, name: str = "owner") -> User:
-    """A superuser who is in each of the private channels too."""
+    """Return a superuser who is a member of every channel."""
     user = User.objects.filter(username=name).first()
     user = user or UserFactory(username=name, is_superuser=True)
     person = PersonFactory(workspace=workspace, user=user, email="owner@example.org")
@@ -86,7 +86,7 @@ def owner_of(workspace: Workspace, name: str = "owner") -> User:
 
 
 def make_odd_workspace(**given: object) -> Workspace:
-    """Public and private, threads, deletions, edits, pins, restores, odd letters; all remembered."""
+    """Channels of both kinds, threads, deletions, edits, pins, restores and odd characters."""
     workspace = WorkspaceFactory(
         name="ねこ\u202e社",
         domain="neko",
@@ -124,7 +124,7 @@ def make_odd_workspace(**given: object) -> Workspace:
 
 
 def _notes(workspace: Workspace, channel: Channel, editor: User) -> None:
-    """One as it was written; one with versions, of which one is of another place; one in the trash."""
+    """A note, a note with versions of which one belongs to a channel, and a note in the trash."""
     NoteFactory(workspace=workspace, content=ODD, tags=["海", "x"], author=editor)
     note = NoteFactory(workspace=workspace, channel=channel, content=f"First. {ODD}", author=editor)
     note.rewrite("Second.", kind="pattern", by=editor)
@@ -132,9 +132,9 @@ def _notes(workspace: Workspace, channel: Channel, editor: User) -> None:
     note.save_wording(by=None)
     note.restore(note.versions.get(number=1), by=editor, based_on=3, revision=2)
     note.set_flags(is_pinned=True, in_context=False, review_on=MONDAY.date())
-    gone = NoteFactory(workspace=workspace, content="in the trash")
-    gone.rewrite("still in the trash")
-    gone.remove(by=editor)
+    deleted = NoteFactory(workspace=workspace, content="in the trash")
+    deleted.rewrite("still in the trash")
+    deleted.remove(by=editor)
 
 
 def _talk(channel: Channel, people: list[Person]) -> None:
@@ -151,9 +151,9 @@ def _talk(channel: Channel, people: list[Person]) -> None:
         make_reply(
             root=root, at=MONDAY + timedelta(hours=2, minutes=i + 1), text=f"Mika takes part {i}."
         )
-    gone = channel.messages.order_by("micros")[2]
-    gone.purge()
-    gone.save()
+    expired = channel.messages.order_by("micros")[2]
+    expired.purge()
+    expired.save()
     MessageFactory(channel=channel, ts="1767603600.5", author=None, username="hook", is_bot=True)
     MessageFactory(
         channel=channel,
@@ -189,7 +189,7 @@ def _backfill(workspace: Workspace, channel: Channel, editor: User) -> None:
 
 
 def make_job(channel: Channel, **given: object) -> Job:
-    """An owed one of a segment of its own, as a pass would have made it."""
+    """Return a waiting job of a new segment, as a pass creates it."""
     from memories.pipeline.generate.plan import plan_channel
 
     message = MessageFactory(channel=channel, at=MONDAY - timedelta(days=1), text="We ship.")
@@ -220,7 +220,7 @@ def row_counts():
 
 
 def moved(workspace, path, user):
-    """Exported, deleted and taken in again, where they sign in with Slack anew."""
+    """Export, delete and import a workspace. The user signs in with Slack again."""
     exported(workspace, path, user)
     workspace.delete()
     return proven(import_workspace(path).workspace, user)
@@ -234,7 +234,7 @@ def proven(workspace, user):
 
 
 class Forbidden(OfflineSummariser):
-    """A summariser that nobody may ask."""
+    """A summariser that fails if it is called."""
 
     def summarise(self, request, way=RequestStrategy.WHOLE):
-        raise AssertionError("asked again for what is remembered already")
+        raise AssertionError("called again for text that is remembered already")

@@ -285,14 +285,19 @@ class TestEvents:
             workspace=WorkspaceFactory(team_id="T0TEAM"), slack_id="C1", is_followed=True
         )
 
-    def tell(self, number=1):
-        said = {"type": "message", "channel": "C1", "ts": f"1767603600.{number:06d}", "text": "hi"}
-        told = {"type": "event_callback", "team_id": "T0TEAM", "event_id": f"Ev{number}"}
-        return events.store_payload({**told, "event": said})
+    def receive(self, number=1):
+        message = {
+            "type": "message",
+            "channel": "C1",
+            "ts": f"1767603600.{number:06d}",
+            "text": "hi",
+        }
+        event = {"type": "event_callback", "team_id": "T0TEAM", "event_id": f"Ev{number}"}
+        return events.store_payload({**event, "event": message})
 
     def test_a_task_processes_all_events(self, room):
-        self.tell(1)
-        self.tell(2)
+        self.receive(1)
+        self.receive(2)
         tasks.events(room.workspace_id)
         assert room.messages.count() == 2
         assert set(SlackEvent.objects.values_list("state", "body")) == {("done", "")}
@@ -300,7 +305,7 @@ class TestEvents:
     def test_a_tick_queues_events_of_a_lost_task(
         self, room, tasks_at_once, django_capture_on_commit_callbacks
     ):
-        self.tell()
+        self.receive()
         with django_capture_on_commit_callbacks(execute=True):
             tasks.tick()
         assert room.messages.count() == 1
@@ -316,7 +321,7 @@ class TestEvents:
         self, room, monkeypatch, django_capture_on_commit_callbacks
     ):
         monkeypatch.setattr(tasks, "WORK_SECONDS", -1)
-        self.tell()
+        self.receive()
         with django_capture_on_commit_callbacks(execute=True):
             tasks.events(room.workspace_id)
         assert queued() == [("events", (room.workspace_id,))]
@@ -325,7 +330,7 @@ class TestEvents:
         tasks.events(4_711)
 
     def test_a_tick_deletes_old_events(self, room):
-        self.tell()
+        self.receive()
         SlackEvent.objects.update(received_at=timezone.now() - timedelta(days=8))
         tasks.tick()
         assert not SlackEvent.objects.exists()

@@ -1,4 +1,4 @@
-"""`manage.py export` and `import`: what they say, refuse and leave behind."""
+"""Output, refusals and files of `manage.py export` and `import`."""
 
 import io
 import json
@@ -32,20 +32,20 @@ def team() -> Workspace:
 
 
 @pytest.mark.django_db
-def test_out_and_in(tmp_path: Path) -> None:
+def test_export_and_import(tmp_path: Path) -> None:
     team()
     path = tmp_path / "team.zip"
-    told, _ = run("export", str(path))
-    assert "team written to" in told
-    assert "Left out: 1 channels" in told
-    told, _ = run("import", str(path), "--workspace", "copy")
-    assert "team.zip is now workspace copy" in told
-    assert "left out 1 channels" in told
+    output, _ = run("export", str(path))
+    assert "team written to" in output
+    assert "Left out: 1 channels" in output
+    output, _ = run("import", str(path), "--workspace", "copy")
+    assert "team.zip is now workspace copy" in output
+    assert "left out 1 channels" in output
     assert Workspace.objects.get(slug="copy").memories.get().current is not None
 
 
 @pytest.mark.django_db
-def test_refusals_say_what_to_do(tmp_path: Path) -> None:
+def test_refusals_contain_the_remedy(tmp_path: Path) -> None:
     team()
     path = tmp_path / "team.zip"
     run("export", str(path))
@@ -75,14 +75,16 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.cluster
-def test_another_installation_takes_it_over(
+def test_another_installation_imports_the_export(
     tmp_path: Path, process_environment: dict[str, str]
 ) -> None:
-    """Out of this database, whichever it is, into an empty SQLite one, and out of that again."""
+    """From this database into an empty SQLite one, and exported again."""
     workspace = make_odd_workspace(slug="odd")
     user = owner_of(workspace)
     first, second = tmp_path / "1.zip", tmp_path / "2.zip"
-    there = process_environment | {"DATABASE_URL": f"sqlite:///{tmp_path}/other.sqlite3"}
+    other_environment = process_environment | {
+        "DATABASE_URL": f"sqlite:///{tmp_path}/other.sqlite3"
+    }
 
     def manage(environment: dict[str, str], *words: str) -> str:
         done = subprocess.run(
@@ -97,18 +99,18 @@ def test_another_installation_takes_it_over(
         return done.stdout
 
     manage(process_environment, "export", str(first), "--as", user.username)
-    manage(there, "migrate", "--verbosity", "0")
-    report = json.loads(manage(there, "import", str(first), "--json"))
+    manage(other_environment, "migrate", "--verbosity", "0")
+    report = json.loads(manage(other_environment, "import", str(first), "--json"))
     assert report["accounts_known"] == 0
     assert report["accounts_made"] == User.objects.count() == 2
-    # An imported account reads nothing until somebody lets it in, and it signs in with Slack.
-    manage(there, "shell", "-c", _LET_IN.format(name=user.username))
-    manage(there, "export", str(second), "--as", user.username)
-    one, two = contents(first), contents(second)
-    assert [name for name in one if one[name] != two.get(name)] == []
+    # An imported account reads nothing until an operator activates it and it signs in with Slack.
+    manage(other_environment, "shell", "-c", ACTIVATE.format(name=user.username))
+    manage(other_environment, "export", str(second), "--as", user.username)
+    before, after = contents(first), contents(second)
+    assert [name for name in before if before[name] != after.get(name)] == []
 
 
-_LET_IN = (
+ACTIVATE = (
     "from memories.models import Person, User;"
     "Person.objects.filter(user__username='{name}').update(opens_until=None);"
     "User.objects.filter(username='{name}').update(is_active=True, is_superuser=True)"

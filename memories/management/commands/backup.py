@@ -43,10 +43,7 @@ class Command(BaseCommand):
             ) from error
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror or error}.") from error
-        if options["json"]:
-            self.stdout.write(document(report.as_json()))
-        else:
-            self.stdout.write(_summary(path, report))
+        self.stdout.write(document(report.as_json()) if options["json"] else _summary(path, report))
 
 
 def _summary(path: Path, report: BackupReport) -> str:

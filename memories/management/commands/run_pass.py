@@ -45,10 +45,7 @@ class Command(BaseCommand):
                 "early. Nothing was done. To do it all the same: --force."
             )
         report = run_pass(workspace, now)
-        if options["json"]:
-            self.stdout.write(document(report.as_json()))
-        else:
-            self.stdout.write(_summary(report))
+        self.stdout.write(document(report.as_json()) if options["json"] else _summary(report))
 
 
 def _summary(report: Report) -> str:

@@ -41,7 +41,7 @@ def get_health(reader: Reader, jobs: QuerySet[Job], now: datetime) -> Health:
     )
 
 
-def find_trouble(workspace: Workspace, now: datetime) -> Blocker | None:
+def find_workspace_blocker(workspace: Workspace, now: datetime) -> Blocker | None:
     """Return why no memories are made for this workspace, with one query.
 
     Without an endpoint there are no calls, so no cap is reached either.

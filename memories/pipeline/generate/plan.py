@@ -29,7 +29,6 @@ from memories.rules.generate.segments import (
 )
 from memories.rules.ingest.timestamps import SECOND, to_micros
 from memories.rules.memory.identity import MemoryType
-from memories.rules.settings import MemorySettings
 
 
 @dataclass(frozen=True)
@@ -102,38 +101,217 @@ def plan_channel(
         .filter(pk=channel_id)
         .first()
     )
-    if channel is None:
-        return None
-    settings, now_us = channel.workspace.memory_settings, to_micros(now)
-    if channel.start_us is None:
-        channel.remember_from(now_us - settings.window_us)
-    memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-    waiting = _read_messages(Message.objects.waiting().filter(channel=channel).until(now_us))
-    frontier = channel.segments.of_channel().aggregate(last=Max("last_us"))["last"]
-    due = _find_due(waiting, frontier, memory, now_us, settings)
-    closed = _cut_windows(
-        waiting, channel, frontier, due, now_us, settings, close_now=close_now == ""
-    )
-    segments = _create_segments(channel, "", closed)
-    if closed:
-        in_windows = {m.pk for window in closed for m in window.messages}
-        still_open = [m for m in waiting if m.pk not in in_windows]
-        frontier = max(frontier or 0, *(window.messages[-1].micros for window in closed))
-        due = _find_due(still_open, frontier, memory, now_us, settings)
-    _schedule_edited(channel, memory, now_us)
-    backfill = Backfill.objects.find_unfinished(channel) if closed else None
-    for segment, window in zip(segments, closed, strict=True):
-        is_covered = backfill is not None and backfill.covers(segment)
-        _schedule_segment(
-            memory, segment, window.messages, now_us, backfill if is_covered else None
+    return None if channel is None else _Planner(channel, to_micros(now), close_now).plan()
+
+
+@dataclass
+class _Planner:
+    """Plans one channel, whose row is locked. A frontier is the time of a last message in a segment."""
+
+    channel: Channel
+    now_us: int
+    close_now: str | None
+
+    def plan(self) -> ChannelPlan:
+        channel = self.channel
+        self.settings = channel.workspace.memory_settings
+        if channel.start_us is None:
+            channel.remember_from(self.now_us - self.settings.window_us)
+        self.memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+        waiting = _read_messages(
+            Message.objects.waiting().filter(channel=channel).until(self.now_us)
         )
-    if not segments and due.reason is Trigger.FIRST and memory.head == 0:
-        _schedule_provisional(memory, waiting, due, now_us)
-    if settings.thread_memories:
-        _plan_threads(channel, now_us, settings, close_now)
-    if channel.cut_from_us != channel.start_us:
-        channel.mark_cut_from_start()
-    return ChannelPlan(segments, due)
+        frontier = channel.segments.of_channel().aggregate(last=Max("last_us"))["last"]
+        due = self._find_due(waiting, frontier)
+        closed = self._cut("", waiting, frontier, due)
+        segments = self._create_segments("", closed)
+        if closed:
+            in_windows = {m.pk for window in closed for m in window.messages}
+            still_open = [m for m in waiting if m.pk not in in_windows]
+            frontier = max(frontier or 0, *(window.messages[-1].micros for window in closed))
+            due = self._find_due(still_open, frontier)
+        self._schedule_edited()
+        backfill = Backfill.objects.find_unfinished(channel) if closed else None
+        for segment, window in zip(segments, closed, strict=True):
+            is_covered = backfill is not None and backfill.covers(segment)
+            self._schedule_segment(segment, window.messages, backfill if is_covered else None)
+        if not segments and due.reason is Trigger.FIRST and self.memory.head == 0:
+            self._schedule_provisional(waiting, due)
+        if self.settings.thread_memories:
+            self._plan_threads()
+        if channel.cut_from_us != channel.start_us:
+            channel.mark_cut_from_start()
+        return ChannelPlan(segments, due)
+
+    def _find_due(self, waiting: Sequence[WaitingMessage], frontier: int | None) -> UpdateDecision:
+        times = [m.micros for m in waiting]
+        return should_update_short_term_memory(
+            max(times if frontier is None else [frontier, *times], default=None),
+            len(waiting),
+            self.now_us,
+            self.settings,
+            has_memory=self.memory.head > 0 or frontier is not None,
+        )
+
+    def _cut(
+        self,
+        thread_ts: str,
+        waiting: Sequence[WaitingMessage],
+        frontier: int | None,
+        due: UpdateDecision,
+    ) -> list[Window]:
+        cuts = cut_waiting_messages(
+            [m.micros for m in waiting],
+            self.channel.cut_from_us,
+            frontier,
+            due,
+            self.now_us,
+            self.settings,
+            is_requested=self.close_now == thread_ts,
+        )
+        return [Window(waiting[c.begin : c.end], c.reason, c.closed_us) for c in cuts]
+
+    def _create_segments(self, thread_ts: str, closed: Sequence[Window]) -> list[Segment]:
+        if not closed:
+            return []
+        earlier = self.channel.segments.filter(thread_ts=thread_ts)
+        newest_number = earlier.aggregate(n=Max("number"))["n"] or 0
+        segments = Segment.objects.bulk_create(
+            Segment(
+                channel=self.channel,
+                thread_ts=thread_ts,
+                number=newest_number + i,
+                first_us=window.messages[0].micros,
+                last_us=window.messages[-1].micros,
+                closed_us=window.closed_us,
+                message_count=len(window.messages),
+                reason=window.reason,
+            )
+            for i, window in enumerate(closed, start=1)
+        )
+        column = "thread_segment" if thread_ts else "segment"
+        for segment, window in zip(segments, closed, strict=True):
+            for begin in range(0, len(window.messages), 500):
+                pks = [m.pk for m in window.messages[begin : begin + 500]]
+                Message.objects.filter(pk__in=pks).update(**{column: segment})
+        return segments
+
+    def _schedule_segment(
+        self,
+        segment: Segment,
+        messages: Sequence[WaitingMessage],
+        backfill: Backfill | None = None,
+        *,
+        is_edited: bool = False,
+    ) -> None:
+        if not any(m.has_text for m in messages):
+            segment.settle(Segment.Outcome.SKIPPED)
+            return
+        job, is_new = Job.objects.get_or_create(
+            input_key=segment_key(self.memory, segment, ((m.ts, m.edited_ts) for m in messages)),
+            defaults={
+                "memory": self.memory,
+                "segment": segment,
+                "backfill": backfill,
+                "as_of_us": self.now_us,
+                "trigger": {
+                    "reason": segment.reason,
+                    "new": segment.message_count,
+                    "quiet_s": (segment.closed_us - segment.last_us) // SECOND,
+                },
+            },
+        )
+        if is_edited and not is_new:
+            # The messages are as they were when this job read them, but its text was taken away.
+            job.reopen(Job.State.SUPERSEDED, Job.State.DONE)
+
+    def _schedule_provisional(self, waiting: Sequence[WaitingMessage], due: UpdateDecision) -> None:
+        """Schedule a channel's first memory at once, but only once (rule 2)."""
+        if any(m.has_text for m in waiting):
+            Job.objects.get_or_create(
+                input_key=provisional_key(self.memory),
+                defaults={
+                    "memory": self.memory,
+                    "provisional": True,
+                    "as_of_us": self.now_us,
+                    "trigger": {
+                        "reason": due.reason,
+                        "new": due.new_count,
+                        "quiet_s": due.quiet_us // SECOND,
+                    },
+                },
+            )
+
+    # Edits (rule 3)
+
+    def _schedule_edited(self) -> None:
+        """Make the versions of segments with edited or deleted messages again."""
+        stale = self.channel.segments.filter(stale=True)
+        for thread_ts in set(stale.exclude(thread_ts="").values_list("thread_ts", flat=True)):
+            self._schedule_edited_thread(Memory.objects.of_thread(self.channel, thread_ts))
+        for segment in stale.of_channel():
+            segment.clear_stale()
+            if segment.outcome == Segment.Outcome.CANCELLED:
+                continue  # a retry reads the messages as they are then
+            if segment.outcome == Segment.Outcome.REMEMBERED and not segment.versions.exists():
+                continue  # a later text replaced it: disabled history keeps one
+            if segment.messages.filter(state=Message.State.EXPIRED).exists():
+                continue  # a new text would lack the expired messages; deleted words are masked
+            segment.reason = Trigger.EDITED
+            messages = _read_messages(segment.messages.rememberable())
+            self._schedule_segment(segment, messages, is_edited=True)
+            if not any(m.has_text for m in messages):
+                _withdraw_versions(self.memory, self.memory.versions.filter(segment=segment))
+
+    def _schedule_edited_thread(self, memory: Memory) -> None:
+        """Make a thread's one text again, from all of its segments."""
+        with_model = (Job.State.CLAIMED, Job.State.REPLIED)
+        if memory.jobs.filter(state__in=with_model).exists():
+            return  # the segments stay stale, so a pass comes back once this job is closed
+        segments = self.channel.segments.filter(thread_ts=memory.thread_ts)
+        messages = self.channel.messages.filter(thread_segment__in=segments)
+        if messages.filter(state=Message.State.EXPIRED).exists():
+            segments.update(stale=False)  # as with a channel's segments
+            return
+        if not any(m.has_text for m in _read_messages(messages.rememberable())):
+            segments.update(stale=False, outcome=Segment.Outcome.SKIPPED)
+            _withdraw_versions(memory, memory.versions.all())
+            return
+        segments.filter(outcome=Segment.Outcome.CANCELLED).update(stale=False)
+        segments.exclude(outcome=Segment.Outcome.CANCELLED).update(
+            stale=False, outcome=Segment.Outcome.WAITING
+        )
+        followups.schedule_thread(memory, self.now_us)
+
+    # Threads (rule 7)
+
+    def _plan_threads(self) -> None:
+        """Apply the same rule to each thread with at least ``thread_min_messages``."""
+        channel = self.channel
+        threads = threads_to_plan(channel.workspace, self.now_us, channel=channel)
+        messages = Message.objects.waiting_in_threads().filter(channel=channel).until(self.now_us)
+        by_thread: dict[str, list[WaitingMessage]] = defaultdict(list)
+        for message in _read_messages(messages.filter(thread_ts__in=[ts for _, ts in threads])):
+            by_thread[message.thread_ts].append(message)
+        frontiers: dict[str, int] = dict(
+            channel.segments.filter(thread_ts__in=list(by_thread))
+            .values_list("thread_ts")
+            .annotate(last=Max("last_us"))
+        )
+        for thread_ts, replies in by_thread.items():
+            frontier = frontiers.get(thread_ts)
+            if frontier is None and len(replies) < self.settings.thread_min_messages:
+                continue
+            due = should_update_short_term_memory(
+                max(replies[-1].micros, frontier or 0),
+                len(replies),
+                self.now_us,
+                self.settings,
+                has_memory=True,
+            )
+            closed = self._cut(thread_ts, replies, frontier, due)
+            if self._create_segments(thread_ts, closed):
+                followups.schedule_thread(Memory.objects.of_thread(channel, thread_ts), self.now_us)
 
 
 def _read_messages(messages: QuerySet[Message]) -> list[WaitingMessage]:
@@ -146,197 +324,9 @@ def _read_messages(messages: QuerySet[Message]) -> list[WaitingMessage]:
     ]
 
 
-def _find_due(
-    waiting: Sequence[WaitingMessage],
-    frontier: int | None,
-    memory: Memory,
-    now_us: int,
-    settings: MemorySettings,
-) -> UpdateDecision:
-    """``frontier`` is the time of the last message in a segment."""
-    times = [m.micros for m in waiting]
-    return should_update_short_term_memory(
-        max(times if frontier is None else [frontier, *times], default=None),
-        len(waiting),
-        now_us,
-        settings,
-        has_memory=memory.head > 0 or frontier is not None,
-    )
-
-
-def _cut_windows(
-    waiting: Sequence[WaitingMessage],
-    channel: Channel,
-    frontier: int | None,
-    due: UpdateDecision,
-    now_us: int,
-    settings: MemorySettings,
-    *,
-    close_now: bool,
-) -> list[Window]:
-    times = [m.micros for m in waiting]
-    cuts = cut_waiting_messages(
-        times, channel.cut_from_us, frontier, due, now_us, settings, is_requested=close_now
-    )
-    return [Window(waiting[c.begin : c.end], c.reason, c.closed_us) for c in cuts]
-
-
-def _create_segments(channel: Channel, thread_ts: str, closed: Sequence[Window]) -> list[Segment]:
-    if not closed:
-        return []
-    newest_number = (
-        channel.segments.filter(thread_ts=thread_ts).aggregate(n=Max("number"))["n"] or 0
-    )
-    segments = Segment.objects.bulk_create(
-        Segment(
-            channel=channel,
-            thread_ts=thread_ts,
-            number=newest_number + i,
-            first_us=window.messages[0].micros,
-            last_us=window.messages[-1].micros,
-            closed_us=window.closed_us,
-            message_count=len(window.messages),
-            reason=window.reason,
-        )
-        for i, window in enumerate(closed, start=1)
-    )
-    column = "thread_segment" if thread_ts else "segment"
-    for segment, window in zip(segments, closed, strict=True):
-        for begin in range(0, len(window.messages), 500):
-            pks = [m.pk for m in window.messages[begin : begin + 500]]
-            Message.objects.filter(pk__in=pks).update(**{column: segment})
-    return segments
-
-
-def _schedule_segment(
-    memory: Memory,
-    segment: Segment,
-    messages: Sequence[WaitingMessage],
-    now_us: int,
-    backfill: Backfill | None = None,
-    *,
-    is_edited: bool = False,
-) -> None:
-    if not any(m.has_text for m in messages):
-        segment.settle(Segment.Outcome.SKIPPED)
-        return
-    job, is_new = Job.objects.get_or_create(
-        input_key=segment_key(memory, segment, ((m.ts, m.edited_ts) for m in messages)),
-        defaults={
-            "memory": memory,
-            "segment": segment,
-            "backfill": backfill,
-            "as_of_us": now_us,
-            "trigger": {
-                "reason": segment.reason,
-                "new": segment.message_count,
-                "quiet_s": (segment.closed_us - segment.last_us) // SECOND,
-            },
-        },
-    )
-    if is_edited and not is_new:
-        # The messages are as they were when this job read them, but its text was taken away.
-        job.reopen(Job.State.SUPERSEDED, Job.State.DONE)
-
-
-def _schedule_provisional(
-    memory: Memory, waiting: Sequence[WaitingMessage], due: UpdateDecision, now_us: int
-) -> None:
-    """Schedule a channel's first memory at once, but only once (rule 2)."""
-    if any(m.has_text for m in waiting):
-        Job.objects.get_or_create(
-            input_key=provisional_key(memory),
-            defaults={
-                "memory": memory,
-                "provisional": True,
-                "as_of_us": now_us,
-                "trigger": {
-                    "reason": due.reason,
-                    "new": due.new_count,
-                    "quiet_s": due.quiet_us // SECOND,
-                },
-            },
-        )
-
-
-def _schedule_edited(channel: Channel, memory: Memory, now_us: int) -> None:
-    """Make the versions of segments with edited or deleted messages again (rule 3)."""
-    stale = channel.segments.filter(stale=True)
-    for thread_ts in set(stale.exclude(thread_ts="").values_list("thread_ts", flat=True)):
-        _schedule_edited_thread(channel, Memory.objects.of_thread(channel, thread_ts), now_us)
-    for segment in stale.of_channel():
-        segment.clear_stale()
-        if segment.outcome == Segment.Outcome.CANCELLED:
-            continue  # a retry reads the messages as they are then
-        if segment.outcome == Segment.Outcome.REMEMBERED and not segment.versions.exists():
-            continue  # a later text replaced it: disabled history keeps one
-        if segment.messages.filter(state=Message.State.EXPIRED).exists():
-            continue  # a new text would lack the expired messages; deleted words are masked
-        segment.reason = Trigger.EDITED
-        messages = _read_messages(segment.messages.rememberable())
-        if any(m.has_text for m in messages):
-            _schedule_segment(memory, segment, messages, now_us, is_edited=True)
-        else:
-            segment.settle(Segment.Outcome.SKIPPED)
-            _withdraw_versions(memory, memory.versions.filter(segment=segment))
-
-
 def _withdraw_versions(memory: Memory, versions: Iterable[MemoryVersion]) -> None:
     """Withdraw versions whose messages are all deleted. Pins and a person's lines stay."""
     memory.lock()
     for version in versions:
         version.withdraw()
     memory.update_current()
-
-
-def _schedule_edited_thread(channel: Channel, memory: Memory, now_us: int) -> None:
-    """Make a thread's one text again, from all of its segments."""
-    with_model = (Job.State.CLAIMED, Job.State.REPLIED)
-    if memory.jobs.filter(state__in=with_model).exists():
-        return  # the segments stay stale, so a pass comes back once this job is closed
-    segments = channel.segments.filter(thread_ts=memory.thread_ts)
-    messages = channel.messages.filter(thread_segment__in=segments)
-    if messages.filter(state=Message.State.EXPIRED).exists():
-        segments.update(stale=False)  # as with a channel's segments
-        return
-    if not any(m.has_text for m in _read_messages(messages.rememberable())):
-        segments.update(stale=False, outcome=Segment.Outcome.SKIPPED)
-        _withdraw_versions(memory, memory.versions.all())
-        return
-    segments.filter(outcome=Segment.Outcome.CANCELLED).update(stale=False)
-    segments.exclude(outcome=Segment.Outcome.CANCELLED).update(
-        stale=False, outcome=Segment.Outcome.WAITING
-    )
-    followups.schedule_thread(memory, now_us)
-
-
-def _plan_threads(
-    channel: Channel, now_us: int, settings: MemorySettings, close_now: str | None
-) -> None:
-    """Apply the same rule to each thread with at least ``thread_min_messages`` (rule 7)."""
-    threads = threads_to_plan(channel.workspace, now_us, channel=channel)
-    messages = Message.objects.waiting_in_threads().filter(channel=channel).until(now_us)
-    by_thread: dict[str, list[WaitingMessage]] = defaultdict(list)
-    for message in _read_messages(messages.filter(thread_ts__in=[ts for _, ts in threads])):
-        by_thread[message.thread_ts].append(message)
-    frontiers: dict[str, int] = dict(
-        channel.segments.filter(thread_ts__in=list(by_thread))
-        .values_list("thread_ts")
-        .annotate(last=Max("last_us"))
-    )
-    for thread_ts, replies in by_thread.items():
-        frontier = frontiers.get(thread_ts)
-        if frontier is None and len(replies) < settings.thread_min_messages:
-            continue
-        due = should_update_short_term_memory(
-            max(replies[-1].micros, frontier or 0),
-            len(replies),
-            now_us,
-            settings,
-            has_memory=True,
-        )
-        closed = _cut_windows(
-            replies, channel, frontier, due, now_us, settings, close_now=close_now == thread_ts
-        )
-        if _create_segments(channel, thread_ts, closed):
-            followups.schedule_thread(Memory.objects.of_thread(channel, thread_ts), now_us)

@@ -57,23 +57,23 @@ class Prober:
         )
 
     def _summary(self, request: Request) -> Reply:
-        def prepare(thinking_tokens: int) -> tuple[Usage, Callable[[], Reply]]:
+        def call(thinking_tokens: int) -> Reply:
             sent = replace(request, thinking_tokens=thinking_tokens)
-            return self.summariser.bound(sent), lambda: self.summariser.summarise(sent)
+            return self._call(self.summariser.bound(sent), lambda: self.summariser.summarise(sent))
 
-        return self._call_with_room(prepare)
+        return self._with_room(call)
 
     def _answer(self, prompt: Prompt, limit: int) -> Reply:
-        def prepare(thinking_tokens: int) -> tuple[Usage, Callable[[], Reply]]:
+        def call(thinking_tokens: int) -> Reply:
             bound = Usage(prompt.tokens, limit + thinking_tokens, 1)
-            return bound, lambda: self.summariser.answer(prompt, limit, thinking_tokens)
+            return self._call(bound, lambda: self.summariser.answer(prompt, limit, thinking_tokens))
 
-        return self._call_with_room(prepare)
+        return self._with_room(call)
 
-    def _call_with_room(self, prepare: Callable[[int], tuple[Usage, Callable[[], Reply]]]) -> Reply:
+    def _with_room(self, call: Callable[[int], Reply]) -> Reply:
         """Repeat a call with more tokens for reasoning while they leave none for an answer."""
         for _ in range(_MOST_TRIES):
-            reply = self._call(*prepare(self.budget.thinking_tokens))
+            reply = call(self.budget.thinking_tokens)
             if parse_reply(reply, probe.build_conversation(japanese=False)).fault != Fault.NO_ROOM:
                 break
             self.budget.raise_thinking_tokens(reply)
@@ -88,8 +88,7 @@ class Prober:
         except SummariserError as error:
             self.budget.record_failure(call, error, timezone.now())
             raise
-        usage = reply.usage
-        self.budget.settle(call, usage, bound, timezone.now())
+        self.budget.settle(call, reply.usage, bound, timezone.now())
         self.replies.append(reply)
         return reply
 

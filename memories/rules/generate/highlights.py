@@ -61,7 +61,9 @@ def extract_highlights(request: Request) -> Highlights:
 
     Without a salient message, these are the best few lines of people.
     """
-    pool = _find_candidates(request)
+    pool = [*_from_memories(request.memory_lines), *_from_messages(request.messages)]
+    pool = [candidate for candidate in pool if any(map(str.isalnum, candidate.body))]
+    pool.sort(key=lambda candidate: candidate.at_us)
     salient = [candidate for candidate in pool if candidate.is_salient or candidate.by_person]
     if not salient:
         people = [candidate for candidate in pool if not candidate.is_bot]
@@ -73,13 +75,6 @@ def extract_highlights(request: Request) -> Highlights:
     chosen = _choose(current, request.max_tokens, is_merge=is_merge)
     pairs = ((salient[old].refs[0], salient[new].refs[0]) for old, new in successors.items())
     return Highlights(sorted(chosen[: request.max_lines], key=pool.index), tuple(pairs))
-
-
-def _find_candidates(request: Request) -> list[Candidate]:
-    """Return all candidates with a word, in order of time."""
-    pool = [*_from_memories(request.memory_lines), *_from_messages(request.messages)]
-    pool = [candidate for candidate in pool if any(map(str.isalnum, candidate.body))]
-    return sorted(pool, key=lambda candidate: candidate.at_us)
 
 
 def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[Candidate]:

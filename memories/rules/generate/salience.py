@@ -100,18 +100,16 @@ Words = frozenset[str]
 def content_words(text: str) -> Words:
     """Return the words of a text without stop words.
 
-    Pairs of hiragana are excluded, because most of them are endings and particles.
+    Pairs of hiragana are excluded, because most of them are endings and particles. So are the single letters
+    that the tokenizer adds after its pairs of kanji.
     """
     return frozenset(
         word
         for word in tokenize(text).split()
-        if word not in STOP_WORDS and not _HIRAGANA.fullmatch(word) and not _is_lone_kanji(word)
+        if word not in STOP_WORDS
+        and not _HIRAGANA.fullmatch(word)
+        and not (len(word) == 1 and ord(word) > 0x2E80)
     )
-
-
-def _is_lone_kanji(word: str) -> bool:
-    """Return whether a word is the single letter that the tokenizer adds after its pairs."""
-    return len(word) == 1 and ord(word) > 0x2E80
 
 
 def is_figure(word: str) -> bool:

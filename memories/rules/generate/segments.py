@@ -100,17 +100,6 @@ def cut_segments(times: Sequence[int], now_us: int, settings: MemorySettings) ->
     return ranges
 
 
-def cut_backlog(
-    times: Sequence[int], until_us: int, settings: MemorySettings
-) -> list[SegmentRange]:
-    """Return the segments of a period that ends at ``until_us``, before the first known segment."""
-    ranges = cut_segments(times, until_us, settings)
-    begin = ranges[-1].end if ranges else 0
-    if begin < len(times):
-        ranges.append(SegmentRange(begin, len(times), Trigger.BACKFILL, until_us))
-    return ranges
-
-
 def cut_waiting_messages(
     times: Sequence[int],
     cut_from_us: int | None,
@@ -153,7 +142,10 @@ def _cut_around(
     from_us = cut_from_us or 0
     late = bisect_left(times, from_us)  # index of the first late message
     fresh = max(late, bisect_right(times, frontier_us))
-    backlog = cut_backlog(times[:late], from_us, settings)
+    backlog = cut_segments(times[:late], from_us, settings)
+    end = backlog[-1].end if backlog else 0
+    if end < late:
+        backlog.append(SegmentRange(end, late, Trigger.BACKFILL, from_us))
     newest = [
         replace(closed, begin=closed.begin + fresh, end=closed.end + fresh)
         for closed in cut_segments(times[fresh:], now_us, settings)

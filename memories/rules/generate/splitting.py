@@ -14,7 +14,6 @@ from memories.rules.generate.summariser import (
     MAX_SOURCES,
     Addition,
     MemoryLine,
-    MessageLine,
     ParsedReply,
     ReplyLine,
     Request,
@@ -39,14 +38,15 @@ T = TypeVar("T")
 def split_request(request: Request) -> tuple[Request, ...]:
     """Split a request into two of about the same length, in order of time.
 
-    Both get the references. The existing memory goes with the earlier half. Returns () when there is
-    nothing to split.
+    Both get the references. The existing memory goes with the earlier half. A long message becomes two of
+    the same author, time and ref. Returns () when there is nothing to split.
     """
     if not request.messages:
         return _split_merge(request)
     messages = request.messages
-    if len(messages) == 1:
-        messages = _split_message(messages[0])
+    if len(messages) == 1 and len(text := messages[0].text) > _SHORTEST_SPLIT:
+        first, *_ = prompts.split_long_text(text, (len(text) + 1) // 2)
+        messages = [replace(messages[0], text=part) for part in (first, text[len(first) :])]
     middle = _find_middle(
         messages, lambda m: estimate_tokens(m.text) + estimate_tokens(m.author) + 8
     )
@@ -56,14 +56,6 @@ def split_request(request: Request) -> tuple[Request, ...]:
         replace(request, messages=messages[:middle]),
         replace(request, messages=messages[middle:], existing=()),
     )
-
-
-def _split_message(message: MessageLine) -> list[MessageLine]:
-    """Split a long message into two of the same author, time and number."""
-    if len(message.text) <= _SHORTEST_SPLIT:
-        return [message]
-    first, *_ = prompts.split_long_text(message.text, (len(message.text) + 1) // 2)
-    return [replace(message, text=first), replace(message, text=message.text[len(first) :])]
 
 
 def _split_merge(request: Request) -> tuple[Request, ...]:

@@ -28,7 +28,7 @@ from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import unseen_memories
 from memories.models.notes.notes import NoteQuerySet
-from memories.pipeline.generate.job_control import find_trouble
+from memories.pipeline.generate.job_control import find_workspace_blocker
 from memories.rules.generate.job_status import Blocker
 from memories.rules.health import HealthSignals, find_problems
 from memories.rules.ingest.timestamps import micros
@@ -140,7 +140,11 @@ class WorkspaceContext:
     @cached_property
     def trouble(self) -> Blocker | None:
         """What keeps memories from being made, for the banner: members are told, guests are not."""
-        return find_trouble(self.workspace, self.now) if self.role in Member.READING else None
+        return (
+            find_workspace_blocker(self.workspace, self.now)
+            if self.role in Member.READING
+            else None
+        )
 
     @cached_property
     def stopped(self) -> SlackConnection | None:

@@ -143,7 +143,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "place": place,
         "form": form,
         "quote": quote,
-        "is_taken": unfinished.exists(),
+        "has_unfinished": unfinished.exists(),
         "chosen": data.getlist("channel"),
         "earlier": visible.filter(workspace=place.workspace)[:10],
     }
@@ -178,7 +178,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         "progress": progress_of(backfill, timezone.now()),
         "trouble": place.trouble,  # the part shows it too
         "is_changed": request.GET.get("state", backfill.state) != backfill.state,
-        "asks": request.GET.get("ask") == "cancel" and backfill.is_unfinished,
+        "confirms_cancel": request.GET.get("ask") == "cancel" and backfill.is_unfinished,
         "error": error,
         "live": is_live(request),
     }

@@ -26,7 +26,7 @@ from memories.views.pages import STOP_POLLING, is_live, render_page_or_part, wan
 from memories.views.paths import card_path, update_path
 
 PAGE, PART = "generate/updates/detail.html", "generate/updates/_update.html"
-NEVER_READ = gettext_lazy("This workspace was never read from Slack to the end.")
+NEVER_SYNCED = gettext_lazy("This workspace was never read from Slack to the end.")
 
 
 @login_required
@@ -72,7 +72,7 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
             return redirect("jobs-detail", place.workspace.slug, job.pk)
         if not wants_part(request):
             words = _("Nothing waits: all that was said is remembered.")
-            toasts.info(request, words if place.workspace.known_until(now) else NEVER_READ)
+            toasts.info(request, words if place.workspace.known_until(now) else NEVER_SYNCED)
             return redirect(card_path(memory))
     elif job_id := number_or_none(request.GET.get("job", "")):
         return _job(request, place, memory, job_id)
@@ -83,9 +83,9 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
         "memory": memory,
         "quote": total,
         "is_free": quote["free"],
-        "something_waits": total["segments"] + total["threads"] > 0,
+        "has_waiting": total["segments"] + total["threads"] > 0,
         "path": update_path(memory),
-        "never_read": "" if place.workspace.known_until(now) else NEVER_READ,
+        "never_synced": "" if place.workspace.known_until(now) else NEVER_SYNCED,
     }
     return render_page_or_part(request, PAGE, PART, context)
 

@@ -70,9 +70,9 @@ class Selection:
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """``?since=`` is seen, 24h, 7d or a day (``since=day&day=…`` from the form); ``&cursor=`` continues.
+    """``?since=`` is seen, 24h, 7d or a day. The form sends ``since=day&day=…``.
 
-    The part is the next entries with a cursor, else the whole page.
+    ``&cursor=`` continues the list. The part is the next entries with a cursor, else the page.
     """
     place = open_workspace(request, slug)
     now = timezone.now()

@@ -44,8 +44,8 @@ MEMORIES_WITH_QUESTIONS = 200  # of which memories the lines are searched for op
 class NewsEntry:
     """A memory with a new text.
 
-    ``version`` is the current one. ``base`` is the version that it is compared with, None if the reader saw none. A
-    folded entry was marked as seen just now.
+    ``version`` is the current one. ``base`` is the version that it is compared with, None if the
+    reader saw none. A folded entry was marked as seen just now.
     """
 
     memory: Memory
@@ -79,7 +79,8 @@ class NewsEntry:
 class AttentionItem:
     """Something that a person should look at.
 
-    ``kind`` is put_back, lost, question, proposal or quarantine. ``n`` is its number of lines, if they count.
+    ``kind`` is put_back, lost, question, proposal or quarantine. ``n`` is its number of lines, if
+    they count.
     """
 
     kind: str
@@ -229,7 +230,8 @@ def _find_put_back(
 ) -> list[AttentionItem]:
     """Return new versions in which lines of people were dropped and put back.
 
-    There is one item a memory, for its newest version. If the reader saw no version, only the current one counts.
+    There is one item a memory, for its newest version. If the reader saw no version, only the
+    current one counts.
     """
     memories = {entry.memory.pk: entry.version.memory for entry in entries if not entry.is_folded}
     mark = Seen.objects.filter(memory=OuterRef("memory"), user=place.reader.user_id)

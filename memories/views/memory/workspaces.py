@@ -39,7 +39,10 @@ class ChannelRow:
 
 @login_required
 def index(request: UserRequest) -> HttpResponse:
-    """A list of workspaces, or instructions if there are none. A single one redirects to its news."""
+    """A list of workspaces, or instructions if there are none.
+
+    A single one redirects to its news.
+    """
     workspaces = list(entered_workspaces(Reader.of(request.user)))
     if len(workspaces) == 1:
         return redirect("catch_up-index", workspaces[0].slug)

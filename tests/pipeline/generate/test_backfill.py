@@ -148,12 +148,12 @@ def test_the_cost_is_in_the_range_of_the_quote(workspace, model, words):
             make_reply(root=root, at=at, text=words.format(n=minute))
     *first, last = workspace.channels.order_by("pk")
     for channels in (first, [last]):
-        spent, asked = model.tokens, len(model.prompts)
+        spent, calls = model.tokens, len(model.prompts)
         backfill = finished(start(*channels))
         quoted = backfill.quote["total"]
         used = model.tokens - spent
         assert backfill.state == "done"
-        assert quoted["calls"]["low"] == len(model.prompts) - asked
+        assert quoted["calls"]["low"] == len(model.prompts) - calls
         assert quoted["tokens"]["middle"] == pytest.approx(used, rel=0.15)
         assert quoted["tokens"]["low"] < used < quoted["tokens"]["high"]
         assert backfill.calls.all().committed()[0] == used
@@ -411,9 +411,9 @@ def test_a_paused_backfill_delays_no_other_channels_merges(paused, workspace, is
 def test_a_backfill_pauses_below_its_cap(channel, model, workspace):
     backfill = half_made(channel)
     assert 0 < model.tokens <= backfill.cap_tokens
-    asked = len(model.prompts)
+    calls = len(model.prompts)
     run_pass(workspace, NOW)
-    assert len(model.prompts) == asked
+    assert len(model.prompts) == calls
     backfill.resume(None, cap_tokens=backfill.cap_tokens * 4)
     assert finished(backfill).state == "done"
     assert outcomes(channel) == {"remembered": 10}
@@ -435,7 +435,7 @@ def test_a_cancel_before_planning_restores_the_start_mark(channel, workspace, mo
     mark = to_micros(MONDAY + timedelta(days=8))
     channel.remember_from(mark)
     run_pass(workspace, NOW)
-    asked = len(model.prompts)
+    calls = len(model.prompts)
     backfill = start(channel)
     assert Message.objects.waiting().filter(channel=channel).count() == 96
     backfill.cancel(None)
@@ -443,22 +443,17 @@ def test_a_cancel_before_planning_restores_the_start_mark(channel, workspace, mo
     assert channel.start_us == mark
     assert not Message.objects.waiting().filter(channel=channel).exists()
     run_pass(workspace, NOW)
-    assert len(model.prompts) == asked
+    assert len(model.prompts) == calls
 
 
-def test_a_cancel_restores_a_missing_start_mark(channel):
-    start(channel).cancel(None)
-    channel.refresh_from_db()
-    assert channel.start_us is None
-
-
-def test_a_cancel_keeps_a_start_mark_that_moved_further_back(channel):
+@pytest.mark.parametrize("moved_to", [None, to_micros(MONDAY)], ids=["none before", "moved back"])
+def test_a_cancel_restores_the_start_mark_unless_it_moved_further_back(channel, moved_to):
     backfill = start(channel, since_us=to_micros(MONDAY + timedelta(days=5)))
-    first = to_micros(MONDAY)
-    channel.remember_from(first)
+    if moved_to is not None:
+        channel.remember_from(moved_to)
     backfill.cancel(None)
     channel.refresh_from_db()
-    assert channel.start_us == first
+    assert channel.start_us == moved_to
 
 
 @pytest.mark.slow
@@ -472,12 +467,12 @@ def test_a_cancel_keeps_what_is_done_and_a_new_backfill_does_the_others(channel,
     assert made <= states(backfill)["done"]
     assert not short(channel).versions.not_merged().exists()
     assert not Job.objects.unfinished().exists()
-    asked = len(model.prompts)
+    calls = len(model.prompts)
     again = start(channel)
     assert again.quote["total"]["segments"] == left
     finished(again)
     assert outcomes(channel) == {"remembered": 10}
-    assert sum("<<messages" in user for user in model.prompts[asked:]) == left
+    assert sum("<<messages" in user for user in model.prompts[calls:]) == left
 
 
 @pytest.mark.slow

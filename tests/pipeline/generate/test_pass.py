@@ -191,9 +191,9 @@ def test_notices_and_ignored_bots_are_left_out(channel):
     channel.save()
     talk(channel, 3, is_notice=True, subtype="channel_join")
     talk(channel, 3, MONDAY + hours(1), is_bot=True)
-    said = talk(channel, 3, MONDAY + timedelta(minutes=90))
+    kept = talk(channel, 3, MONDAY + timedelta(minutes=90))
     run_pass(channel.workspace, MONDAY + hours(5))
-    assert set(Message.objects.filter(segment__isnull=False)) == set(said)
+    assert set(Message.objects.filter(segment__isnull=False)) == set(kept)
 
 
 def test_a_segment_without_text_costs_no_call(channel):

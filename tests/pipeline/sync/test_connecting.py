@@ -1,4 +1,4 @@
-"""Which token serves a workspace, and what Slack lets it do: the real client over HTTP."""
+"""The token of a workspace and its check, with the real client over HTTP."""
 
 import subprocess
 import sys
@@ -55,19 +55,19 @@ def workspace() -> Workspace:
     return WorkspaceFactory(slug="team")
 
 
-def kept(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
+def store_token(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
     connection = SlackConnection.objects.of(workspace)
     connection.set_token(token, by=None)
     return connection
 
 
-def told() -> list[tuple[str, str, str]]:
+def audit_events() -> list[tuple[str, str, str]]:
     rows = AuditEvent.objects.order_by("pk")
     return [(event.action, event.actor, event.workspace) for event in rows]
 
 
 class TestToken:
-    def test_the_kept_one_comes_before_the_environments(
+    def test_a_stored_token_overrides_the_environment(
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
         assert token_source(workspace) is TokenSource.NONE
@@ -77,13 +77,15 @@ class TestToken:
         settings.SLACK_BOT_TOKEN = TOKEN
         assert token_source(workspace) is TokenSource.ENVIRONMENT and has_usable_token(workspace)
         assert client_for(workspace).identity().team_id == TEAM_ID
-        kept(workspace, "xoxb-another-one")
+        store_token(workspace, "xoxb-another-one")
         assert token_source(workspace) is TokenSource.STORED
         with pytest.raises(SlackError) as refused:
             client_for(workspace).identity()
         assert refused.value.code == "invalid_auth"
 
-    def test_it_lies_sealed_and_only_its_end_is_told(self, workspace: Workspace) -> None:
+    def test_a_token_is_stored_encrypted_and_only_its_end_is_shown(
+        self, workspace: Workspace
+    ) -> None:
         user = UserFactory(username="ada")
         connection = SlackConnection.objects.of(workspace)
         connection.set_token(TOKEN, by=user)
@@ -97,16 +99,16 @@ class TestToken:
         assert connection.remove_token(by=user) and not connection.remove_token(by=user)
         connection.refresh_from_db()
         assert (connection.decrypt_token(), connection.token_end) == ("", "")
-        assert told() == [
+        assert audit_events() == [
             ("slack_token_set", "ada", "team"),
             ("slack_token_removed", "ada", "team"),
         ]
         assert TOKEN[-6:] not in str(list(AuditEvent.objects.values()))
 
-    def test_a_lost_key_closes_it_and_nothing_steps_into_its_place(
+    def test_without_its_key_a_token_is_not_replaced_by_another(
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
-        connection = kept(workspace)
+        connection = store_token(workspace)
         settings.MEMORYHUB_KEYS = [new_key()]
         settings.SLACK_BOT_TOKEN = TOKEN
         with pytest.raises(DecryptionError):
@@ -118,14 +120,14 @@ class TestToken:
         assert (findings.code, findings.is_ok) == ("no_key", False)
         assert slack.counts() == {}
 
-    def test_sealed_again_once(self, workspace: Workspace, settings: Settings) -> None:
+    def test_a_token_is_resealed_once(self, workspace: Workspace, settings: Settings) -> None:
         old, new = new_key(), new_key()
         settings.MEMORYHUB_KEYS = [old]
-        connection = kept(workspace)
+        connection = store_token(workspace)
         settings.MEMORYHUB_KEYS = [new, old]
         stale = SlackConnection.objects.get()
         assert connection.reseal()
-        assert not stale.reseal(), "another one came first"
+        assert not stale.reseal(), "the token was resealed meanwhile"
         connection.refresh_from_db()
         assert not connection.reseal()
         settings.MEMORYHUB_KEYS = [new]
@@ -133,8 +135,10 @@ class TestToken:
 
 
 class TestCheck:
-    def test_all_that_is_needed(self, workspace: Workspace, slack: FakeSlack) -> None:
-        connection = kept(workspace)
+    def test_a_check_with_all_required_scopes_succeeds(
+        self, workspace: Workspace, slack: FakeSlack
+    ) -> None:
+        connection = store_token(workspace)
         findings = check_client(workspace, client_for(workspace), NOW)
         assert findings.is_ok and not findings.notes
         assert findings.scopes == tuple(sorted(LEAST))
@@ -145,10 +149,10 @@ class TestCheck:
         assert TOKEN not in str(findings) + str(findings.as_json())
 
     @pytest.mark.parametrize("scope", sorted(LEAST))
-    def test_each_missing_scope_has_its_name_its_loss_and_its_fix(
+    def test_each_missing_scope_has_its_effect_and_remedy(
         self, workspace: Workspace, slack: FakeSlack, scope: str
     ) -> None:
-        kept(workspace)
+        store_token(workspace)
         slack.scopes.discard(scope)
         findings = check_connection(workspace, NOW)
         assert not findings.is_ok and not findings.code
@@ -156,13 +160,13 @@ class TestCheck:
         assert missing.scope == scope and missing.effect
         assert scope in missing.remedy and "install it again" in missing.remedy
 
-    def test_private_channels_and_emails_ask_for_more_only_when_switched_on(
+    def test_private_channels_and_emails_need_more_scopes(
         self, workspace: Workspace, slack: FakeSlack
     ) -> None:
-        kept(workspace)
+        store_token(workspace)
         assert check_connection(workspace, NOW).is_ok
         workspace.change_settings({"read_private_channels": True, "read_emails": True})
-        missing = {one.scope: one.remedy for one in check_connection(workspace, NOW).missing}
+        missing = {each.scope: each.remedy for each in check_connection(workspace, NOW).missing}
         assert set(missing) == {"groups:history", "groups:read", "users:read.email"}
         assert "switch read_private_channels off" in missing["groups:read"]
         assert "switch read_emails off" in missing["users:read.email"]
@@ -176,7 +180,7 @@ class TestCheck:
 
     def test_another_teams_token_is_refused(self, slack: FakeSlack) -> None:
         workspace = WorkspaceFactory(team_id="T0OTHER")
-        connection = kept(workspace)
+        connection = store_token(workspace)
         findings = check_connection(workspace, NOW)
         assert findings.code == "wrong_team" and not findings.is_ok
         assert "T0OTHER" in str(findings.error) and TEAM_ID in str(findings.error)
@@ -186,18 +190,18 @@ class TestCheck:
         workspace.refresh_from_db()
         assert workspace.connected_at is None
 
-    def test_a_persons_token_is_refused(self, workspace: Workspace, slack: FakeSlack) -> None:
-        kept(workspace)
+    def test_the_token_of_a_person_is_refused(self, workspace: Workspace, slack: FakeSlack) -> None:
+        store_token(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "user_id": "U1"}
-        slack.lay("auth.test", Fault.answer(answer))
+        slack.inject_fault("auth.test", Fault.answer(answer))
         assert check_connection(workspace, NOW).code == "not_a_bot"
 
-    def test_scopes_that_were_not_told_are_not_taken_for_granted(
+    def test_unreported_scopes_are_not_assumed(
         self, workspace: Workspace, slack: FakeSlack
     ) -> None:
-        kept(workspace)
+        store_token(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "bot_id": "B1"}
-        slack.lay("auth.test", Fault.answer(answer))
+        slack.inject_fault("auth.test", Fault.answer(answer))
         findings = check_connection(workspace, NOW)
         assert (findings.code, findings.scopes, findings.is_ok) == ("no_scopes", None, False)
 
@@ -210,10 +214,10 @@ class TestCheck:
             ("account_inactive", State.UNINSTALLED),
         ],
     )
-    def test_a_token_that_ended_stops_all_and_is_asked_again_only_by_a_test(
+    def test_a_rejected_token_is_used_again_only_by_a_check(
         self, workspace: Workspace, slack: FakeSlack, error: str, state: str
     ) -> None:
-        connection = kept(workspace)
+        connection = store_token(workspace)
         slack.token_error = error
         findings = check_connection(workspace, NOW)
         assert findings.code == error and findings.error
@@ -225,21 +229,21 @@ class TestCheck:
         assert stopped.value.refuses_token and not has_usable_token(workspace)
         assert slack.count("auth.test") == 1
         check_connection(workspace, NOW)
-        assert [one[0] for one in told()].count("slack_stopped") == 1
+        assert [event[0] for event in audit_events()].count("slack_stopped") == 1
         slack.token_error = ""
         assert check_connection(workspace, NOW).is_ok and has_usable_token(workspace)
 
-    def test_the_end_of_an_old_token_is_not_the_end_of_the_new_one(
+    def test_a_rejected_old_token_does_not_stop_a_new_one(
         self, workspace: Workspace, slack: FakeSlack
     ) -> None:
-        kept(workspace, "xoxb-old-one-0000")
+        store_token(workspace, "xoxb-old-one-0000")
         old = client_for(workspace)
-        connection = kept(workspace)  # while a sync with the old one is under way
+        connection = store_token(workspace)  # while a sync uses the old one
         assert check_client(workspace, old, NOW).code == "invalid_auth"
         connection.refresh_from_db()
         assert connection.is_live and check_connection(workspace, NOW).is_ok
 
-    def test_what_stops_an_unknown_token_stops_the_environments(
+    def test_a_stop_without_a_token_applies_to_the_environment(
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
         settings.SLACK_BOT_TOKEN = TOKEN
@@ -249,17 +253,17 @@ class TestCheck:
         assert has_usable_token(workspace)
 
     @pytest.mark.parametrize("fault", [Fault.dropped(), Fault(502), Fault.error("internal_error")])
-    def test_trouble_on_the_way_ends_nothing(
+    def test_a_temporary_error_does_not_stop_the_connection(
         self, workspace: Workspace, slack: FakeSlack, fault: Fault
     ) -> None:
-        connection = kept(workspace)
-        slack.lay("auth.test", fault, times=9)
+        connection = store_token(workspace)
+        slack.inject_fault("auth.test", fault, times=9)
         findings = check_connection(workspace, NOW, pause=0.001)
         assert findings.code and not findings.is_ok
         connection.refresh_from_db()
         assert connection.is_live and connection.checked_at is None
 
-    def test_another_token_of_the_environment_begins_anew(
+    def test_a_new_token_of_the_environment_resets_the_state(
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
         settings.SLACK_BOT_TOKEN = "xoxb-revoked-one-0000"
@@ -271,16 +275,16 @@ class TestCheck:
         assert (connection.token_end, connection.has_token) == (TOKEN[-4:], False)
         assert connection.is_live
 
-    def test_a_good_test_may_begin_the_connection(
+    def test_a_successful_check_allows_to_connect(
         self, workspace: Workspace, slack: FakeSlack
     ) -> None:
-        kept(workspace)
+        store_token(workspace)
         assert connect(workspace, check_connection(workspace, NOW), NOW)
         workspace.refresh_from_db()
         assert (workspace.team_id, workspace.connected_at) == (TEAM_ID, NOW)
 
-    def test_the_slow_plan_is_told(self, workspace: Workspace, slack: FakeSlack) -> None:
-        kept(workspace)
+    def test_the_slow_plan_is_a_note(self, workspace: Workspace, slack: FakeSlack) -> None:
+        store_token(workspace)
         SlackConnection.objects.update(slow_plan=True)
         findings = check_connection(workspace, NOW)
         assert findings.is_ok and findings.slow_plan
@@ -288,8 +292,8 @@ class TestCheck:
 
 
 @pytest.mark.parametrize("first", ["export", "live"])
-def test_a_live_workspace_keeps_addresses_only_where_it_wants_them(first: str) -> None:
-    """Whichever came first, and also where the app may read them."""
+def test_addresses_are_stored_only_if_the_settings_say_so(first: str) -> None:
+    """This holds for both orders of export and sync."""
     profile = {"display_name": "ann", "email": "ann@example.com"}
     raw = {"id": "U1", "name": "ann", "profile": profile, "updated": 5}
     workspace = WorkspaceFactory(connected_at=None if first == "export" else NOW)
@@ -313,8 +317,8 @@ def test_the_token_is_in_no_log_task_or_table(
     slack: FakeSlack,
     process_environment: dict[str, str],
 ) -> None:
-    """A worker's task in a process of its own, as chatty as it can be."""
-    kept(workspace)
+    """In a process of its own, with debug logs."""
+    store_token(workspace)
     slack.add_user("U1", "ann")
     slack.add_channel("C1", "general", members=["U1"])
     code = (
@@ -344,14 +348,14 @@ def test_the_token_is_in_no_log_task_or_table(
 
 
 class TestChoice:
-    def test_only_what_was_changed_is_changed_and_only_what_is_seen(
+    def test_only_changed_and_visible_channels_are_followed_or_unfollowed(
         self, workspace: Workspace
     ) -> None:
         admin, boss = UserFactory(username="ada"), UserFactory(username="boss")
         for user in (admin, boss):
             MemberFactory(workspace=workspace, user=user, role="admin")
         person = PersonFactory(workspace=workspace, user=admin)
-        one, two, three = (
+        first, second, third = (
             ChannelFactory(workspace=workspace, slack_id=f"C{n}", is_followed=n == 2)
             for n in (1, 2, 3)
         )
@@ -361,7 +365,7 @@ class TestChoice:
         ChannelFactory(workspace=workspace, slack_id="D1", kind="im", members=[person])
         elsewhere = ChannelFactory(slack_id="C9")
 
-        def picks(user: object, before: list[str], after: list[str]) -> tuple[int, int]:
+        def follow(user: object, before: list[str], after: list[str]) -> tuple[int, int]:
             reader = Reader.of(user)
             return update_followed(workspace, reader, before=before, after=after, by=user)  # type: ignore[arg-type]
 
@@ -370,15 +374,15 @@ class TestChoice:
             "C2",
             "C3",
         ]
-        three.follow(by=boss, on=True)  # after the other's page was drawn
-        assert picks(boss, before=["C2"], after=["C1", "C4", "C9"]) == (1, 1)
-        assert picks(admin, before=[], after=["C4", "D1"]) == (1, 0)
-        rows = [one, two, three, secret, elsewhere]
+        third.follow(by=boss, on=True)  # after the page was shown
+        assert follow(boss, before=["C2"], after=["C1", "C4", "C9"]) == (1, 1)
+        assert follow(admin, before=[], after=["C4", "D1"]) == (1, 0)
+        rows = [first, second, third, secret, elsewhere]
         for row in rows:
             row.refresh_from_db()
         assert [row.is_followed for row in rows] == [True, False, True, True, False]
-        assert picks(boss, before=[], after=["C1"]) == (0, 0), "it is so already"
-        assert told() == [
+        assert follow(boss, before=[], after=["C1"]) == (0, 0), "it is followed already"
+        assert audit_events() == [
             ("channel_follow", "boss", "team"),
             ("channel_follow", "boss", "team"),
             ("channel_unfollow", "boss", "team"),

@@ -1,4 +1,4 @@
-"""How far a channel is read, from its own row."""
+"""Coverage of a channel."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -23,40 +23,40 @@ def channel(of_channel=None, **of_sync) -> Channel:
     return row
 
 
-def test_all_is_well():
-    found = coverage_of(channel(synced_at=NOW - timedelta(minutes=3)), NOW)
-    assert (found.begin, found.end, found.gaps) == (None, ago(1), ())
-    assert (found.behind, found.code, found.is_complete) == (180, "", True)
+def test_a_channel_read_to_the_end_is_complete():
+    coverage = coverage_of(channel(synced_at=NOW - timedelta(minutes=3)), NOW)
+    assert (coverage.begin, coverage.end, coverage.gaps) == (None, ago(1), ())
+    assert (coverage.behind, coverage.code, coverage.is_complete) == (180, "", True)
 
 
-def test_a_first_walk_leaves_what_is_below_it():
+def test_a_first_read_in_progress_has_a_gap_at_the_beginning():
     values = {"synced_ts": "", "synced_at": None}
     places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(9))}
-    found = coverage_of(channel(**values, **places), NOW)
-    assert (found.begin, found.end, found.behind) == (ago(9), ago(1), None)
-    assert found.gaps == (Gap(None, ago(9)),)
-    assert found.code == "walking"
+    coverage = coverage_of(channel(**values, **places), NOW)
+    assert (coverage.begin, coverage.end, coverage.behind) == (ago(9), ago(1), None)
+    assert coverage.gaps == (Gap(None, ago(9)),)
+    assert coverage.code == "walking"
 
 
-def test_a_later_walk_leaves_what_is_above_the_mark():
+def test_a_later_read_in_progress_has_a_gap_above_synced_ts():
     places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(9))}
-    found = coverage_of(channel(synced_ts=ts_at(ago(20)), synced_at=ago(20), **places), NOW)
-    assert (found.begin, found.end) == (None, ago(1))
-    assert found.gaps == (Gap(ago(20), ago(9)),)
+    coverage = coverage_of(channel(synced_ts=ts_at(ago(20)), synced_at=ago(20), **places), NOW)
+    assert (coverage.begin, coverage.end) == (None, ago(1))
+    assert coverage.gaps == (Gap(ago(20), ago(9)),)
 
 
-def test_below_the_mark_there_is_no_gap():
+def test_a_read_below_synced_ts_has_no_gap():
     """Only what is known already is looked at once more."""
     places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(25))}
-    found = coverage_of(channel(synced_ts=ts_at(ago(2)), **places), NOW)
-    assert (found.gaps, found.code) == ((), "")
+    coverage = coverage_of(channel(synced_ts=ts_at(ago(2)), **places), NOW)
+    assert (coverage.gaps, coverage.code) == ((), "")
 
 
-def test_a_failure_is_told_in_the_language_of_its_reader():
+def test_the_text_of_an_error_is_in_the_language_of_the_reader():
     for code in ("internal_error", "failed", "never_heard_of"):
-        found = coverage_of(channel(error_code=code, error_text="what Slack said"), NOW)
-        assert isinstance(found.why, Promise), "translated when it is read"
-        assert str(found.why) and "what Slack said" not in str(found.why)
+        coverage = coverage_of(channel(error_code=code, error_text="what Slack said"), NOW)
+        assert isinstance(coverage.why, Promise), "translated when it is read"
+        assert str(coverage.why) and "what Slack said" not in str(coverage.why)
 
 
 @pytest.mark.parametrize(
@@ -72,17 +72,17 @@ def test_a_failure_is_told_in_the_language_of_its_reader():
         ({"synced_at": ago(1)}, "late"),
     ],
 )
-def test_why_it_is_not_further(values, code):
-    found = coverage_of(channel(**values), NOW)
-    assert found.code == code
-    assert str(found.why)
-    assert not found.is_complete
+def test_reason_why_a_channel_is_incomplete(values, code):
+    coverage = coverage_of(channel(**values), NOW)
+    assert coverage.code == code
+    assert str(coverage.why)
+    assert not coverage.is_complete
 
 
 def test_as_json():
     places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(9))}
-    found = coverage_of(channel(synced_ts="", synced_at=None, **places), NOW).as_json()
-    assert found == {
+    coverage = coverage_of(channel(synced_ts="", synced_at=None, **places), NOW).as_json()
+    assert coverage == {
         "from": "2026-02-21T12:00:00+00:00",
         "to": "2026-03-01T12:00:00+00:00",
         "gaps": [{"from": None, "to": "2026-02-21T12:00:00+00:00"}],

@@ -62,6 +62,7 @@ def test_a_message_has_the_seeds_format_with_its_ref() -> None:
         ("Boss：\u3000pay", "x", "[2026-01-05 18:30] Boss pay: x"),
         ("@channel pay", "x", "[2026-01-05 18:30] channel pay: x"),
         ("\u200b:", "x", "[2026-01-05 18:30] unknown: x"),
+        ("Aki", "a\u202eb\u200bc 👩‍💻", "[2026-01-05 18:30] Aki: abc 👩‍💻"),
     ],
     ids=[
         "plain",
@@ -72,6 +73,7 @@ def test_a_message_has_the_seeds_format_with_its_ref() -> None:
         "wide colon in name",
         "mention in name",
         "nothing of a name is left",
+        "invisible characters",
     ],
 )
 def test_neither_name_nor_text_breaks_the_format(name: str, text: str, line: str) -> None:
@@ -171,16 +173,6 @@ def test_nothing_can_forge_a_fence_or_a_speaker(hostile: str, text: str) -> None
     assert all(len(line.splitlines()) <= 1 for line in lines)
 
 
-def test_a_name_cannot_imitate_another_speaker() -> None:
-    line = MessageLine(1, START, "Ana: yes\nBen", "no")
-    assert list(prompts.format_messages(short([line]))) == ["1 [2026-11-02 09:00] Ana yes Ben: no"]
-
-
-def test_invisible_characters_are_removed() -> None:
-    [line] = prompts.format_messages(short(messages("a\u202eb\u200bc 👩‍💻")))
-    assert line.endswith("Ana: abc 👩‍💻")
-
-
 def test_the_parts_of_a_long_message_have_ref_time_and_name() -> None:
     text = "word " * 1_000 + "言葉。" * 1_000
     lines = list(prompts.format_messages(short(messages(text, first=7))))
@@ -276,18 +268,6 @@ def test_the_instructions_follow_the_data(form: PromptForm, language: str) -> No
     assert data.startswith(f"<<messages {KEY}") and instructions == prompts.request_text(request)
 
 
-NEWS = messages("good morning to you all", "we ship on Friday then", "fine with all of us here")
-TALK = messages("good morning to you all", "hello there my friend", "fine with all of us here")
-
-
-@pytest.mark.parametrize("form", PromptForm)
-@pytest.mark.parametrize(("lines", "is_offered"), [(NEWS, False), (NEWS[1:], True), (TALK, True)])
-def test_the_prompt_offers_nothing_only_without_content(
-    lines: list[MessageLine], is_offered: bool, form: PromptForm
-) -> None:
-    assert (NOTHING in prompts.request_text(short(lines, form=form))) == is_offered
-
-
 # The points of S3's three prompts, in the words of ours.
 POINTS = {
     ("long", "en"): [
@@ -358,11 +338,6 @@ def test_both_languages_have_the_same_texts() -> None:
     assert set(prompt_texts.TEXTS["en"]) >= prompt_texts.TASK_NAMES
 
 
-def test_times_come_from_the_messages() -> None:
-    at = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-    assert "[2026-01-02 03:04]" in prompts.data_text(short([MessageLine(1, at, "A", "x")]), KEY)
-
-
 CHAT = ["good morning to you all", "hello there my friend", "how was it out there?"]
 
 
@@ -376,10 +351,14 @@ CHAT = ["good morning to you all", "hello there my friend", "how was it out ther
         ([*CHAT, "I'll tell the press office"], False),
         ([*CHAT, "it costs 1200 dollars"], False),
         (CHAT[:1] + ["we decided to keep it"], True),
+        (["we ship on Friday then", "fine with all of us here"], True),
         (["おはようございます", "お疲れさまでした", "よろしくお願いします"], True),
         (["おはようございます", "お疲れさまでした", "公開は金曜日になりました"], False),
         (["おはようございます", "お疲れさまでした", "ボルト社にしましょうか"], False),
     ],
 )
-def test_nothing_is_right_only_without_a_salient_message(texts, is_right):
-    assert prompts.may_keep_nothing(short(messages(*texts))) is is_right
+@pytest.mark.parametrize("form", PromptForm)
+def test_the_prompt_offers_nothing_only_without_a_salient_message(texts, is_right, form):
+    request = short(messages(*texts), form=form)
+    assert prompts.may_keep_nothing(request) is is_right
+    assert (NOTHING in prompts.request_text(request)) is is_right

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from memories.rules.generate.segments import (
     Trigger,
     UpdateDecision,
-    cut_backlog,
     cut_segments,
     cut_waiting_messages,
     should_update_short_term_memory,
@@ -88,15 +87,6 @@ def test_cut_segments(minutes, now, cuts):
     assert [(c.begin, c.end, c.reason.value, c.closed_us // minute) for c in ranges] == cuts
 
 
-def test_a_backlog_ends_at_the_first_segment():
-    minute = 60 * SECOND
-    ranges = cut_backlog([0, minute, 200 * minute], 210 * minute, DEFAULT)
-    assert [(c.begin, c.end, c.reason) for c in ranges] == [
-        (0, 2, Trigger.IDLE),
-        (2, 3, Trigger.BACKFILL),
-    ]
-
-
 GAPS = st.lists(st.integers(min_value=1, max_value=4 * HOUR), min_size=1, max_size=160)
 SETTINGS = st.builds(
     MemorySettings,
@@ -149,30 +139,40 @@ def cut_hours(hours, earlier, decision, **options):
     return cut_waiting_messages(times, first, last, decision, NOW_HOUR * HOUR, BY_THREES, **options)
 
 
+FULL, IDLE, BACKFILL, REQUESTED = (
+    Trigger.FULL,
+    Trigger.IDLE,
+    Trigger.BACKFILL,
+    Trigger.REQUESTED,
+)
+
+
 @pytest.mark.parametrize(
     ("hours", "earlier", "decision", "ranges"),
     [
         pytest.param([], None, DUE, [], id="nothing"),
-        pytest.param([1, 1, 1, 1], None, DUE, [(0, 3), (3, 4)], id="no earlier segment"),
-        pytest.param([1, 99], None, DUE, [(0, 1)], id="the last one is open"),
-        pytest.param([1, 2, 9], (10, 20), DUE, [(0, 2), (2, 3)], id="before"),
-        pytest.param([12, 13], (10, 20), DUE, [(0, 2)], id="late, and due"),
+        pytest.param(
+            [1, 1, 1, 1], None, DUE, [(0, 3, FULL), (3, 4, IDLE)], id="no earlier segment"
+        ),
+        pytest.param([1, 99], None, DUE, [(0, 1, IDLE)], id="the last one is open"),
+        pytest.param([1, 2, 9], (10, 20), DUE, [(0, 2, IDLE), (2, 3, BACKFILL)], id="before"),
+        pytest.param([12, 13], (10, 20), DUE, [(0, 2, IDLE)], id="late, and due"),
         pytest.param([12, 13], (10, 20), NOT_DUE, [], id="late, and not due"),
-        pytest.param([12, 50, 60], (10, 20), DUE, [(0, 2), (2, 3)], id="late ones join the next"),
+        pytest.param(
+            [12, 50, 60], (10, 20), DUE, [(0, 2, IDLE), (2, 3, IDLE)], id="late ones join the next"
+        ),
         pytest.param([12, 99], (10, 20), DUE, [], id="late ones wait for the open one"),
-        pytest.param([1, 12, 50], (10, 20), DUE, [(0, 1), (1, 3)], id="all three"),
+        pytest.param([1, 12, 50], (10, 20), DUE, [(0, 1, IDLE), (1, 3, IDLE)], id="all three"),
     ],
 )
 def test_waiting_messages_around_earlier_segments(hours, earlier, decision, ranges):
-    assert [(c.begin, c.end) for c in cut_hours(hours, earlier, decision)] == ranges
+    cut = cut_hours(hours, earlier, decision)
+    assert [(c.begin, c.end, c.reason) for c in cut] == ranges
 
 
 def test_without_history_all_waiting_messages_are_one_segment():
     [whole] = cut_waiting_messages([HOUR, 90 * HOUR], None, None, DUE, 100 * HOUR, OFF)
     assert (whole.begin, whole.end, whole.reason) == (0, 2, Trigger.HISTORY_OFF)
-
-
-IDLE, REQUESTED = Trigger.IDLE, Trigger.REQUESTED
 
 
 @pytest.mark.parametrize(

@@ -134,8 +134,8 @@ def test_an_admin_pauses_resumes_and_cancels(older: Cast) -> None:
     assert change(older, backfill, do="resume", cap="9000") == 302
     backfill.refresh_from_db()
     assert (backfill.state, backfill.cap_tokens) == ("running", 9000)
-    asked = page(older, f"{backfill.pk}/?ask=cancel")
-    assert "Cancel the backfill?" in asked and backfill.is_unfinished
+    text = page(older, f"{backfill.pk}/?ask=cancel")
+    assert "Cancel the backfill?" in text and backfill.is_unfinished
     assert change(older, backfill, do="cancel") == 302
     backfill.refresh_from_db()
     assert backfill.state == "cancelled"

@@ -1,4 +1,4 @@
-"""A walk of many runs, and the rings in which old messages and threads are read again."""
+"""Reads of many runs, and the resync of old messages and threads."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -20,7 +20,7 @@ from tests.pipeline.sync.team import (
     NOW,
     REPLIES,
     ROOT,
-    OfCalls,
+    CallLimiter,
     Sync,
     channel_report,
     client_of,
@@ -35,44 +35,46 @@ from tests.slack.fake_slack import FakeSlack
 
 pytestmark = pytest.mark.django_db
 
-# A walk of many runs
+# Reads of many runs
 
 
-def test_a_walk_goes_on_from_its_place(slack: FakeSlack, workspace: Workspace, sync: Sync) -> None:
+def test_a_read_continues_from_its_position(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
     """One call of history and one of replies in each run."""
     workspace.channels.get(slack_id=CLOSED).follow(by=None, on=False)
     slack.page_size = 1
     seen = []
     for run in range(4):
-        report = channel_report(sync(client=client_of(slack, limiter=OfCalls(1)), resume=run > 0))
+        report = channel_report(
+            sync(client=client_of(slack, limiter=CallLimiter(1)), resume=run > 0)
+        )
         row = general_sync(workspace)
         seen.append((report.state.value, row.history_reached_ts, row.synced_ts, row.synced_at))
         assert slack.count(HISTORY) <= 1
     assert seen == [
         ("limited", ts(1), "", None),
         ("limited", ROOT, "", None),
-        ("synced", "", ts(1), NOW),  # the thread, too: its second reply came with this run
-        ("synced", "", ts(1), NOW),  # a walk of minutes ago is as good as one now
+        ("synced", "", ts(1), NOW),  # with the thread
+        ("synced", "", ts(1), NOW),  # a read of the last minutes counts
     ]
     assert slack.count(HISTORY) == 0
-    assert slack.count("users.list") == 0, "who is there was listed a moment ago"
+    assert slack.count("users.list") == 0, "people were listed a moment ago"
     assert texts(workspace) == ["an old line", "shall we ship?", "yes", "on Friday", "a new line"]
-    # All that is said meanwhile is found by the next one.
+    # The next sync finds new messages.
     say_more(slack)
     sync()
     assert texts(workspace)[-1] == "one more"
 
 
-def test_a_gap_shows_while_a_walk_is_under_way(
-    slack: FakeSlack, workspace: Workspace, sync: Sync
-) -> None:
+def test_a_read_in_progress_shows_a_gap(slack: FakeSlack, workspace: Workspace, sync: Sync) -> None:
     slack.page_size = 1
-    found = channel_report(sync(client=client_of(slack, limiter=OfCalls(2)))).coverage
-    assert found is not None
+    coverage = channel_report(sync(client=client_of(slack, limiter=CallLimiter(2)))).coverage
+    assert coverage is not None
     at = from_micros(micros(ROOT))
-    assert (found.begin, found.end, found.behind) == (at, from_micros(micros(ts(1))), None)
-    assert found.gaps == (Gap(None, at),)
-    assert found.code == "ratelimited"
+    assert (coverage.begin, coverage.end, coverage.behind) == (at, from_micros(micros(ts(1))), None)
+    assert coverage.gaps == (Gap(None, at),)
+    assert coverage.code == "ratelimited"
     sync()
     whole = coverage_of(general(workspace), NOW + timedelta(minutes=3))
     assert (whole.begin, whole.gaps, whole.behind, whole.code) == (None, (), 180, "")
@@ -80,34 +82,34 @@ def test_a_gap_shows_while_a_walk_is_under_way(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page_size", [1, 2])
-def test_what_is_deleted_while_a_walk_is_under_way_is_found(
+def test_deletions_during_a_read_are_found(
     slack: FakeSlack, workspace: Workspace, sync: Sync, page_size: int
 ) -> None:
     sync()
     slack.page_size = page_size
     for n in range(4):
         slack.say(GENERAL, "U1", f"said {n}", ts(0.5, n))
-    sync(client=client_of(slack, limiter=OfCalls(1)))  # down to said 3 or 2
+    sync(client=client_of(slack, limiter=CallLimiter(1)))  # down to said 3 or 2
     slack.delete(GENERAL, ts(0.5, 3))
     slack.delete(GENERAL, ts(0.5, 0))
     delete_a_line(slack)
-    while channel_report(sync(client=client_of(slack, limiter=OfCalls(1)))).stats.pages == 0:
+    while channel_report(sync(client=client_of(slack, limiter=CallLimiter(1)))).stats.pages == 0:
         pass
     sync(LATER)
     assert texts(workspace)[-2:] == ["said 1", "said 2"]
     assert "a new line" not in texts(workspace)
 
 
-def test_a_message_that_an_event_brought_meanwhile_is_not_gone(
+def test_a_message_from_an_event_meanwhile_is_not_deleted(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    """It is stored after Slack was asked, and stands on no page."""
+    """It is stored after the call to Slack, and no page contains it."""
     sync()
     client = client_of(slack)
     history = client.history
 
-    def and_meanwhile(*asked: str) -> Iterator[Any]:
-        for page in history(*asked):
+    def and_meanwhile(*positions: str) -> Iterator[Any]:
+        for page in history(*positions):
             raw = {"type": "message", "user": "U1", "text": "just now", "ts": ts(0.1)}
             store_messages(general(workspace), [raw], NOW, live=True)
             yield page
@@ -120,8 +122,8 @@ def test_a_message_that_an_event_brought_meanwhile_is_not_gone(
     assert channel_report(sync()).stats.deleted == 1
 
 
-def test_nothing_is_remembered_of_a_channel_in_its_first_walk() -> None:
-    """Its newest messages are here, older ones are not: any cut would be a guess."""
+def test_a_channel_in_its_first_sync_is_not_planned() -> None:
+    """Older messages are missing, so the end of a segment would be a guess."""
     channel = ChannelFactory()
     set_sync(channel, history_newest_ts="1767603600.000100")
     channel.remember_from(to_micros(MONDAY))
@@ -132,7 +134,7 @@ def test_nothing_is_remembered_of_a_channel_in_its_first_walk() -> None:
     assert channels_to_plan(channel.workspace, late) == [channel]
 
 
-# Rings
+# Resync
 
 
 def test_each_week_every_message_of_the_channel_is_compared(
@@ -148,7 +150,7 @@ def test_each_week_every_message_of_the_channel_is_compared(
     assert general_sync(workspace).resynced_at == NOW + timedelta(days=7)
 
 
-def test_a_sweep_of_many_runs_leaves_what_is_new_its_turn(
+def test_a_resync_of_many_runs_does_not_block_new_messages(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     workspace.channels.get(slack_id=CLOSED).follow(by=None, on=False)
@@ -161,7 +163,7 @@ def test_a_sweep_of_many_runs_leaves_what_is_new_its_turn(
     for run in range(20):
         now = begin + timedelta(minutes=run)
         slack.say(GENERAL, "U2", f"new {run}", ts_at(now))
-        sync(now, client=client_of(slack, limiter=OfCalls(3)))
+        sync(now, client=client_of(slack, limiter=CallLimiter(3)))
         assert texts(workspace)[-1] == f"new {run}"
         if general_sync(workspace).resynced_at != NOW:
             break
@@ -171,10 +173,10 @@ def test_a_sweep_of_many_runs_leaves_what_is_new_its_turn(
 
 
 @pytest.mark.slow
-def test_each_thread_is_read_once_in_a_ring(
+def test_each_thread_is_read_once_within_thirty_days(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    """Twenty threads in thirty days, and never many at a time."""
+    """Twenty threads in thirty days, at most one in each sync."""
     for n in range(19):
         slack.say(GENERAL, "U1", f"question {n}", ts(50, n))
         slack.say(GENERAL, "U2", f"answer {n}", ts(49, n), thread=ts(50, n))
@@ -185,9 +187,9 @@ def test_each_thread_is_read_once_in_a_ring(
     slack.edit(GENERAL, ts(1.8), "on Monday", ts(0))
     for day in range(1, 31):
         sync(NOW + timedelta(days=day))
-        asked = [call.params["ts"] for call in slack.calls if call.method == REPLIES]
-        assert len(asked) <= 1
-        read += asked
+        read_now = [call.params["ts"] for call in slack.calls if call.method == REPLIES]
+        assert len(read_now) <= 1
+        read += read_now
     assert len(read) >= 20
     assert len(set(read[:20])) == 20
     live = general(workspace).messages.filter(state="live")
@@ -195,7 +197,7 @@ def test_each_thread_is_read_once_in_a_ring(
     assert live.filter(text="on Monday").exists()
 
 
-def test_a_full_sync_reads_all_of_it_once(
+def test_a_full_sync_reads_everything_once(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     sync()
@@ -211,12 +213,12 @@ def test_a_full_sync_reads_all_of_it_once(
 def test_a_long_thread_is_read_in_many_runs(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    """A page a run, of two replies; more is said and deleted meanwhile."""
+    """Each run reads a page of two replies, while people write and delete replies."""
     for n in range(7):
         slack.say(GENERAL, "U2", f"and {n}", ts(1.5, n), thread=ROOT)
     slack.page_size = 2
     for run in range(9):
-        sync(client=client_of(slack, limiter=OfCalls(2 if run else 9)))
+        sync(client=client_of(slack, limiter=CallLimiter(2 if run else 9)))
         if run == 2:
             slack.delete(GENERAL, ts(1.9))
             slack.say(GENERAL, "U3", "late", ts(0.1), thread=ROOT)
