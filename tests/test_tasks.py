@@ -226,7 +226,7 @@ def test_a_workspace_is_synced_when_it_is_connected_and_due(connected, again_in_
     now = timezone.now()
     again = now + timedelta(minutes=again_in_min) if again_in_min is not None else None
     WorkspaceFactory(connected_at=now if connected else None, sync_again_at=again)
-    assert Workspace.objects.to_sync(now).exists() is due
+    assert Workspace.objects.due_for_sync(now).exists() is due
 
 
 def test_a_rate_limited_sync_continues_after_the_limit(

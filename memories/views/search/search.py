@@ -28,7 +28,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     fields = {name: value for name in FIELDS if (value := request.GET.get(name, "").strip())}
     query = with_fields(parse(typed), fields)
     below = _key_or_none(request.GET.get("below", ""))
-    channels = place.placed(place.readable_channels.named(query.channel)) if query.channel else []
+    channels = (
+        place.with_workspace(place.readable_channels.named(query.channel)) if query.channel else []
+    )
     results = find(query, place.workspace, place.reader, channels, zone=place.zone, below=below)
     filters = filters_of(query, place)
     groups = hit_groups(results, query, place, request.GET)
