@@ -1,4 +1,4 @@
-"""Filters and tags of most templates: times, reasons, names, texts, icons and keyboard shortcuts."""
+"""Filters and tags of most templates: times, reasons, names, texts, icons and shortcuts."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -39,9 +39,9 @@ _DAY_SECONDS = 24 * 3600
 def moment(value: datetime | int, style: str = "near") -> SafeString:
     """Return a ``<time>`` in the current time zone.
 
-    ``value`` is an aware datetime or microseconds since 1970. ``style`` is ``near`` (relative within 24 hours),
-    ``full``, ``time``, ``day``, ``date``, ``weekday`` ("Tuesday 18:05" within a week) or ``margin`` (a date without
-    the current year).
+    ``value`` is an aware datetime or microseconds since 1970. ``style`` is ``near`` (relative
+    within 24 hours), ``full``, ``time``, ``day``, ``date``, ``weekday`` ("Tuesday 18:05" within a
+    week) or ``margin`` (a date without the current year).
     """
     at = timezone.localtime(from_micros(value) if isinstance(value, int) else value)
     absolute = _absolute(at)

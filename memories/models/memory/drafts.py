@@ -35,8 +35,8 @@ class DraftQuerySet(models.QuerySet["Draft"]):
     ) -> "Draft | None":
         """Save a text in place of the reader's earlier draft.
 
-        Return None and save nothing if the text equals its base or the current version. The same happens if the
-        base has another revision: its words may have been redacted.
+        Return None and save nothing if the text equals its base or the current version. The same
+        happens if the base has another revision: its words may have been redacted.
         """
         memory.lock()
         base = memory.versions.visible_to(reader).filter(number=based_on, revision=revision).first()

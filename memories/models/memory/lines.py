@@ -88,11 +88,11 @@ class Line(models.Model):
     kind = models.CharField(
         _("kind"), max_length=10, blank=True, default="", choices=[(k.value, k.value) for k in Kind]
     )
-    # The time of its newest message. Without messages, the time of the edit or the end of the period.
+    # The time of its newest message. Without any, that of the edit or the end of the period.
     at_us = models.BigIntegerField(default=0)
     # A number, a date or a link of it is in none of its messages.
     unverified = models.BooleanField(_("unverified"), default=False)
-    # Why the next version lacks it. In a short-term memory: that a newer line of the channel replaces it.
+    # Why the next version lacks it, or in a short-term memory that a newer line replaces it.
     fate = models.CharField(
         max_length=10, blank=True, default="", choices=[(f.value, f.value) for f in Fate]
     )
@@ -131,8 +131,8 @@ class Line(models.Model):
     ) -> "MemoryVersion":
         """Add a version with this archived line, which keeps its author and sources.
 
-        The line is pinned, so no merge archives it again. Raise StaleBase as `Memory.revise` does, and LookupError
-        if the line is not in the archive.
+        The line is pinned, so no merge archives it again. Raise StaleBase as `Memory.revise` does,
+        and LookupError if the line is not in the archive.
         """
         memory = self.version.memory
         base = memory.get_seen_version(based_on, revision)

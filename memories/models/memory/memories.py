@@ -97,8 +97,8 @@ class MemoryQuerySet(AudienceQuerySet["Memory"]):
 class Memory(models.Model):
     """An identity (S0): workspace, scope, scope_id, type. Its texts are versions.
 
-    ``head`` is the number of the newest version. Each write compares and swaps it. Readers get ``current``: the
-    newest version, unless that one covers an older period (a late backfill).
+    ``head`` is the number of the newest version. Each write compares and swaps it. Readers get
+    ``current``: the newest version, unless that one covers an older period (a late backfill).
     """
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memories")
@@ -182,7 +182,8 @@ class Memory(models.Model):
     def add_version(self, new: NewVersion, expected_head: int) -> "MemoryVersion":
         """Write the next version if ``expected_head`` is the newest number.
 
-        The write includes the comparison. Raise StaleBase and write nothing if the number has changed.
+        The write includes the comparison. Raise StaleBase and write nothing if the number has
+        changed.
         """
         with transaction.atomic():
             unchanged = Memory.objects.filter(pk=self.pk, head=expected_head)
@@ -241,9 +242,9 @@ class Memory(models.Model):
     ) -> "MemoryVersion":
         """Save a person's edit of the version that they saw.
 
-        ``based_on`` is its number, 0 for a memory without a text. ``revision`` counts the rewrites of that
-        version by jobs. Raise StaleBase if readers get another text now, Unchanged if the text is the same, and
-        ValueError if it is empty (rule 8).
+        ``based_on`` is its number, 0 for a memory without a text. ``revision`` counts the rewrites
+        of that version by jobs. Raise StaleBase if readers get another text now, Unchanged if the
+        text is the same, and ValueError if it is empty (rule 8).
         """
         text = normalize_newlines(text).strip("\n")
         if not line_rules.split_text(text):
@@ -302,8 +303,9 @@ class Memory(models.Model):
     ) -> "MemoryVersion":
         """Add a version without one change between two versions.
 
-        ``change`` is its index among `compare.changed_rows`. Raise StaleBase as `revise` does, ChangedSince if
-        the lines are different now, ValueError if no text remains, and IndexError if there is no such change.
+        ``change`` is its index among `compare.changed_rows`. Raise StaleBase as `revise` does,
+        ChangedSince if the lines are different now, ValueError if no text remains, and IndexError
+        if there is no such change.
         """
         base = self.get_seen_version(based_on, revision)
         if base is None:
@@ -340,8 +342,8 @@ class Memory(models.Model):
     ) -> bool:
         """Pin or unpin a line of the current version, without a new version.
 
-        ``position`` counts from 0. Return False if nothing changes. Raise StaleBase as `revise` does, and
-        LookupError if there is no such line.
+        ``position`` counts from 0. Return False if nothing changes. Raise StaleBase as `revise`
+        does, and LookupError if there is no such line.
         """
         current = self.get_seen_version(based_on, revision)
         lines = list(current.lines.all()) if current else []
@@ -381,8 +383,8 @@ class Memory(models.Model):
     def get_seen_version(self, number: int, revision: int | None = None) -> "MemoryVersion | None":
         """Lock the memory and return its current version, None for a memory without a text.
 
-        Raise StaleBase if it is not the one that a person saw. The current version is compared, not the head:
-        after a late backfill the newest number belongs to an older period.
+        Raise StaleBase if it is not the one that a person saw. The current version is compared, not
+        the head: after a late backfill the newest number belongs to an older period.
         """
         self.lock()
         current = self.current

@@ -1,7 +1,7 @@
 """Triggers that check what no constraint can: the scope id of a memory names its own channel.
 
-They are removed before each `migrate` and created after it. SQLite drops the triggers of a table that a migration
-rebuilds, and does not rename a table that a trigger reads.
+They are removed before each `migrate` and created after it. SQLite drops the triggers of a table
+that a migration rebuilds, and does not rename a table that a trigger reads.
 """
 
 from django.db.backends.base.base import BaseDatabaseWrapper

@@ -23,8 +23,9 @@ class SeenQuerySet(models.QuerySet["Seen"]):
 class Seen(models.Model):
     """The number of the version that an account marked last, and when. At first 0 and None.
 
-    ``was_number`` and ``was_at`` are the mark before it, for an undo. They are None if there is nothing to undo. A
-    mark holds no text and gives no access: it is shown only to readers of the memory.
+    ``was_number`` and ``was_at`` are the mark before it, for an undo. They are None if there is
+    nothing to undo. A mark holds no text and gives no access: it is shown only to readers of the
+    memory.
     """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="seen")

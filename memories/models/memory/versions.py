@@ -47,7 +47,7 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         return self.exclude(content=MARK)
 
     def listed_in(self, workspace: Workspace) -> "MemoryVersionQuerySet":
-        """Return the versions of a workspace, for lists by primary key (`JobQuerySet.listed_in`)."""
+        """Return the versions of a workspace, for lists in order of primary keys."""
         return self.filter(
             Exists(Memory.objects.filter(pk=OuterRef("memory"), workspace=workspace))
         )
@@ -59,7 +59,8 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
     def current(self) -> "MemoryVersionQuerySet":
         """Return the current versions.
 
-        It uses `Exists`: PostgreSQL expects one row of a join by two columns, and sorts after it joins all.
+        It uses `Exists`: PostgreSQL expects one row of a join by two columns, and sorts after it
+        joins all.
         """
         return self.filter(Exists(Memory.objects.filter(current=OuterRef("pk"))))
 
@@ -95,10 +96,10 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
 class MemoryVersion(models.Model):
     """A numbered text of a memory. `rewrite` and `redact` change it in place (rules 2, 4, 5 and 7).
 
-    ``trigger`` is the reason in numbers: ``{"reason": "idle", "new": 12, "quiet_s": 7200}``. ``put_back`` are
-    protected lines (a person wrote or pinned them) that the model dropped and code restored. ``kept`` are those that
-    the model kept. ``dropped`` are operations of a merge that were not applied, each as ``reason: text`` with an
-    `operations.DropReason`.
+    ``trigger`` is the reason in numbers: ``{"reason": "idle", "new": 12, "quiet_s": 7200}``.
+    ``put_back`` are protected lines (a person wrote or pinned them) that the model dropped and code
+    restored. ``kept`` are those that the model kept. ``dropped`` are operations of a merge that
+    were not applied, each as ``reason: text`` with an `operations.DropReason`.
     """
 
     Origin = Origin
@@ -282,9 +283,9 @@ class MemoryVersion(models.Model):
     ) -> int:
         """Redact the text in place, also a person's. Return the number of changed lines.
 
-        ``whole`` are primary keys of lines to redact completely. ``short`` are matchers for single lines, by
-        primary key; all other lines use ``matcher``. The new revision makes open editors stale, and the drafts of
-        the memory are deleted. Call `Memory.update_current` afterwards.
+        ``whole`` are primary keys of lines to redact completely. ``short`` are matchers for single
+        lines, by primary key; all other lines use ``matcher``. The new revision makes open editors
+        stale, and the drafts of the memory are deleted. Call `Memory.update_current` afterwards.
         """
         lines = list(self.lines.order_by("position"))
         texts = [
@@ -331,8 +332,8 @@ class MemoryVersion(models.Model):
     def rewrite(self, new: NewVersion) -> bool:
         """Replace the text in place.
 
-        Return False and do nothing if a person wrote the version, or if it was rewritten since it was loaded. The
-        caller then adds a version.
+        Return False and do nothing if a person wrote the version, or if it was rewritten since it
+        was loaded. The caller then adds a version.
         """
         columns = new.columns(self.memory)
         with transaction.atomic():

@@ -1,4 +1,6 @@
-"""Proposals: long-term texts that wait for approval, from a merge that shrinks the text (rule 8) or a rebuild."""
+"""Proposals: long-term texts that wait for approval.
+
+They come from a rebuild, or from a merge that shrinks the text too much (rule 8)."""
 
 from django.db import transaction
 from django.utils import timezone
@@ -65,7 +67,8 @@ def proposal_drift(job: Job) -> list[Drift]:
 def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
     """Write a proposal as the next version. Return None if it was decided already.
 
-    Raise StaleBase if the memory or an input has changed. The job is then superseded, and a new merge follows.
+    Raise StaleBase if the memory or an input has changed. The job is then superseded, and a new
+    merge follows.
     """
     now = timezone.now()
     reply = job.saved_reply if job.state == Job.State.PROPOSED else None
@@ -102,7 +105,10 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
 
 
 def reject(job: Job, *, by: User | None) -> bool:
-    """Reject a proposal. The next merge reads its inputs again. Return False if it was decided already."""
+    """Reject a proposal.
+
+    The next merge reads its inputs again. Return False if it was decided already.
+    """
     with transaction.atomic():
         rejected = job.reject(by)
         if rejected:

@@ -39,7 +39,7 @@ from memories.rules.memory.operations import (
     order_lines,
     parse_operations,
 )
-from memories.rules.memory.sources import ENOUGH, SourceFinder, significant_words, words_of
+from memories.rules.memory.sources import ENOUGH, SourceFinder, search_words, significant_words
 from memories.rules.memory.superseding import find_superseded
 
 # `llm.request_runner` puts the fault of a part in the place of the finish reason.
@@ -109,7 +109,7 @@ def _parse_operations(text: str, reader: "_LineReader") -> ParsedReply:
         if _is_in_wrong_language(new_lines, request):
             return ParsedReply(fault=Fault.WRONG_LANGUAGE)
     parsed = apply_operations(request, changes, _repeats)
-    is_repetition = all(reason == DropReason.KNOWN for _, reason in parsed.dropped)
+    is_repetition = all(reason == DropReason.DUPLICATE for _, reason in parsed.dropped)
     if not parsed.lines or (len(parsed.dropped) == len(changes) and not is_repetition):
         return ParsedReply(fault=Fault.NO_OPERATION)
     return parsed
@@ -147,8 +147,8 @@ def _parse_highlights(lines: Sequence[ReplyLine], reply: Reply, request: Request
 
 def _repeats(text: str, earlier: str) -> bool:
     """Return whether a text contains nine of ten words, and all figures, of an earlier text."""
-    words = frozenset(words_of(earlier))
-    shared = words & frozenset(words_of(text))
+    words = frozenset(search_words(earlier))
+    shared = words & frozenset(search_words(text))
     figures = {word for word in words if any(map(str.isdigit, word))}
     return len(shared) >= _REPEATED_SHARE * len(words) and figures <= shared
 
@@ -230,7 +230,7 @@ class _LineReader:
     @cached_property
     def _prompt_words(self) -> frozenset[str]:
         texts = TEXTS[prompts.instruction_language(self.request)].values()
-        return frozenset(words_of(prompts.fill_limits(" ".join(texts), self.request)))
+        return frozenset(search_words(prompts.fill_limits(" ".join(texts), self.request)))
 
     @cached_property
     def _memory_lines(self) -> dict[int, MemoryLine]:
@@ -311,7 +311,7 @@ class _LineReader:
 
     def _repeats_prompt(self, text: str) -> bool:
         """Return whether a line repeats the prompt more than its sources, or comments the reply."""
-        words = significant_words(text) or frozenset(words_of(text))
+        words = significant_words(text) or frozenset(search_words(text))
         if not words:
             return False
         share = len(words & self._prompt_words) / len(words)

@@ -21,8 +21,9 @@ UNANSWERED_AFTER = timedelta(days=7)
 class Since:
     """The start of the news.
 
-    ``choice`` is its value in a URL: ``seen``, ``24h``, ``7d`` or a day. ``us`` is the moment in microseconds.
-    It is None for ``seen``: each text is then compared with the version that the reader saw last.
+    ``choice`` is its value in a URL: ``seen``, ``24h``, ``7d`` or a day. ``us`` is the moment in
+    microseconds. It is None for ``seen``: each text is then compared with the version that the
+    reader saw last.
     """
 
     choice: str = SEEN
@@ -52,7 +53,10 @@ def parse_since(choice: str, now: datetime, zone: tzinfo) -> Since:
 
 
 def compare_unmoved(old: str, new: str) -> list[DiffRow]:
-    """Return the changed lines in reading order. A line that is in both texts is no change if it moved."""
+    """Return the changed lines in reading order.
+
+    A line that is in both texts is no change if it moved.
+    """
     before, after = split_text(old), split_text(new)
     in_both = Counter(map(words_of, before)) & Counter(map(words_of, after))
     old_places, new_places = _places_without(before, in_both), _places_without(after, in_both)
@@ -92,7 +96,10 @@ def is_quiet(new: int, latest_us: int, now: datetime) -> bool:
 
 
 def format_cursor(key: tuple[int, int]) -> str:
-    """Return the cursor behind this key. A key, unlike a page number, stays valid when the list changes."""
+    """Return the cursor behind this key.
+
+    A key, unlike a page number, stays valid when the list changes.
+    """
     return "-".join(map(str, key))
 
 

@@ -49,8 +49,8 @@ _ENDING = re.compile(r"(?<=...)(?:ing|es|ed|s|e)$")
 class Claim:
     """A value of a text.
 
-    ``kind`` includes the unit of a number. ``subject`` are the words of its clause. ``ends``: the text says
-    that the value is no longer valid.
+    ``kind`` includes the unit of a number. ``subject`` are the words of its clause. ``ends``: the
+    text says that the value is no longer valid.
     """
 
     kind: str

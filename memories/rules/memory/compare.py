@@ -1,7 +1,8 @@
 """Differences between two texts, by line and by word.
 
-Lines are aligned first, so a new line is never mixed with its neighbours. Inside a changed line, words are
-compared. A word is a run of letters in a spaced script, or one character of kana, kanji or hangul.
+Lines are aligned first, so a new line is never mixed with its neighbours. Inside a changed line,
+words are compared. A word is a run of letters in a spaced script, or one character of kana, kanji
+or hangul.
 """
 
 import re
@@ -87,8 +88,8 @@ def count_changes(rows: Sequence[DiffRow]) -> dict[str, int]:
 def revert_change(old: str, new: str, number: int, current: str) -> str | None:
     """Return ``current`` without one change between ``old`` and ``new``.
 
-    ``number`` is the index of the change among `changed_rows`. Return None if its line was changed again,
-    or if the line before a removed line was. Raise IndexError if there is no such change.
+    ``number`` is the index of the change among `changed_rows`. Return None if its line was changed
+    again, or if the line before a removed line was. Raise IndexError if there is no such change.
     """
     rows = compare_lines(old, new)
     row = changed_rows(rows)[number]
@@ -172,7 +173,7 @@ def _replaced_rows(before: list[str], after: list[str], old: range, new: range) 
 def _similar_pairs(
     before: list[str], after: list[str], old: range, new: range
 ) -> list[tuple[int, int]]:
-    """Return the index pairs of similar lines, the most similar first choice, in ascending order."""
+    """Return the index pairs of similar lines, in order. More similar pairs are chosen first."""
     if len(old) * len(new) > _MAX_LINE_PAIRS:
         return []
     old_words = {i: _count_words(before[i]) for i in old}

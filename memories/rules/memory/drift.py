@@ -1,7 +1,7 @@
 """Facts that only one of two texts has: dates, numbers, links, names and pinned lines.
 
-The page of a rebuilt memory shows them. A name is the name of a person in the workspace, a word with a title
-(``田中さん``, ``@ana``, ``#ops``), or a capitalized word inside a sentence.
+The page of a rebuilt memory shows them. A name is the name of a person in the workspace, a word
+with a title (``田中さん``, ``@ana``, ``#ops``), or a capitalized word inside a sentence.
 """
 
 import re
@@ -35,7 +35,7 @@ class DriftKind(StrEnum):
 
 @dataclass(frozen=True)
 class Drift:
-    """The wording of facts that only the old text has (``lost``), and only the new one (``gained``)."""
+    """Facts that only the old text has (``lost``), and only the new one (``gained``)."""
 
     kind: DriftKind
     lost: tuple[str, ...]

@@ -1,6 +1,7 @@
 """Figures: the numbers, dates, times and links of a text, and a check of them against sources.
 
-A relative date of a source counts as the date that it means: "Friday" in a message of 4 November is the 6th.
+A relative date of a source counts as the date that it means: "Friday" in a message of 4 November is
+the 6th.
 """
 
 import calendar

@@ -44,8 +44,8 @@ def is_valid_memory_combination(scope: MemoryScope, memory_type: MemoryType) -> 
 class Memory:
     """One text of one memory (S0).
 
-    ``source_message_count`` is the number of its source messages. ``source_latest_message_ts`` is the Slack
-    ``ts`` of the newest one, None without messages.
+    ``source_message_count`` is the number of its source messages. ``source_latest_message_ts`` is
+    the Slack ``ts`` of the newest one, None without messages.
     """
 
     scope: MemoryScope
@@ -76,8 +76,8 @@ def create_memory(
 ) -> Memory:
     """Return a new memory value (S0). ``now`` is the current time by default, as in S0.
 
-    Raise InvalidMemoryCombination (a ValueError) for thread + long_term, and ValueError for an invalid
-    scope id of a thread.
+    Raise InvalidMemoryCombination (a ValueError) for thread + long_term, and ValueError for an
+    invalid scope id of a thread.
     """
     now = now or datetime.now(UTC)
     return Memory(

@@ -1,7 +1,7 @@
 """Lines of a memory, and the rules for them in an edit, a merge and a restore (docs/rules.md).
 
-A line keeps its author, first version, messages and pin as long as its words stay the same. A line that a person
-wrote or pinned is *protected*: no merge drops it.
+A line keeps its author, first version, messages and pin as long as its words stay the same. A line
+that a person wrote or pinned is *protected*: no merge drops it.
 """
 
 import re
@@ -29,9 +29,10 @@ class Origin(StrEnum):
 class Line:
     """A line of a memory as a plain value.
 
-    ``since`` is the number of the first version with the line, None for the version in progress. ``sources``
-    are primary keys of messages. ``at_us`` is the time of the newest source in microseconds, 0 if unknown.
-    ``unverified``: a number, a date or a link of the line is in no source.
+    ``since`` is the number of the first version with the line, None for the version in progress.
+    ``sources`` are primary keys of messages. ``at_us`` is the time of the newest source in
+    microseconds, 0 if unknown. ``unverified``: a number, a date or a link of the line is in no
+    source.
     """
 
     text: str
@@ -52,7 +53,8 @@ class Line:
 class MergeResult(NamedTuple):
     """The lines after a merge.
 
-    ``put_back`` and ``kept`` are texts of protected lines: those that the model dropped, and those that it kept.
+    ``put_back`` and ``kept`` are texts of protected lines: those that the model dropped, and those
+    that it kept.
     """
 
     lines: list[Line]
@@ -61,7 +63,10 @@ class MergeResult(NamedTuple):
 
 
 def words_of(text: str) -> str:
-    """Return a line without its bullet and extra white space. Lines with equal words are the same."""
+    """Return a line without its bullet and extra white space.
+
+    Lines with equal words are the same.
+    """
     return " ".join(_BULLET.sub("", text, count=1).split())
 
 
@@ -90,8 +95,8 @@ def split_text(text: str) -> list[str]:
 def revise_lines(base: Sequence[Line], text: str) -> list[Line]:
     """Return the lines of a person's edit of ``base``.
 
-    A line with the same words keeps its origin, wherever it is now. Any other line is the person's. It keeps
-    the sources and the pin of the line in its place if the two are similar.
+    A line with the same words keeps its origin, wherever it is now. Any other line is the person's.
+    It keeps the sources and the pin of the line in its place if the two are similar.
     """
     texts = split_text(text)
     matcher = SequenceMatcher(
@@ -122,8 +127,8 @@ def _are_similar(old: str, new: str) -> bool:
 def merge_lines(base: Sequence[Line], made: Sequence[Line]) -> MergeResult:
     """Return the lines of a model's merge of ``base``.
 
-    A line with the words of a base line keeps its origin; a protected one also keeps its exact text. A dropped
-    protected line is put back behind the last remaining line before it.
+    A line with the words of a base line keeps its origin; a protected one also keeps its exact
+    text. A dropped protected line is put back behind the last remaining line before it.
     """
     base_by_words = _by_words(base)
     lines: list[Line] = []
@@ -154,7 +159,10 @@ def rests_only_on(line: Line, messages: frozenset[int]) -> bool:
 
 
 def restore_lines(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:
-    """Return the lines of a restored version. A line that is in ``current`` stays as it is there."""
+    """Return the lines of a restored version.
+
+    A line that is in ``current`` stays as it is there.
+    """
     current_by_words = _by_words(current)
     lines = []
     for line in old:
@@ -186,7 +194,7 @@ def insert_position(lines: Sequence[Line], line: Line) -> int:
 
 
 def insert_line(text: str, lines: Sequence[Line], index: int) -> str:
-    """Return a text of these lines with the line at ``index``, which it lacks, before the next one."""
+    """Insert the line at ``index`` into a text that has all the other lines."""
     rows = text.split("\n")
     follower = lines[index + 1].text if index + 1 < len(lines) else None
     at = next((i for i, row in enumerate(rows) if row.rstrip() == follower), len(rows))

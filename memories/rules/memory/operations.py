@@ -1,8 +1,8 @@
 """Merges by operations: lines stay as they are except those that a reply changes (DESIGN 3).
 
-Each row of a reply is an operation. ``+ text [n]`` adds a line. ``~ L12 text [n]`` replaces a line, and
-``~ L12,L15 text`` replaces several. ``- L12 [n]`` removes a line that is settled. An operation names a line by its
-number in the prompt. Code decides which operations to apply.
+Each row of a reply is an operation. ``+ text [n]`` adds a line. ``~ L12 text [n]`` replaces a line,
+and ``~ L12,L15 text`` replaces several. ``- L12 [n]`` removes a line that is settled. An operation
+names a line by its number in the prompt. Code decides which operations to apply.
 """
 
 import math
@@ -35,7 +35,7 @@ class DropReason(StrEnum):
     UNKNOWN_LINE = "unknown_line"  # no line has this number
     KEPT_LINE = "kept_line"  # a person wrote or pinned the line
     OLDER_NEWS = "older_news"  # the line is newer than the sources of the operation
-    KNOWN = "known"  # the memory already has this statement
+    DUPLICATE = "known"  # the memory already has this statement
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ def apply_operations(
 ) -> ParsedReply:
     """Return the text after these changes, with the fate of each line and operation.
 
-    ``covers(a, b)`` returns whether text ``a`` states all of text ``b``. A line that replaces others takes the
-    place of the first one; an added line is the last. An operation may name a line of an earlier operation by the
-    number of its source, so one merge and two merges give the same text. Over the token limit, the lines of least
-    value go to the archive. Lines of people stay.
+    ``covers(a, b)`` returns whether text ``a`` states all of text ``b``. A line that replaces
+    others takes the place of the first one; an added line is the last. An operation may name a line
+    of an earlier operation by the number of its source, so one merge and two merges give the same
+    text. Over the token limit, the lines of least value go to the archive. Lines of people stay.
     """
     text = _WorkingText(request)
     for change in changes:
@@ -96,7 +96,7 @@ def apply_operations(
         if drop is None and change.line is not None and not change.targets:
             new_text = change.line.text
             is_known = any(covers(line.text, new_text) for line in text.lines.values())
-            drop = DropReason.KNOWN if is_known else None
+            drop = DropReason.DUPLICATE if is_known else None
         if drop is not None:
             dropped_text = change.line.text if change.line else text.target_texts(change)
             text.dropped.append((dropped_text, drop))
@@ -108,8 +108,8 @@ def apply_operations(
 class _WorkingText:
     """A memory's lines while operations change them.
 
-    ``lines`` are the current lines by place. The place of an existing line is its number. New lines have larger
-    places than all numbers in the request.
+    ``lines`` are the current lines by place. The place of an existing line is its number. New lines
+    have larger places than all numbers in the request.
     """
 
     def __init__(self, request: Request) -> None:
@@ -180,7 +180,10 @@ class _WorkingText:
         return list(dict.fromkeys(self.place_by_source.get(ref, ref) for ref in change.targets))
 
     def _time(self, line: ReplyLine) -> int:
-        """Return the time of the newest source. A line without sources is as new as the newest line."""
+        """Return the time of the newest source.
+
+        A line without sources is as new as the newest line.
+        """
         return max((self.at_us.get(ref, 0) for ref in line.refs), default=self.newest_us)
 
     def _fit_limit(self) -> tuple[list[ReplyLine], list[ReplyLine]]:
@@ -210,7 +213,8 @@ class _WorkingText:
     def _by_value(self, lines: Sequence[ReplyLine]) -> list[int]:
         """Return the indexes of the lines, least value first.
 
-        Events come first. Then the value is the salience for the length, halved each ARCHIVE_HALF_LIFE.
+        Events come first. Then the value is the salience for the length, halved each
+        ARCHIVE_HALF_LIFE.
         """
         words = [salience.content_words(line.text) for line in lines]
         worths = salience.word_worth(words)

@@ -1,8 +1,8 @@
 """Sources of a line: the messages that state it, found by shared words.
 
-The score of a source is the weight of the words that it shares with the line, over the weight of all words of the
-line. A word in few messages has a large weight. Words are tokens of the search, so Japanese works. The name of the
-author is one of the words of a message.
+The score of a source is the weight of the words that it shares with the line, over the weight of
+all words of the line. A word in few messages has a large weight. Words are tokens of the search, so
+Japanese works. The name of the author is one of the words of a message.
 """
 
 import math
@@ -53,12 +53,14 @@ class Source:
     def of_message(cls, message: MessageLine) -> "Source":
         text = f"{message.author} {message.text}"
         figures = SourceFigures(text, message.at)
-        return cls(message.ref, frozenset(words_of(text)), figures, True, _is_wide(message.text))
+        return cls(
+            message.ref, frozenset(search_words(text)), figures, True, _is_wide(message.text)
+        )
 
     @classmethod
     def of_line(cls, line: MemoryLine, at: datetime | None) -> "Source":
         """Return a line of a memory as a source. ``at`` is the time of its newest message."""
-        words, figures = frozenset(words_of(line.text)), SourceFigures(line.text, at)
+        words, figures = frozenset(search_words(line.text)), SourceFigures(line.text, at)
         return cls(line.ref, words, figures, False, _is_wide(line.text))
 
 
@@ -66,14 +68,14 @@ def _is_wide(text: str) -> bool:
     return WIDE_CHARACTER.search(text) is not None
 
 
-def words_of(text: str) -> list[str]:
+def search_words(text: str) -> list[str]:
     """Return the search tokens of a text, without single letters that end a Japanese word."""
-    words = tokenizer.stored(text).split()
+    words = tokenizer.tokenize(text).split()
     return [word for word in words if len(word) > 1 or not WIDE_CHARACTER.match(word)] or words
 
 
 def significant_words(text: str) -> frozenset[str]:
-    return frozenset(word for word in words_of(text) if not _is_stop_word(word))
+    return frozenset(word for word in search_words(text) if not _is_stop_word(word))
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class SourceFinder:
         return {source.ref: source for source in self.sources}
 
     def _weights(self, text: str) -> dict[str, float]:
-        return {word: self._weight(word) for word in words_of(text)}
+        return {word: self._weight(word) for word in search_words(text)}
 
     def _weight(self, word: str) -> float:
         count = self._counts[word]

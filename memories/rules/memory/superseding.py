@@ -1,7 +1,7 @@
-"""Superseding: older lines that a newer line replaces, because it has another value for the same subject.
+"""Superseding: older lines that a newer line replaces with another value.
 
-A value is a date, a time or a number with its unit. Its subject is the other words of its clause. In doubt nothing is
-superseded: a line with other figures is not always newer information.
+A value is a date, a time or a number with its unit. Its subject is the other words of its clause.
+In doubt nothing is superseded: a line with other figures is not always newer information.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _COMMON = 0.25  # a word in this share of the lines does not distinguish subject
 _SHARED_WORDS = 2  # of the subjects of a proposal and of the decision about it
 _MIN_TOTAL = 10  # of a progress such as "14 of 16"
 _AHEAD = timedelta(days=183)  # a date without a year is in the future for this long
-_WISH = re.compile(
+_REQUEST = re.compile(
     r"\b(?:wants?|wanted|wish(?:es|ed)?|would (?:like|prefer)|prefers?|preferred|(?:ask(?:s|ed|ing)?|hop(?:es?|ed|ing)) for|requested)\b"
     r"|希望|要望|要求|要請|て(?:ほ|欲)し|求めて",
     re.IGNORECASE,
@@ -45,7 +45,8 @@ _PROGRESS = re.compile(
 class Statement:
     """A line without its author.
 
-    ``at_us`` is its time in microseconds. ``thread_us`` is the time of the root of its thread, 0 if unknown.
+    ``at_us`` is its time in microseconds. ``thread_us`` is the time of the root of its thread, 0 if
+    unknown.
     """
 
     text: str
@@ -214,7 +215,7 @@ def _answers_wish(older: Statement, newer: Statement) -> bool:
     In the same thread an offer is enough, and the line need not name the subject.
     """
     main = older.main_claim
-    if main is None or not _WISH.search(older.text) or _WISH.search(newer.text):
+    if main is None or not _REQUEST.search(older.text) or _REQUEST.search(newer.text):
         return False
     values = [claim for claim in newer.claims if claim.kind == main.kind]
     if older.thread_us and older.thread_us == newer.thread_us:
@@ -222,7 +223,7 @@ def _answers_wish(older: Statement, newer: Statement) -> bool:
         return is_offer and bool(values)
     if not salience.has_decision(newer.text):
         return False
-    subject = subject_words(_WISH.sub(" ", older.text))
+    subject = subject_words(_REQUEST.sub(" ", older.text))
     return any(
         len(subject & claim.subject) >= max(1, _HALF * len(subject))
         and not _have_different_names(subject, claim.subject)

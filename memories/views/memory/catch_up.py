@@ -70,9 +70,9 @@ class Selection:
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """``?since=`` is seen, 24h, 7d or a day (``since=day&day=…`` from the form); ``&cursor=`` continues.
+    """``?since=`` is seen, 24h, 7d or a day. The form sends ``since=day&day=…``.
 
-    The part is the next entries with a cursor, else the whole page.
+    ``&cursor=`` continues the list. The part is the next entries with a cursor, else the page.
     """
     place = open_workspace(request, slug)
     now = timezone.now()
@@ -224,7 +224,7 @@ def _channels_behind(place: WorkspaceContext, now: datetime) -> list[tuple[Chann
     if not place.workspace.connected_at or is_late(place.workspace, now):
         return []
     late = Q(sync__synced_at__lt=now - SYNC_MAX_AGE)
-    channels = place.placed(
+    channels = place.with_workspace(
         place.readable_channels.failing(TEMPORARY_CODES, late).select_related("sync")
     )
     coverages = ((channel, coverage_of(channel, now)) for channel in channels)

@@ -31,7 +31,7 @@ BAR_WIDTH = 272
 
 
 @dataclass(frozen=True)
-class Thread:
+class ThreadLink:
     """A thread with a memory. ``words`` are the start of its root message, "" without one."""
 
     memory: Memory
@@ -110,7 +110,7 @@ def may_opt_in(place: WorkspaceContext, channel: Channel) -> bool:
     """
     is_private = channel.kind == Channel.Kind.PRIVATE
     has_opt_in = is_private or (channel.is_public and channel.is_shared)
-    return has_opt_in and place.can_administer and place.is_in(channel)
+    return has_opt_in and place.can_administer and place.is_member_of(channel)
 
 
 def _update_path(
@@ -132,7 +132,7 @@ def _update_path(
     return update_path(memory or Memory(workspace=place.workspace, channel=channel))
 
 
-def _load_threads(place: WorkspaceContext, channel: Channel) -> list[Thread]:
+def _load_threads(place: WorkspaceContext, channel: Channel) -> list[ThreadLink]:
     memories = list(
         Memory.objects.filter(channel=channel, scope=MemoryScope.THREAD, current__isnull=False)
         .select_related("current")
@@ -145,7 +145,7 @@ def _load_threads(place: WorkspaceContext, channel: Channel) -> list[Thread]:
     )
     words = first_words(roots, place)
     return [
-        Thread(
+        ThreadLink(
             memory,
             thread_path(place.workspace.slug, channel.slack_id, memory.thread_ts),
             words.get(memory.thread_ts, ""),

@@ -1,7 +1,7 @@
 """Versions for templates: their lines with numbered sources, and their authors.
 
-Any number of versions takes three queries: lines, sources, and first versions of lines. A fourth one finds the next
-versions, if lines were removed in them.
+Any number of versions takes three queries: lines, sources, and first versions of lines. A fourth
+one finds the next versions, if lines were removed in them.
 """
 
 from collections.abc import Iterable
@@ -30,8 +30,8 @@ from memories.views.texts import in_its_language, with_words
 class SourceChip:
     """A numbered source of a line.
 
-    ``href`` and ``state`` are "" if the reader may not open its channel. ``href`` is also "" if the message was
-    removed.
+    ``href`` and ``state`` are "" if the reader may not open its channel. ``href`` is also "" if the
+    message was removed.
     """
 
     number: int
@@ -51,8 +51,8 @@ class SourceChip:
 class LineDisplay:
     """A line for templates.
 
-    ``since`` is the number of its first version, and ``since_href`` the page of that. The page is "" for the displayed
-    version, and for a version that the reader may not read.
+    ``since`` is the number of its first version, and ``since_href`` the page of that. The page is
+    "" for the displayed version, and for a version that the reader may not read.
     """
 
     text: str
@@ -135,7 +135,10 @@ class VersionDisplay:
 
     @property
     def parts(self) -> list[tuple[str, list[LineDisplay]]]:
-        """The lines in reading order: current statements, then events. Both have titles if both exist."""
+        """The lines in reading order: current statements, then events.
+
+        Both have titles if both exist.
+        """
         now, history = split_history(self.lines, lambda line: (line.kind, line.at_us))
         if not (now and history):
             return [("", self.lines)]
@@ -345,7 +348,7 @@ def _load_sources(lines: list[Line]) -> dict[int, list[Any]]:
 
 
 def _load_next_versions(versions: set[int], place: WorkspaceContext) -> dict[int, tuple[int, int]]:
-    """Return the key and number of the first visible version that a model made from each of these."""
+    """Return key and number of the first visible version by a model after each of these."""
     if not versions:
         return {}
     later_versions = MemoryVersion.objects.visible_to(place.reader).filter(

@@ -91,7 +91,10 @@ def sort_key(memory: Memory) -> tuple[int, int]:
 def nav_channels(
     channels: Iterable[Channel], memories: Iterable[Memory], now: datetime, *, is_whole: bool
 ) -> NavChannels:
-    """Group channels by their news, without a query. Quiet channels are loud if there are no others."""
+    """Group channels by their news, without a query.
+
+    Quiet channels are loud if there are no others.
+    """
     by_channel = {memory.channel_id: memory for memory in memories}
     nav = NavChannels(is_whole)
     for channel in channels:

@@ -54,9 +54,9 @@ class Base:
 def edit(request: UserRequest, pk: int) -> HttpResponse:
     """Show the editor, and save a new version over the one that it was opened with.
 
-    The status is 422 for an invalid text. It is 409 if there is a newer version: the page then shows both texts,
-    paragraph by paragraph, and saves the result over the newer one. GET offers an unsaved draft; ``?draft=take``
-    opens it.
+    The status is 422 for an invalid text. It is 409 if there is a newer version: the page then
+    shows both texts, paragraph by paragraph, and saves the result over the newer one. GET offers an
+    unsaved draft; ``?draft=take`` opens it.
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
@@ -119,7 +119,10 @@ def preview(request: UserRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def draft(request: UserRequest, pk: int) -> HttpResponse:
-    """Save the typed text for a day, for its author. ``do=discard`` deletes the earlier draft first."""
+    """Save the typed text for a day, for its author.
+
+    ``do=discard`` deletes the earlier draft first.
+    """
     place, memory = open_memory(request, pk)
     must_edit(place)
     text, base = _read_text(request), _read_base(request, "based_on", "revision")
@@ -288,8 +291,8 @@ def _conflict_context(
 ) -> dict[str, Any]:
     """Return the context of a conflict between ``yours`` and the version ``base``.
 
-    ``seen`` is the version that the edit began from. If it was rewritten, its text is lost. The lines of both texts
-    then take its place, so every difference is a choice.
+    ``seen`` is the version that the edit began from. If it was rewritten, its text is lost. The
+    lines of both texts then take its place, so every difference is a choice.
     """
     numbers = (seen.number, base.number)
     rows = for_display(visible_versions(memory, place).filter(number__in=numbers))

@@ -44,8 +44,8 @@ MEMORIES_WITH_QUESTIONS = 200  # of which memories the lines are searched for op
 class NewsEntry:
     """A memory with a new text.
 
-    ``version`` is the current one. ``base`` is the version that it is compared with, None if the reader saw none. A
-    folded entry was marked as seen just now.
+    ``version`` is the current one. ``base`` is the version that it is compared with, None if the
+    reader saw none. A folded entry was marked as seen just now.
     """
 
     memory: Memory
@@ -79,7 +79,8 @@ class NewsEntry:
 class AttentionItem:
     """Something that a person should look at.
 
-    ``kind`` is put_back, lost, question, proposal or quarantine. ``n`` is its number of lines, if they count.
+    ``kind`` is put_back, lost, question, proposal or quarantine. ``n`` is its number of lines, if
+    they count.
     """
 
     kind: str
@@ -218,9 +219,9 @@ def find_attention_items(
             items.append(AttentionItem("lost", href, entry.version.memory, removed_count))
     items += _find_unanswered(place, now)
     items += _find_proposals(place)
-    if place.can_edit and place.held_back:
+    if place.can_edit and place.quarantined_count:
         href = reverse("quarantine-index", args=[place.workspace.slug])
-        items.append(AttentionItem("quarantine", href, n=place.held_back))
+        items.append(AttentionItem("quarantine", href, n=place.quarantined_count))
     return items
 
 
@@ -229,7 +230,8 @@ def _find_put_back(
 ) -> list[AttentionItem]:
     """Return new versions in which lines of people were dropped and put back.
 
-    There is one item a memory, for its newest version. If the reader saw no version, only the current one counts.
+    There is one item a memory, for its newest version. If the reader saw no version, only the
+    current one counts.
     """
     memories = {entry.memory.pk: entry.version.memory for entry in entries if not entry.is_folded}
     mark = Seen.objects.filter(memory=OuterRef("memory"), user=place.reader.user_id)
@@ -282,7 +284,7 @@ def with_channels(memories: Iterable[Memory], place: WorkspaceContext) -> list[M
     """Set the workspace and channel of memories, for their names. One query."""
     loaded = list(memories)
     keys = {memory.channel_id for memory in loaded if memory.channel_id}
-    rows = place.placed(place.readable_channels.filter(pk__in=keys))
+    rows = place.with_workspace(place.readable_channels.filter(pk__in=keys))
     channels = {channel.pk: channel for channel in rows}
     for memory in loaded:
         memory.workspace = place.workspace

@@ -79,7 +79,7 @@ def reject(request: UserRequest, pk: int) -> HttpResponse:
 
 
 def _find_seen_job(request: UserRequest, memory: Memory) -> Job | None:
-    """Return the proposal if it is the one on screen (``job``), for the text there (``based_on``)."""
+    """Return the proposal if it is that on screen: ``job``, for the text ``based_on``."""
     job = proposals.find_proposal(memory)
     base = proposals.get_base(job) if job else None
     if job is None or base is None:

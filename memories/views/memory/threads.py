@@ -33,8 +33,8 @@ THREADS_AT_ONCE = 50
 class Thread:
     """A thread in the list.
 
-    ``words`` are the start of its root message, "" without one. ``waiting`` counts the messages that are not in
-    ``version`` yet.
+    ``words`` are the start of its root message, "" without one. ``waiting`` counts the messages
+    that are not in ``version`` yet.
     """
 
     path: str
@@ -103,7 +103,10 @@ def _load_threads(
 
 @login_required
 def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> HttpResponse:
-    """``?after=`` or ``?before=`` is the ``ts`` of a message. The default is the start of the thread."""
+    """``?after=`` or ``?before=`` is the ``ts`` of a message.
+
+    The default is the start of the thread.
+    """
     place, channel = open_channel(request, slug, slack_id)
     begun_us = moment_or_404(thread_ts)
     memory = Memory.objects.filter(

@@ -109,7 +109,8 @@ def name(request: UserRequest, pk: int) -> HttpResponse:
 def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
     """Undo ``change=``, the index of a change in the comparison.
 
-    The status is 409 if there is another current version, or if the lines of the change are different now.
+    The status is 409 if there is another current version, or if the lines of the change are
+    different now.
     """
     place, old = open_version(request, older)
     new = open_version(request, newer)[1]
@@ -154,7 +155,7 @@ def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
 @login_required
 @require_POST
 def pin(request: UserRequest, pk: int) -> HttpResponse:
-    """Pin or unpin a line: ``pin=`` or ``unpin=`` is its position, ``revision=`` that of the version.
+    """Pin or unpin a line of a revision. ``pin=`` or ``unpin=`` is its position.
 
     The status is 409 if there is another text now.
     """
@@ -191,7 +192,7 @@ def _answer_pin(
     news: str = "",
     moved_on: str = "",
 ) -> HttpResponse:
-    """Answer with the place of the button: a card (``on=memory``, ``on=now``) or the version's page."""
+    """Answer with the card of the button (``on=memory``, ``on=now``) or the page."""
     memory, status = version.memory, 409 if moved_on else 200
     card = request.POST.get("on", "")
     is_on_card = card in ("memory", "now")
@@ -240,7 +241,10 @@ def sources(request: UserRequest, pk: int) -> HttpResponse:
 @login_required
 @require_safe
 def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
-    """Compare two versions, side by side with ``?view=split``. ``?from=&to=`` redirects to a pair."""
+    """Compare two versions, side by side with ``?view=split``.
+
+    ``?from=&to=`` redirects to a pair.
+    """
     is_split = request.GET.get("view") == "split"
     first, second = (number_or_none(request.GET.get(end, "")) for end in ("from", "to"))
     if first is not None and second is not None:
@@ -274,7 +278,7 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
 def _versions_to_compare(
     versions: MemoryVersionQuerySet, old: MemoryVersion, new: MemoryVersion
 ) -> list[tuple[int, int]]:
-    """Return number and key of the pair, of versions around the newer one, and of the newest one."""
+    """Return number and key of the pair, of versions around it, and of the newest one."""
     around = versions.filter(number__lte=new.number + PAIRS_SHOWN // 2).newest_first()
     numbers = {
         old.number: old.pk,

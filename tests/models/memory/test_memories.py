@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from memories.models import (
-    Job,
     Line,
     Memory,
     MemoryVersion,
@@ -18,7 +16,7 @@ from memories.models import (
 )
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import lines as line_rules
-from memories.rules.memory.identity import InvalidMemoryCombination, MemoryScope, MemoryType
+from memories.rules.memory.identity import InvalidMemoryCombination, MemoryType
 from memories.rules.memory.lines import Origin
 from tests.factories import (
     MONDAY,
@@ -46,146 +44,6 @@ def draft(text="- made", **given):
 
 def texts_of(memory):
     return list(memory.versions.order_by("number").values_list("number", "content"))
-
-
-@pytest.mark.parametrize("verb", ["insert", "update"])
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"scope": "channel", "scope_id": "C2"},
-        {"scope": "channel", "scope_id": "C1:" + TS},
-        {"scope": "thread", "scope_id": "C2:" + TS, "thread_ts": TS},
-        {"scope": "thread", "scope_id": "C1:1767603600.000200", "thread_ts": TS},
-        {"scope": "channel", "scope_id": "C1", "workspace": "another"},
-    ],
-    ids=["other channel", "thread's id", "other channel's thread", "other thread", "workspace"],
-)
-def test_the_scope_id_names_the_channel(verb, wrong):
-    channel = ChannelFactory(slack_id="C1")
-    ChannelFactory(slack_id="C2", workspace=channel.workspace)
-    row = {"channel": channel, "workspace": channel.workspace, "memory_type": SHORT} | wrong
-    if "workspace" in wrong:
-        row["workspace"] = WorkspaceFactory()
-    right = Memory.objects.of_channel(channel, SHORT)
-    with pytest.raises(IntegrityError), transaction.atomic():
-        if verb == "insert":
-            right.delete()
-            Memory.objects.bulk_create([Memory(**row)])
-        else:
-            Memory.objects.filter(pk=right.pk).update(**row)
-    assert Memory.objects.get().scope_id == "C1"
-
-
-class TestIdentity:
-    @pytest.fixture
-    def channel(self):
-        return ChannelFactory(slack_id="C1")
-
-    def of(self, channel, scope, memory_type):
-        if scope == MemoryScope.WORKSPACE:
-            return Memory.objects.of_workspace(channel.workspace, memory_type)
-        if scope == MemoryScope.CHANNEL:
-            return Memory.objects.of_channel(channel, memory_type)
-        return Memory.objects.of_thread(channel, TS, memory_type)
-
-    @pytest.mark.parametrize(
-        ("scope", "memory_type", "scope_id"),
-        [
-            (MemoryScope.WORKSPACE, LONG, "default"),
-            (MemoryScope.WORKSPACE, SHORT, "default"),
-            (MemoryScope.CHANNEL, LONG, "C1"),
-            (MemoryScope.CHANNEL, SHORT, "C1"),
-            (MemoryScope.THREAD, SHORT, f"C1:{TS}"),
-        ],
-    )
-    def test_each_of_the_five_pairs_is_created_once(self, channel, scope, memory_type, scope_id):
-        memory = self.of(channel, scope, memory_type)
-        assert (memory.scope, memory.scope_id, memory.memory_type) == (scope, scope_id, memory_type)
-        assert memory.workspace == channel.workspace
-        assert self.of(channel, scope, memory_type) == memory
-        with pytest.raises(IntegrityError), transaction.atomic():
-            Memory.objects.create(
-                workspace=memory.workspace,
-                scope=scope,
-                scope_id=scope_id,
-                memory_type=memory_type,
-                channel=memory.channel,
-                thread_ts=memory.thread_ts,
-            )
-
-    def test_each_workspace_has_its_own_memory(self, channel):
-        elsewhere = ChannelFactory(slack_id="C1")
-        for scope in MemoryScope:
-            assert self.of(channel, scope, SHORT) != self.of(elsewhere, scope, SHORT)
-
-    def test_a_thread_has_no_long_term_memory(self, channel):
-        with pytest.raises(InvalidMemoryCombination, match="thread has no long_term memory"):
-            Memory.objects.of_thread(channel, TS, LONG)
-        assert not Memory.objects.exists()
-
-    def test_a_constraint_refuses_it_too(self, channel):
-        row = Memory(
-            workspace=channel.workspace,
-            scope="thread",
-            scope_id=f"C1:{TS}",
-            memory_type="long_term",
-            channel=channel,
-            thread_ts=TS,
-        )
-        with pytest.raises(IntegrityError, match="memory_valid_pair"), transaction.atomic():
-            row.save()
-        with pytest.raises(IntegrityError, match="memory_valid_pair"), transaction.atomic():
-            Memory.objects.bulk_create([row])
-        short = Memory.objects.of_thread(channel, TS)
-        with pytest.raises(IntegrityError, match="memory_valid_pair"), transaction.atomic():
-            Memory.objects.filter(pk=short.pk).update(memory_type="long_term")
-
-    @pytest.mark.parametrize(
-        ("scope", "scope_id", "in_channel", "thread_ts"),
-        [
-            pytest.param("workspace", "other", False, "", id="a workspace's has the one id"),
-            pytest.param("workspace", "default", True, "", id="a workspace's is in no channel"),
-            pytest.param("workspace", "default", False, TS, id="a workspace's is in no thread"),
-            pytest.param("channel", "C1", False, "", id="a channel's has its channel"),
-            pytest.param("channel", "C1", True, TS, id="a channel's is in no thread"),
-            pytest.param("thread", f"C1:{TS}", True, "", id="a thread's has its thread"),
-            pytest.param("thread", f"C1:{TS}", False, TS, id="a thread's has its channel"),
-            pytest.param("planet", "C1", True, "", id="a scope that is none"),
-        ],
-    )
-    def test_constraints_check_the_scope(self, channel, scope, scope_id, in_channel, thread_ts):
-        with pytest.raises(IntegrityError), transaction.atomic():
-            Memory.objects.create(
-                workspace=channel.workspace,
-                scope=scope,
-                scope_id=scope_id,
-                memory_type="short_term",
-                channel=channel if in_channel else None,
-                thread_ts=thread_ts,
-            )
-
-
-class TestConstraintsOfVersions:
-    @pytest.mark.parametrize(
-        ("change", "name"),
-        [
-            ({"number": 1}, "number"),
-            ({"number": 0}, "version_counts_from_1"),
-            ({"content": ""}, "version_says_something"),
-        ],
-        ids=["a number twice", "number 0", "no text"],
-    )
-    def test_constraints_refuse_invalid_versions(self, change, name):
-        memory = make_channel_memory(channel=ChannelFactory())
-        with pytest.raises(IntegrityError, match=name), transaction.atomic():
-            MemoryVersion.objects.create(
-                **{"memory": memory, "number": 2, "content": "x", "origin": "model"} | change
-            )
-
-    def test_two_lines_have_no_common_position(self):
-        line = Line.objects.get(version=make_channel_memory(channel=ChannelFactory()).current)
-        with pytest.raises(IntegrityError), transaction.atomic():
-            Line.objects.create(version=line.version, position=0, text="x", origin="model", since=1)
 
 
 class TestAddVersion:
@@ -442,87 +300,6 @@ class TestRewrite:
             memory.current.rewrite(draft(""))
         assert texts_of(memory) == [(1, "- one")]
         assert Line.objects.count() == 1
-
-
-class TestNotMerged:
-    """The short-term versions that the long-term memory has still to merge (rule 5)."""
-
-    @pytest.fixture
-    def long(self):
-        return Memory.objects.of_channel(ChannelFactory(), LONG)
-
-    @pytest.fixture
-    def short(self, long):
-        return Memory.objects.of_channel(long.channel, SHORT)
-
-    @pytest.fixture
-    def version(self, short, long):
-        segment = make_segment(messages=[MessageFactory(channel=long.channel)])
-        return make_version(memory=short, text="- one", segment=segment)
-
-    def merge(self, memory, *versions, state=Job.State.DONE):
-        job = Job.objects.create(
-            memory=memory,
-            as_of_us=0,
-            input_key=f"key {Job.objects.count()}",
-            state=Job.State.CLAIMED,
-        )
-        job.add_inputs(versions)
-        job.close(state, timezone.now())
-        return job
-
-    def owed(self, short, long):
-        return [v.content for v in short.versions.not_merged().in_order()]
-
-    def test_new_versions_are_not_merged(self, short, long, version):
-        assert self.owed(short, long) == ["- one"]
-
-    def test_inputs_of_a_finished_merge_are_merged(self, short, long, version):
-        self.merge(long, version)
-        assert self.owed(short, long) == []
-
-    @pytest.mark.parametrize("state", [s for s in Job.State if s != Job.State.DONE])
-    def test_inputs_of_an_unfinished_merge_are_not_merged(self, short, long, version, state):
-        self.merge(long, version, state=state)
-        assert self.owed(short, long) == ["- one"]
-
-    def test_a_merge_into_the_workspaces_short_term_memory_does_not_count(
-        self, short, long, version
-    ):
-        self.merge(Memory.objects.of_workspace(long.workspace, SHORT), version)
-        assert self.owed(short, long) == ["- one"]
-
-    def test_a_rewrite_during_a_merge_is_not_merged(self, short, long, version):
-        job = Job.objects.create(memory=long, as_of_us=0, input_key="k", state=Job.State.CLAIMED)
-        job.add_inputs([version])
-        version.rewrite(draft("- again", segment=version.segment))
-        job.close(Job.State.DONE, timezone.now())
-        assert self.owed(short, long) == ["- again"]
-
-    def test_a_rewrite_after_a_merge_is_not_merged(self, short, long, version):
-        self.merge(long, version)
-        version.rewrite(draft("- again", segment=version.segment))
-        assert self.owed(short, long) == ["- again"]
-        self.merge(long, version)
-        assert self.owed(short, long) == []
-
-    def test_only_the_newest_version_of_a_segment_counts(self, short, long, version, user):
-        short.revise("- mine", by=user, based_on=1)
-        assert self.owed(short, long) == ["- mine"]
-
-    def test_an_edit_of_a_merged_text_is_not_merged(self, short, long, version, user):
-        self.merge(long, version)
-        short.revise("- mine", by=user, based_on=1)
-        assert self.owed(short, long) == ["- mine"]
-
-    def test_a_provisional_version_never_counts(self, short, long, version):
-        make_version(memory=short, text="- for now", provisional=True)
-        assert self.owed(short, long) == ["- one"]
-
-    def test_versions_are_in_order_of_their_periods(self, short, long):
-        for text, day in (("- tuesday", 6), ("- monday", 5)):
-            make_version(memory=short, text=text, until=MONDAY.replace(day=day))
-        assert self.owed(short, long) == ["- monday", "- tuesday"]
 
 
 def test_a_workspace_memory_has_versions_too():

@@ -24,14 +24,14 @@ def marked(seen):
     return (seen.number, seen.at)
 
 
-def told(memory, user):
+def annotations_of(memory, user):
     row = with_seen(Memory.objects.all(), user.pk).get(pk=memory.pk)
     return (row.seen, row.seen_at, row.news)
 
 
 def test_all_versions_are_new_without_a_mark(memory):
     user = UserFactory()
-    assert told(memory, user) == (0, None, 3)
+    assert annotations_of(memory, user) == (0, None, 3)
     assert Seen.objects.count() == 0
     assert with_seen(Memory.objects.all(), None).get(pk=memory.pk).news == 3
 
@@ -39,8 +39,8 @@ def test_all_versions_are_new_without_a_mark(memory):
 def test_a_mark_belongs_to_one_account(memory):
     anna, ben = UserFactory(), UserFactory()
     assert Seen.objects.of(anna, memory).mark(2, MONDAY)
-    assert told(memory, anna) == (2, MONDAY, 1)
-    assert told(memory, ben) == (0, None, 3)
+    assert annotations_of(memory, anna) == (2, MONDAY, 1)
+    assert annotations_of(memory, ben) == (0, None, 3)
 
 
 def test_a_second_mark_changes_nothing(memory):
@@ -89,9 +89,9 @@ def test_only_versions_for_all_readers_are_counted(memory):
     late = make_version(memory=memory, text="- of 2020", until=MONDAY.replace(year=2020))
     memory.refresh_from_db()
     assert memory.current.number == 3 < late.number
-    assert told(memory, user)[2] == 3
+    assert annotations_of(memory, user)[2] == 3
     Seen.objects.of(user, memory).mark(3, MONDAY)
-    assert told(memory, user)[2] == 0
+    assert annotations_of(memory, user)[2] == 0
 
 
 OPS = st.lists(st.tuples(st.sampled_from(["mark", "undo"]), st.integers(0, 4)), max_size=12)

@@ -19,7 +19,7 @@ from tests.pipeline.current import long
 pytestmark = pytest.mark.django_db
 
 LAUNCH = "The launch is on Wednesday 18 November 2026."
-ASKED = "Who writes the release notes for the launch?"
+QUESTION = "Who writes the release notes for the launch?"
 SHIPPED = "The beta shipped on 2 October 2026."
 MOVED = "The launch moved to Thursday 26 November 2026."
 CLEO = "Cleo writes the release notes for the launch."
@@ -48,10 +48,10 @@ def say(channel: Channel, *texts: str, after: float) -> list[Message]:
 @pytest.fixture
 def memory(channel: Channel) -> Memory:
     """A memory with three lines, which are 1 to 3 in a merge. New lines begin with 4."""
-    say(channel, LAUNCH, ASKED, SHIPPED, after=0)
+    say(channel, LAUNCH, QUESTION, SHIPPED, after=0)
     run_pass(channel.workspace, MONDAY + hours(3), Merging())
     memory = long(channel)
-    assert texts(memory) == [f"- {text}" for text in (LAUNCH, ASKED, SHIPPED)]
+    assert texts(memory) == [f"- {text}" for text in (LAUNCH, QUESTION, SHIPPED)]
     return memory
 
 
@@ -84,7 +84,7 @@ def test_lines_keep_their_kind_time_and_sources(channel: Channel, memory: Memory
     assert moved.at_us == source.micros == to_micros(MONDAY + hours(24))
     assert fates(memory) == {
         f"- {LAUNCH}": (Line.Fate.SUPERSEDED, 0),
-        f"- {ASKED}": (Line.Fate.SUPERSEDED, 1),
+        f"- {QUESTION}": (Line.Fate.SUPERSEDED, 1),
     }
 
 
@@ -92,8 +92,8 @@ def test_lines_keep_their_kind_time_and_sources(channel: Channel, memory: Memory
 def test_settled_and_archived_lines_have_their_fates(channel: Channel, memory: Memory) -> None:
     channel.workspace.change_settings({"long_term_max_tokens": 40})
     memory = merge(channel, "- L2 [5]", f"+ status: {MOVED} [4]", f"+ task: {CLEO} [5]")
-    assert f"- {ASKED}" not in texts(memory)
-    assert fates(memory)[f"- {ASKED}"] == (Line.Fate.SETTLED, None)
+    assert f"- {QUESTION}" not in texts(memory)
+    assert fates(memory)[f"- {QUESTION}"] == (Line.Fate.SETTLED, None)
     assert fates(memory)[f"- {SHIPPED}"] == (Line.Fate.ARCHIVED, None)
     assert {f"- {MOVED}", f"- {CLEO}"} <= set(texts(memory))
 
@@ -111,7 +111,7 @@ def test_a_line_of_a_person_stays_and_the_operation_is_dropped(
     page = client.get(reverse("versions-detail", args=[memory.current.pk])).content.decode()
     assert "a person wrote or pinned the line" in page
     assert MOVED in page
-    assert f"<del>{ASKED}</del>" in page
+    assert f"<del>{QUESTION}</del>" in page
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_without_a_valid_operation_only_new_lines_are_requested(
     channel: Channel, memory: Memory
 ) -> None:
     memory = merge(channel, f"~ L9 status: {MOVED} [4]")
-    assert {f"- {LAUNCH}", f"- {ASKED}", f"- {SHIPPED}"} < set(texts(memory))
+    assert {f"- {LAUNCH}", f"- {QUESTION}", f"- {SHIPPED}"} < set(texts(memory))
     assert fates(memory) == {}
     assert memory.jobs.get(state="done", form="simple").attempts == 2
 
@@ -133,7 +133,7 @@ def test_a_removed_line_is_redacted_in_its_version(channel: Channel, memory: Mem
 
 
 class Answering(Scribe):
-    """Answers each new line by the operation that ``by_text`` has for it: a sign, and the text of the
+    """Replies with the operation of ``by_text`` for each new line: a sign, and the text of the
     line that it changes."""
 
     def __init__(self, by_text: dict[str, tuple[str, str]]) -> None:
@@ -160,7 +160,7 @@ class Answering(Scribe):
 LATER = "The launch moved once more, to Friday 4 December 2026."
 DONE = "The release notes are written and signed."
 DAYS = [[MOVED, CLEO], [LATER, "The press kit has 12 pages."], [DONE, "Ben printed 300 posters."]]
-ANSWERS = {MOVED: ("~", LAUNCH), CLEO: ("~", ASKED), LATER: ("~", MOVED), DONE: ("-", CLEO)}
+ANSWERS = {MOVED: ("~", LAUNCH), CLEO: ("~", QUESTION), LATER: ("~", MOVED), DONE: ("-", CLEO)}
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_the_text_does_not_depend_on_the_schedule(channel: Channel, memory: Memo
     """Merged one by one or all at once, the same short-term versions give the same text, when each
     new line is answered by the same operation."""
     other_channel = remembering(WorkspaceFactory(), name="launch")
-    say(other_channel, LAUNCH, ASKED, SHIPPED, after=0)
+    say(other_channel, LAUNCH, QUESTION, SHIPPED, after=0)
     run_pass(other_channel.workspace, MONDAY + hours(3), Answering(ANSWERS))
     for day, day_texts in enumerate(DAYS, 1):
         for place in (channel, other_channel):

@@ -19,35 +19,39 @@ from tests.factories import MONDAY as NOW
 
 SOON, PAST = NOW + timedelta(minutes=5), NOW - timedelta(seconds=1)
 MOMENT = NOW + timedelta(seconds=60)
+LATE, PAUSED = {"not_before": SOON}, {"backfill_state": "paused"}
 
 
 @pytest.mark.parametrize(
-    ("state", "facts", "reason"),
+    ("state", "facts", "reason", "status"),
     [
-        ("waiting", {}, WaitReason.TURN),
-        ("waiting", {"not_before": SOON}, WaitReason.LATER),
-        ("waiting", {"not_before": PAST}, WaitReason.TURN),
-        ("waiting", {"fault": OVER_CAP, "not_before": SOON}, WaitReason.CAP),
-        ("waiting", {"backfill_state": "running"}, WaitReason.TURN),
-        ("waiting", {"backfill_state": "paused"}, WaitReason.BACKFILL),
-        ("waiting", {"backfill_state": "paused", "not_before": SOON}, WaitReason.BACKFILL),
-        ("waiting", {"is_endpoint_closed": True}, WaitReason.ENDPOINT),
-        ("claimed", {"lease_until": SOON, "backfill_state": "paused"}, WaitReason.RUNNING),
-        ("claimed", {"lease_until": PAST}, WaitReason.NO_WORKER),
-        ("replied", {}, WaitReason.TURN),
-        ("replied", {"not_before": SOON}, WaitReason.LATER),
-        ("replied", {"backfill_state": "cancelled"}, WaitReason.TURN),
-        ("replied", {"is_endpoint_closed": True}, WaitReason.TURN),
-        ("proposed", {}, WaitReason.PERSON),
-        ("dead", {"not_before": SOON, "is_endpoint_closed": True}, WaitReason.RETRY),
-        ("done", {"is_endpoint_closed": True}, None),
-        ("superseded", {}, None),
-        ("rejected", {}, None),
-        ("cancelled", {}, None),
+        ("waiting", {}, WaitReason.TURN, Status.QUEUED),
+        ("waiting", LATE, WaitReason.LATER, Status.WAITING),
+        ("waiting", {"not_before": PAST}, WaitReason.TURN, Status.QUEUED),
+        ("waiting", LATE | {"fault": OVER_CAP}, WaitReason.CAP, Status.WAITING),
+        ("waiting", {"backfill_state": "running"}, WaitReason.TURN, Status.QUEUED),
+        ("waiting", PAUSED, WaitReason.BACKFILL, Status.PAUSED),
+        ("waiting", LATE | PAUSED, WaitReason.BACKFILL, Status.PAUSED),
+        ("waiting", {"is_endpoint_closed": True}, WaitReason.ENDPOINT, Status.WAITING),
+        ("claimed", {"lease_until": SOON} | PAUSED, WaitReason.RUNNING, Status.RUNNING),
+        ("claimed", {"lease_until": PAST}, WaitReason.NO_WORKER, Status.QUEUED),
+        ("replied", {}, WaitReason.TURN, Status.RUNNING),
+        ("replied", LATE, WaitReason.LATER, Status.WAITING),
+        ("replied", {"backfill_state": "cancelled"}, WaitReason.TURN, Status.RUNNING),
+        ("replied", {"is_endpoint_closed": True}, WaitReason.TURN, Status.RUNNING),
+        ("proposed", {}, WaitReason.PERSON, Status.WAITING),
+        ("dead", LATE | {"is_endpoint_closed": True}, WaitReason.RETRY, Status.FAILED),
+        ("done", {"is_endpoint_closed": True}, None, Status.DONE),
+        ("superseded", {}, None, Status.REPLACED),
+        ("rejected", {}, None, Status.CANCELLED),
+        ("cancelled", {}, None, Status.CANCELLED),
     ],
 )
-def test_what_a_job_waits_for(state: str, facts: dict[str, Any], reason: WaitReason | None) -> None:
+def test_what_a_job_waits_for_and_its_status(
+    state: str, facts: dict[str, Any], reason: WaitReason | None, status: Status
+) -> None:
     assert find_wait_reason(state, NOW, **facts) is reason
+    assert status_of(state, reason) is status
 
 
 @pytest.mark.parametrize(
@@ -84,30 +88,6 @@ def test_what_a_job_waits_for(state: str, facts: dict[str, Any], reason: WaitRea
 )
 def test_what_blocks_all_jobs(breaker, capped_until, expected) -> None:
     assert find_blocker(breaker, capped_until, NOW) == expected
-
-
-@pytest.mark.parametrize(
-    ("state", "wait", "status"),
-    [
-        ("waiting", WaitReason.TURN, Status.QUEUED),
-        ("waiting", WaitReason.LATER, Status.WAITING),
-        ("waiting", WaitReason.CAP, Status.WAITING),
-        ("waiting", WaitReason.ENDPOINT, Status.WAITING),
-        ("waiting", WaitReason.BACKFILL, Status.PAUSED),
-        ("claimed", WaitReason.RUNNING, Status.RUNNING),
-        ("claimed", WaitReason.NO_WORKER, Status.QUEUED),
-        ("replied", WaitReason.TURN, Status.RUNNING),
-        ("replied", WaitReason.LATER, Status.WAITING),
-        ("proposed", WaitReason.PERSON, Status.WAITING),
-        ("dead", WaitReason.RETRY, Status.FAILED),
-        ("done", None, Status.DONE),
-        ("superseded", None, Status.REPLACED),
-        ("rejected", None, Status.CANCELLED),
-        ("cancelled", None, Status.CANCELLED),
-    ],
-)
-def test_the_status_of_a_job(state: str, wait: WaitReason | None, status: Status) -> None:
-    assert status_of(state, wait) is status
 
 
 def test_only_a_job_that_is_done_has_errors() -> None:

@@ -111,7 +111,7 @@ def test_a_merge_changes_only_the_named_lines() -> None:
         ("~ L3 event: Old news from March. [7]", DropReason.OLDER_NEWS),
         ("- L2", DropReason.OLDER_NEWS),
         ("- L2 [7]", DropReason.OLDER_NEWS),
-        ("+ status: The launch is on 18 November 2026. [5]", DropReason.KNOWN),
+        ("+ status: The launch is on 18 November 2026. [5]", DropReason.DUPLICATE),
     ],
 )
 def test_invalid_operations_are_dropped(row: str, reason: DropReason) -> None:

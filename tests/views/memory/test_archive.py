@@ -116,7 +116,7 @@ def test_a_line_is_restored_as_it_was(archive: Cast) -> None:
     assert "The beta shipped" in page(archive, "editor", memory)
     assert restore(archive).status_code == 302
     memory.refresh_from_db()
-    [line] = [one for one in memory.current.line_values() if one.text == ARCHIVED]
+    [line] = [v for v in memory.current.line_values() if v.text == ARCHIVED]
     assert line == replace(old, pinned=True) and line.sources
     assert memory.current.content.endswith(ARCHIVED)
     assert (memory.current.origin, memory.current.audience) == ("restore", "scope")

@@ -1,4 +1,4 @@
-"""The page of a channel: its texts with sources, history, waiting messages, and a fixed number of queries."""
+"""The page of a channel: texts, sources, history, waiting messages and queries."""
 
 import re
 from datetime import UTC, timedelta

@@ -13,7 +13,7 @@ from tests.factories import MONDAY, make_version
 from tests.pipeline.memory.test_proposals import Forgetful
 from tests.views.conftest import Cast
 
-HELD = [f"- The plan of week {n} stands as everybody agreed on Monday" for n in range(8)]
+PLANS = [f"- The plan of week {n} stands as everybody agreed on Monday" for n in range(8)]
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def proposed(cast: Cast) -> Cast:
     """A long-term memory with many lines, which a merge would drop."""
     make_version(
         memory=cast.memory,
-        text="\n".join(HELD),
+        text="\n".join(PLANS),
         sources=cast.messages[:1],
         until=MONDAY + timedelta(hours=1),
     )
@@ -144,4 +144,4 @@ def test_protected_lines_are_in_the_proposal(proposed: Cast) -> None:
     decide(proposed, "accept")
     proposed.memory.refresh_from_db()
     (line,) = proposed.memory.current.lines.filter(pinned=True)
-    assert (line.text, proposed.memory.current.kept) == (HELD[6], [HELD[6]])
+    assert (line.text, proposed.memory.current.kept) == (PLANS[6], [PLANS[6]])
