@@ -138,7 +138,7 @@ def test_slack_test(run: Run, settings: Settings) -> None:
         good = run("slack_test", "--json")
         slack.scopes.discard("users:read")
         missing = run("slack_test", "--json", status=1)
-        workspace.join_team("T0OTHER")
+        workspace.save_team_id("T0OTHER")
         wrong = run("slack_test", "--json", status=1)
     assert good["surplus"] and good["notes"] and none["scopes"] is None
     assert_documented("slack_test", none, good, missing, wrong)

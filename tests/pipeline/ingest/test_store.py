@@ -557,7 +557,7 @@ def test_an_export_adds_nobody_to_a_connected_channel(
 ) -> None:
     """An event reported that U2 left, or that the bot did: then the members are unknown."""
     workspace.connect("T1", name="", domain="", now=NOW)
-    workspace.has_been_listed(NOW)
+    workspace.mark_listed(NOW)
     readers = {}
     for slack_id in ("U1", "U2"):
         user = UserFactory()
