@@ -274,13 +274,13 @@ def load_opening(
         )
         for item in candidates
     ]
-    lines = []
+    chosen_lines = []
     for number, i in enumerate(choose_opening(values), start=1):
         item = candidates[i]
         # One source is enough to check a sentence. The channel's row has the others.
         chips = [replace(chip, number=number) for chip in item.line.chips[:1]]
-        lines.append(replace(item, line=replace(item.line, chips=chips)))
-    return lines
+        chosen_lines.append(replace(item, line=replace(item.line, chips=chips)))
+    return chosen_lines
 
 
 def most_important_first(entries: Iterable[NewsEntry]) -> list[NewsEntry]:
