@@ -99,7 +99,7 @@ def tick() -> None:
     """Queue what is due: syncs, events, passes, imports and a probe."""
     now = timezone.now()
     Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
-    for workspace in Workspace.objects.to_sync(now):
+    for workspace in Workspace.objects.due_for_sync(now):
         if has_usable_token(workspace):
             schedule_sync(workspace.pk)
     for workspace_id in slack_events.workspaces_with_events(now):
@@ -186,7 +186,7 @@ def sync(workspace_id: int) -> None:
     a later tick continues: the workspace's row has the time.
     """
     now = timezone.now()
-    workspace = Workspace.objects.to_sync(now).filter(pk=workspace_id).first()
+    workspace = Workspace.objects.due_for_sync(now).filter(pk=workspace_id).first()
     if workspace is None:
         return
     try:
@@ -236,7 +236,7 @@ def events(workspace_id: int) -> None:
 
 def schedule_pass(workspace_id: int) -> None:
     """Queue a pass, unless one is queued already."""
-    if Workspace.objects.filter(pk=workspace_id).offer(timezone.now(), PASS_LOST_AFTER):
+    if Workspace.objects.filter(pk=workspace_id).mark_pass_queued(timezone.now(), PASS_LOST_AFTER):
         transaction.on_commit(lambda: async_task("memories.tasks.remember", workspace_id))
 
 
@@ -244,10 +244,10 @@ def schedule_pass(workspace_id: int) -> None:
 def remember(workspace_id: int) -> None:
     """Run a pass as of now. The next task continues after `WORK_SECONDS`."""
     workspace = Workspace.objects.filter(pk=workspace_id).first()
-    if workspace is None or not workspace.take_up():
+    if workspace is None or not workspace.mark_pass_started():
         return
     began = timezone.now()
-    as_of = workspace.known_until(began)
+    as_of = workspace.synced_until(began)
     if as_of is None:
         return
     report = run_pass(workspace, as_of, for_seconds=WORK_SECONDS)

@@ -67,10 +67,10 @@ def test_a_tick_records_a_heartbeat_and_queues_a_pass(
 def test_one_task_at_a_time_indexes(talk):
     cache.set(tasks.INDEX_LOCK, 1)
     tasks.index()
-    assert indexing.waits()
+    assert indexing.is_behind()
     cache.delete(tasks.INDEX_LOCK)
     tasks.index()
-    assert not indexing.waits() and cache.get(tasks.INDEX_LOCK) is None
+    assert not indexing.is_behind() and cache.get(tasks.INDEX_LOCK) is None
 
 
 def test_tasks_carry_ids_only(talk, django_capture_on_commit_callbacks):
@@ -226,7 +226,7 @@ def test_a_workspace_is_synced_when_it_is_connected_and_due(connected, again_in_
     now = timezone.now()
     again = now + timedelta(minutes=again_in_min) if again_in_min is not None else None
     WorkspaceFactory(connected_at=now if connected else None, sync_again_at=again)
-    assert Workspace.objects.to_sync(now).exists() is due
+    assert Workspace.objects.due_for_sync(now).exists() is due
 
 
 def test_a_rate_limited_sync_continues_after_the_limit(

@@ -236,7 +236,7 @@ class UserAdmin(AuditedChanges, VisibleChoices, DjangoUserAdmin):  # type: ignor
         refused.discard(str(Member._meta.verbose_name))  # a role is deleted with its account
         if no_operator_except(keys) and any(user.is_operator for user in objs):
             refused.add(str(_("last operator")))
-        if Workspace.objects.left_without_admin(keys).exists():
+        if Workspace.objects.without_other_admins(keys).exists():
             refused.add(str(_("last admin")))
         return result
 

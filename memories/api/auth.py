@@ -64,7 +64,7 @@ def key_of(request: HttpRequest, token: str) -> ApiKey | None:
             f"This key may send {key.requests_per_minute} requests a minute.",
             {"Retry-After": str(seconds)},
         )
-    key.note_use(now)
+    key.mark_used(now)
     logger.info("API key %s (%s): %s %s", key.pk, key.name, request.method, request.path)
     return key
 

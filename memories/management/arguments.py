@@ -109,7 +109,7 @@ def get_channel(workspace: Workspace, reader: Reader, name: str) -> Channel:
 
 def known_until(workspace: Workspace) -> datetime:
     """Return now, or the last sync. Raise ``CommandError`` if the first sync is not complete."""
-    moment = workspace.known_until(timezone.now())
+    moment = workspace.synced_until(timezone.now())
     if moment is None:
         raise CommandError("The workspace is connected to Slack but was never read to the end.")
     return moment

@@ -13,7 +13,6 @@ from urllib.error import URLError
 from slack_sdk.http_retry.builtin_handlers import ConnectionErrorRetryHandler
 from slack_sdk.http_retry.builtin_interval_calculators import BackoffRetryIntervalCalculator
 from slack_sdk.http_retry.handler import RetryHandler
-from slack_sdk.http_retry.interval_calculator import RetryIntervalCalculator
 from slack_sdk.http_retry.jitter import Jitter
 from slack_sdk.http_retry.request import HttpRequest
 from slack_sdk.http_retry.response import HttpResponse
@@ -35,10 +34,10 @@ def retry_handlers(pause: float, take: Take) -> list[RetryHandler]:
     ``take`` takes a call of a method from the rate limiter, or raises.
     """
     intervals = BackoffRetryIntervalCalculator(pause, _Jitter())
-    return [
-        _ConnectionErrorHandler(take, RETRIES, intervals, _CONNECTION_ERRORS),
-        _ServerErrorHandler(take, RETRIES, intervals),
-    ]
+    connection_errors = _ConnectionErrorHandler(RETRIES, intervals, _CONNECTION_ERRORS)
+    server_errors = _ServerErrorHandler(RETRIES, intervals)
+    connection_errors.take = server_errors.take = take
+    return [connection_errors, server_errors]
 
 
 class _Jitter(Jitter):
@@ -68,23 +67,11 @@ class _LimitedHandler(RetryHandler):
 
 
 class _ConnectionErrorHandler(_LimitedHandler, ConnectionErrorRetryHandler):
-    def __init__(
-        self,
-        take: Take,
-        retries: int,
-        intervals: RetryIntervalCalculator,
-        errors: list[type[Exception]],
-    ) -> None:
-        super().__init__(retries, intervals, errors)
-        self.take = take
+    pass
 
 
 class _ServerErrorHandler(_LimitedHandler):
     """Retries any 5xx and an empty 200. The SDK's own handler retries 500 and 503 only."""
-
-    def __init__(self, take: Take, retries: int, intervals: RetryIntervalCalculator) -> None:
-        super().__init__(retries, intervals)
-        self.take = take
 
     def _can_retry(
         self,

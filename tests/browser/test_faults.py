@@ -216,7 +216,7 @@ def test_it_takes_as_long_as_was_said(
     time_machine: TimeMachineFixture,
     client: Client,
 ) -> None:
-    """Ten orders to a model that takes 4 to 15 seconds, by its own whims more or less than that: no
+    """Ten orders to a model that takes 4 to 15 seconds, by its own random_faults more or less than that: no
     time is promised in the first half minute, and at least eight end within the first one that is.
     The clock is moved, nobody waits."""
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"

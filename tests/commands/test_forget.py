@@ -169,7 +169,7 @@ class TestAPerson:
         assert "Quillon" not in content and "the gate ships" in content
 
     def test_data_of_a_sign_in_with_slack_is_deleted(self, channel):
-        channel.workspace.join_team("T1")
+        channel.workspace.save_team_id("T1")
         user = UserFactory(email="q@example.org", first_name="Quillon", last_name="Vane")
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE", user=user)
         claims = {"https://slack.com/team_id": "T1", "https://slack.com/user_id": "UGONE"}

@@ -119,9 +119,9 @@ def test_sync(run: Run, settings: Settings) -> None:
             slack.say("C1", "U1", "more", f"170000000{second}.000100")
         slack.page_size = 1
         limit = Fault(429, "", {"Retry-After": "90"})
-        slack.lay("conversations.history", limit, on=2)
+        slack.inject_fault("conversations.history", limit, on=2)
         halted = run("sync", "--json", status=2)
-        slack.heal()
+        slack.clear_faults()
         slack.scopes.discard("channels:history")
         failed = run("sync", "--json", status=2)
         slack.token_error = "token_revoked"
@@ -138,7 +138,7 @@ def test_slack_test(run: Run, settings: Settings) -> None:
         good = run("slack_test", "--json")
         slack.scopes.discard("users:read")
         missing = run("slack_test", "--json", status=1)
-        workspace.join_team("T0OTHER")
+        workspace.save_team_id("T0OTHER")
         wrong = run("slack_test", "--json", status=1)
     assert good["surplus"] and good["notes"] and none["scopes"] is None
     assert_documented("slack_test", none, good, missing, wrong)

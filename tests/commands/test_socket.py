@@ -86,14 +86,16 @@ def test_events_are_stored_before_they_are_acknowledged(
 ) -> None:
     secret = "nothing of this in a log"
     for event_id in ("Ev1", "Ev2", "Ev1"):
-        assert fake.deliver(event_callback(event_id, secret)).taken.wait(30), listening.read_log()
+        assert fake.deliver(event_callback(event_id, secret)).acknowledged.wait(30), (
+            listening.read_log()
+        )
     assert set(SlackEvent.objects.values_list("event_id", flat=True)) == {"Ev1", "Ev2"}
     assert ("memories.tasks.events", (team.pk,)) in queued()
     # An unknown event is acknowledged and not stored.
-    assert fake.deliver({"type": "event_callback"}).taken.wait(30)
+    assert fake.deliver({"type": "event_callback"}).acknowledged.wait(30)
     fake.drop()
     missed = fake.deliver(event_callback("Ev3"))
-    assert missed.taken.wait(120), listening.read_log()  # five pings, and a busy machine
+    assert missed.acknowledged.wait(120), listening.read_log()  # five pings, and a busy machine
     assert SlackEvent.objects.count() == 3
     assert secret not in listening.read_log()
     listening.process.send_signal(signal.SIGTERM)

@@ -134,7 +134,9 @@ def test_options_select_a_channel_and_a_workspace(slack: FakeSlack) -> None:
             lambda slack: slack.scopes.remove("users:read"), 1, "users:read", id="missing scope"
         ),
         pytest.param(
-            lambda slack: slack.lay("conversations.history", Fault.error("internal_error")),
+            lambda slack: slack.inject_fault(
+                "conversations.history", Fault.error("internal_error")
+            ),
             2,
             "1 channels failed",
             id="a channel failed",

@@ -32,7 +32,7 @@ from memories.pipeline.sync.sync_report import SyncReport
 from memories.rules.ingest.timestamps import micros, ts_from_micros
 from tests.slack.fake_channel import is_reply
 from tests.slack.fake_limits import INTERNAL_APP, SLOW_PAGE, SLOW_PLAN, busiest_minute
-from tests.slack.fake_slack import TOKEN, FakeSlack, VirtualClock, Whims
+from tests.slack.fake_slack import TOKEN, FakeSlack, RandomFaults, VirtualClock
 
 NAME = "12 never miss"
 SMALL_DATABASES = ()
@@ -149,7 +149,7 @@ class Life:
             slack.say(channel, self._somebody(), f"said {number}", ts, thread=thread)
             if not thread:
                 roots[channel].append(ts)
-        slack.told_events()
+        slack.take_events()
 
     def plan(self, size: Size) -> None:
         kinds = ["reply"] * size.late_replies + ["edit"] * size.edits
@@ -192,7 +192,7 @@ class Life:
 
     def tell(self) -> None:
         """Some events, twice and in any order; the others are lost."""
-        told = [body for body in self.slack.told_events() if self.chance.random() < TOLD]
+        told = [body for body in self.slack.take_events() if self.chance.random() < TOLD]
         told += told
         self.chance.shuffle(told)
         for body in told:
@@ -222,7 +222,7 @@ class Life:
     def _measure(self) -> None:
         """Counted by the fake, and then forgotten: its journal would grow for a month."""
         calls = list(self.slack.calls)
-        self.slack.forget_calls()
+        self.slack.clear_calls()
         self.calls.update(call.method for call in calls)
         self.whole += sum(
             call.method == REPLIES or (call.method == HISTORY and call.params["oldest"] == "0")
@@ -291,7 +291,7 @@ class Life:
         """Pages of channels and threads: what it takes to read every message once."""
         pages = 0
         for channel in self.slack.channels.values():
-            pages += max(1, ceil(len(channel.standing()) / page))
+            pages += max(1, ceil(len(channel.in_channel()) / page))
             pages += sum(ceil(len(replies) / page) for replies in channel.threads.values())
         return pages
 
@@ -304,7 +304,7 @@ class Life:
         """What it takes to look at the hot window."""
         edge = self.clock.seconds - 30 * DAY
         return sum(
-            max(1, ceil(sum(micros(one["ts"]) / 1e6 > edge for one in c.standing()) / page))
+            max(1, ceil(sum(micros(one["ts"]) / 1e6 > edge for one in c.in_channel()) / page))
             for c in self.slack.channels.values()
         )
 
@@ -332,7 +332,7 @@ def _live_through(slug: str, size: Size, seed: int, *, slow: bool = False) -> di
         hot_pages = life.hot_pages(page)
         idle = _poll(life)
         life.plan(size)
-        life.slack.whims = Whims(seed, TROUBLES)
+        life.slack.random_faults = RandomFaults(seed, TROUBLES)
         end = life.clock.seconds + ACTS_LAST + RING
         while life.clock.seconds < end and (life.acts or life.sought):
             began = life.clock.seconds
@@ -342,7 +342,7 @@ def _live_through(slug: str, size: Size, seed: int, *, slow: bool = False) -> di
                 life.tell()
         missed = len(life.sought)
         differences = life.differences()
-        life.slack.whims = None
+        life.slack.random_faults = None
         _poll(life)
         life.wait(3600)
         full = _whole(life, slow=slow, full=True)

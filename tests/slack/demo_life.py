@@ -59,7 +59,7 @@ def move_in(slack: FakeSlack, export: Path) -> list[tuple[str, Json]]:
         # Who answers what is held back has to wait for it.
         if (channel_id, row["ts"]) not in kept_back:
             slack.channels[channel_id].put(row)
-    slack.told_events()
+    slack.take_events()
     return held
 
 

@@ -188,7 +188,7 @@ def _talk(
             return
     for act in go_on(slack, held):
         say(act)
-        for body in slack.told_events():
+        for body in slack.take_events():
             send_event(url, body, sends=2)
         if over.wait(every):
             return

@@ -24,7 +24,7 @@ def fake() -> Iterator[FakeSlack]:
 
 
 def events(fake: FakeSlack) -> list[dict[str, Any]]:
-    return [body["event"] for body in fake.told_events()]
+    return [body["event"] for body in fake.take_events()]
 
 
 def test_a_message_its_edit_and_its_end(fake: FakeSlack) -> None:
@@ -83,10 +83,10 @@ def test_the_bot_hears_nothing_of_channels_that_it_is_not_in(fake: FakeSlack) ->
 def test_each_body_has_an_id_of_its_own(fake: FakeSlack) -> None:
     for n in range(5):
         fake.say(C, "U1", f"line {n}", f"170000000{n}.000100")
-    bodies = fake.told_events()
+    bodies = fake.take_events()
     assert len({body["event_id"] for body in bodies}) == 5
     assert {(body["type"], body["team_id"]) for body in bodies} == {("event_callback", "T0FAKE")}
-    assert fake.told_events() == []
+    assert fake.take_events() == []
 
 
 def test_slack_sdk_knows_the_signature() -> None:
@@ -150,7 +150,7 @@ def test_what_is_not_taken_comes_again_and_says_so() -> None:
     with Listener([(500, {}), (0, {}), (302, {}), (500, {})]) as listener:
         delivery = send_event(listener.url, {"event_id": "Ev1"}, wait=waited.append)
     assert delivery.statuses == [500, 0, 302, 500]
-    assert not delivery.is_taken
+    assert not delivery.is_accepted
     assert waited == list(WAITS)
     retries = [
         (headers.get("X-Slack-Retry-Num"), headers.get("X-Slack-Retry-Reason"))

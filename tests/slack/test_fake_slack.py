@@ -11,7 +11,7 @@ from slack_sdk.errors import SlackApiError
 
 from memories.rules.ingest.timestamps import micros, ts_from_micros
 from tests.slack.fake_limits import INTERNAL_APP
-from tests.slack.fake_slack import APP_TOKEN, TOKEN, FakeSlack, Fault, VirtualClock, Whims
+from tests.slack.fake_slack import APP_TOKEN, TOKEN, FakeSlack, Fault, RandomFaults, VirtualClock
 
 C, CLOSED = "C1", "C2"
 ROOT = "1700000002.000100"
@@ -35,7 +35,7 @@ def fake(clock: VirtualClock) -> Iterator[FakeSlack]:
             slack.say(C, "U1", f"line {n}", f"170000000{n}.000100")
         for n in range(3):
             slack.say(C, "U2", f"answer {n}", f"170000010{n}.000100", thread=ROOT)
-        slack.told_events()
+        slack.take_events()
         yield slack
 
 
@@ -313,9 +313,9 @@ def test_the_slow_plan_gives_fifteen_once_a_minute(clock: VirtualClock) -> None:
 
 
 def test_laid_faults_come_in_their_turn(fake: FakeSlack, client: WebClient) -> None:
-    fake.lay(HISTORY, Fault(502), on=2)
-    fake.lay(HISTORY, Fault.dropped(), on=3)
-    fake.lay(HISTORY, Fault.cut_off(), on=4)
+    fake.inject_fault(HISTORY, Fault(502), on=2)
+    fake.inject_fault(HISTORY, Fault.dropped(), on=3)
+    fake.inject_fault(HISTORY, Fault.cut_off(), on=4)
     statuses: list[Any] = []
     for _ in range(5):
         try:
@@ -331,8 +331,8 @@ def test_laid_faults_come_in_their_turn(fake: FakeSlack, client: WebClient) -> N
 
 def test_chance_is_the_same_for_the_same_seed() -> None:
     def met(seed: int) -> list[int | None]:
-        whims = Whims(seed, {"502": 0.2, "dropped": 0.2, "429": 0.1})
-        return [fault and fault.status for fault in (whims(HISTORY) for _ in range(200))]
+        random_faults = RandomFaults(seed, {"502": 0.2, "dropped": 0.2, "429": 0.1})
+        return [fault and fault.status for fault in (random_faults(HISTORY) for _ in range(200))]
 
     assert met(1) == met(1) != met(2)
     assert 60 <= sum(status is not None for status in met(1)) <= 140

@@ -47,7 +47,7 @@ def heard(fake: FakeSocket) -> Iterator[Heard]:
 @pytest.mark.slow
 def test_what_is_stored_is_acknowledged(fake: FakeSocket, heard: Heard) -> None:
     heard.socket.connect()
-    assert fake.deliver({"event_id": "Ev1"}).taken.wait(PATIENCE)
+    assert fake.deliver({"event_id": "Ev1"}).acknowledged.wait(PATIENCE)
     assert heard.bodies == [{"event_id": "Ev1"}]
 
 
@@ -58,9 +58,9 @@ def test_what_is_not_stored_comes_again(fake: FakeSocket, heard: Heard) -> None:
     envelope = fake.deliver({"event_id": "Ev1"})
     assert heard.refused.wait(PATIENCE)
     heard.fails = False
-    assert not envelope.taken.is_set()
-    fake.send_again()
-    assert envelope.taken.wait(PATIENCE)
+    assert not envelope.acknowledged.is_set()
+    fake.resend()
+    assert envelope.acknowledged.wait(PATIENCE)
     assert heard.bodies == [{"event_id": "Ev1"}]
 
 
@@ -69,12 +69,12 @@ def test_other_envelopes_are_acknowledged_and_no_more(fake: FakeSocket, heard: H
     """Slash commands, say, which the app does not have."""
     heard.socket.connect()
     other = fake.deliver({"command": "/x"})
-    assert other.taken.wait(PATIENCE)
+    assert other.acknowledged.wait(PATIENCE)
     assert len(heard.bodies) == 1
     other.kind = "slash_commands"
-    other.taken.clear()
-    fake.send_again()
-    assert other.taken.wait(PATIENCE)
+    other.acknowledged.clear()
+    fake.resend()
+    assert other.acknowledged.wait(PATIENCE)
     assert len(heard.bodies) == 1
 
 
@@ -86,7 +86,7 @@ def test_a_lost_connection_is_seen_and_made_again(fake: FakeSocket, heard: Heard
     wait_until(lambda: not heard.socket.is_connected, "that it is seen")
     missed = fake.deliver({"event_id": "Ev2"})
     heard.socket.connect()
-    assert missed.taken.wait(PATIENCE)
+    assert missed.acknowledged.wait(PATIENCE)
     assert fake.opened == 2
 
 
@@ -97,7 +97,7 @@ def test_slack_asks_for_a_new_connection(fake: FakeSocket, heard: Heard) -> None
     fake.refresh()
     wait_until(lambda: fake.opened == 2, "another connection")
     wait_until(lambda: heard.socket.is_connected, "that it is in use")
-    assert fake.deliver({"event_id": "Ev3"}).taken.wait(PATIENCE)
+    assert fake.deliver({"event_id": "Ev3"}).acknowledged.wait(PATIENCE)
 
 
 @pytest.mark.slow
@@ -119,11 +119,11 @@ def test_what_passes(fake: FakeSocket, heard: Heard, trouble: str) -> None:
         "bad gateway": Fault(502),
         "internal error": Fault.error("internal_error"),
     }[trouble]
-    fake.slack.lay("apps.connections.open", fault, times=2)
+    fake.slack.inject_fault("apps.connections.open", fault, times=2)
     with pytest.raises(SlackError) as caught:
         heard.socket.connect()
     assert not caught.value.permanent
-    fake.slack.heal()
+    fake.slack.clear_faults()
     heard.socket.connect()
     assert heard.socket.is_connected
 

@@ -75,7 +75,9 @@ def test_the_last_page_says_so(fake: FakeSlack, client: SlackClient) -> None:
 
 
 def test_more_without_a_way_to_it_is_no_end(fake: FakeSlack, client: SlackClient) -> None:
-    fake.lay("conversations.history", Fault(200, '{"ok": true, "messages": [], "has_more": true}'))
+    fake.inject_fault(
+        "conversations.history", Fault(200, '{"ok": true, "messages": [], "has_more": true}')
+    )
     assert [page.is_last for page in client.history(C, "0")] == [False]
 
 
@@ -109,7 +111,7 @@ def test_a_short_trouble_is_retried(
     fake: FakeSlack, client: SlackClient, fault: Fault, page: int
 ) -> None:
     fake.page_size = 3
-    fake.lay("conversations.history", fault, on=page, times=2)
+    fake.inject_fault("conversations.history", fault, on=page, times=2)
     assert history(client) == [["line 4", "line 3", "line 2"], ["line 1", "line 0"]]
     assert fake.count("conversations.history") == 4
 
@@ -129,7 +131,7 @@ def test_a_lasting_trouble_is_one_error(
     fake: FakeSlack, client: SlackClient, fault: Fault, code: str
 ) -> None:
     fake.page_size = 3
-    fake.lay("conversations.history", fault, on=2, times=9)
+    fake.inject_fault("conversations.history", fault, on=2, times=9)
     with pytest.raises(SlackError) as raised:
         history(client)
     assert (raised.value.code, raised.value.permanent) == (code, False)
@@ -169,7 +171,7 @@ def test_what_slack_refuses(
     permanent: bool,
     says: str,
 ) -> None:
-    fake.lay("conversations.history", Fault(200, json.dumps(answer)))
+    fake.inject_fault("conversations.history", Fault(200, json.dumps(answer)))
     with pytest.raises(SlackError, match=says) as raised:
         history(client)
     assert (raised.value.code, raised.value.permanent) == (code, permanent)
@@ -202,7 +204,7 @@ def test_without_a_token_it_says_what_to_set() -> None:
 @pytest.mark.slow
 def test_a_rate_limit_is_not_slept_through(fake: FakeSlack, client: SlackClient) -> None:
     """The next call waits, when it is a matter of seconds, and comes not too early."""
-    fake.lay("conversations.history", Fault.rate_limited(1))
+    fake.inject_fault("conversations.history", Fault.rate_limited(1))
     with pytest.raises(SlackError) as raised:
         history(client)
     assert (raised.value.code, raised.value.retry_after) == ("ratelimited", 1)
@@ -216,7 +218,7 @@ def test_a_rate_limit_is_not_slept_through(fake: FakeSlack, client: SlackClient)
 def test_a_long_rate_limit_stops_the_method_and_no_other(
     fake: FakeSlack, client: SlackClient
 ) -> None:
-    fake.lay("conversations.history", Fault.rate_limited(31))
+    fake.inject_fault("conversations.history", Fault.rate_limited(31))
     for _ in range(2):
         with pytest.raises(SlackError, match=r"wait 3[01] s") as raised:
             history(client)
@@ -232,7 +234,7 @@ def test_a_long_rate_limit_stops_the_method_and_no_other(
 def test_a_rate_limit_that_does_not_say_for_how_long(
     fake: FakeSlack, client: SlackClient, header: dict[str, str]
 ) -> None:
-    fake.lay("conversations.history", Fault(429, "{}", header))
+    fake.inject_fault("conversations.history", Fault(429, "{}", header))
     with pytest.raises(SlackError) as raised:
         history(client)
     assert raised.value.retry_after == pytest.approx(60, abs=1)
@@ -241,7 +243,7 @@ def test_a_rate_limit_that_does_not_say_for_how_long(
 
 def test_a_cursor_that_leads_nowhere_ends(fake: FakeSlack, client: SlackClient) -> None:
     page = '{"ok": true, "messages": [], "response_metadata": {"next_cursor": "again"}}'
-    fake.lay("conversations.history", Fault(200, page), times=9)
+    fake.inject_fault("conversations.history", Fault(200, page), times=9)
     with pytest.raises(SlackError, match="again and again"):
         history(client)
     assert fake.count("conversations.history") == 2
@@ -292,7 +294,7 @@ def test_each_page_is_taken_from_the_budget(fake: FakeSlack) -> None:
 def test_each_retry_is_taken_from_the_budget(fake: FakeSlack) -> None:
     limiter = Calls(2)
     client = SlackClient(TOKEN, fake.url, limiter=limiter, pause=0.001)
-    fake.lay("conversations.history", Fault.dropped(), times=3)
+    fake.inject_fault("conversations.history", Fault.dropped(), times=3)
     with pytest.raises(SlackError) as raised:
         history(client)
     assert raised.value.code == "ratelimited"
@@ -302,7 +304,7 @@ def test_each_retry_is_taken_from_the_budget(fake: FakeSlack) -> None:
 @pytest.mark.parametrize("fault", [Fault(502), Fault(200, "")], ids=["502", "nothing"])
 def test_retries_of_bad_answers_too(fake: FakeSlack, fault: Fault) -> None:
     client = SlackClient(TOKEN, fake.url, limiter=Calls(2), pause=0.001)
-    fake.lay("conversations.history", fault, times=3)
+    fake.inject_fault("conversations.history", fault, times=3)
     with pytest.raises(SlackError) as raised:
         history(client)
     assert raised.value.code == "ratelimited"
@@ -325,7 +327,7 @@ def test_a_few_seconds_are_waited_for_a_call(fake: FakeSlack) -> None:
 def test_the_limiter_learns_what_slack_said(fake: FakeSlack) -> None:
     limiter = Calls(9)
     client = SlackClient(TOKEN, fake.url, limiter=limiter)
-    fake.lay("conversations.history", Fault.rate_limited(31))
+    fake.inject_fault("conversations.history", Fault.rate_limited(31))
     with pytest.raises(SlackError):
         history(client)
     assert limiter.told == [("conversations.history", 31.0)]
@@ -348,7 +350,7 @@ def test_the_slow_plan_shows(
     fake.page_size = page_size
     limiter = Calls(9)
     client = SlackClient(TOKEN, fake.url, limiter=limiter)
-    fake.lay("conversations.history", Fault.rate_limited(60), on=first_limit)
+    fake.inject_fault("conversations.history", Fault.rate_limited(60), on=first_limit)
     try:
         history(client)
         history(client)

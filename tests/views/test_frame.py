@@ -62,7 +62,7 @@ def test_second_factor_pages_link_back(cast: Cast) -> None:
     ("name", "rest", "status"), [("member", "settings/", 403), ("outsider", "catch-up/", 404)]
 )
 def test_error_pages_keep_language_and_theme(cast: Cast, name: str, rest: str, status: int) -> None:
-    cast.users[name].prefer(language="ja", theme="dark")
+    cast.users[name].save_preferences(language="ja", theme="dark")
     response = cast.clients[name].get(cast.path(rest))
     page = response.content.decode()
     assert response.status_code == status

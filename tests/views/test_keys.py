@@ -31,7 +31,7 @@ def test_keys_can_be_switched_off(cast: Cast, rest: str) -> None:
     client = cast.clients["editor"]
     page = client.get(cast.path(rest)).content.decode()
     assert 'data-key="g h"' in page and page.count("<kbd>") == len(KEYS)
-    cast.users["editor"].prefer(shortcuts=False)
+    cast.users["editor"].save_preferences(shortcuts=False)
     assert not SHOWN.search(client.get(cast.path(rest)).content.decode())
 
 

@@ -14,7 +14,7 @@ EVENING = datetime(2026, 1, 20, 20, 0, tzinfo=UTC)  # the morning of the 21st in
 @pytest.fixture(params=["", "Asia/Tokyo"])
 def in_tokyo(request: pytest.FixtureRequest, cast: Cast) -> bool:
     """The member uses the zone of the workspace (UTC), or Tokyo."""
-    cast.users["member"].prefer(time_zone=request.param)
+    cast.users["member"].save_preferences(time_zone=request.param)
     MessageFactory(channel=cast.public, author=cast.author, at=EVENING, text="a word at dusk")
     return bool(request.param)
 

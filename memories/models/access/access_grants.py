@@ -1,4 +1,4 @@
-"""Private channels that an operator opened for a while, for a stated reason, on the record."""
+"""Access grants: an operator's audited, time-limited access to a private channel."""
 
 from datetime import datetime
 
@@ -15,8 +15,10 @@ from memories.models.ingest.channels import Channel
 class AccessGrantQuerySet(models.QuerySet["AccessGrant"]):
     @transaction.atomic
     def open(self, channel: Channel, *, by: User, reason: str, now: datetime) -> "AccessGrant":
-        """Let an operator read a private channel for an hour. Raises ValueError without a reason,
-        or for anybody else."""
+        """Let an operator read a private channel for an hour.
+
+        Raises ValueError without a reason, or for another account.
+        """
         if not by.is_superuser or not reason.strip():
             raise ValueError("Only an operator opens a channel, and says why.")
         AuditEvent.objects.record(
@@ -41,7 +43,7 @@ class AccessGrantQuerySet(models.QuerySet["AccessGrant"]):
 
 
 class AccessGrant(models.Model):
-    """What `Reader.openings` widens an operator's sight by, until it is over."""
+    """A private channel that an operator may read for a limited time."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="openings")
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="openings")

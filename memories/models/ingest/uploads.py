@@ -167,31 +167,28 @@ class Upload(models.Model):
 
     def start(self, choice: dict[str, Any], *, by: User, now: datetime) -> bool:
         """Schedule the import of the chosen part; return False when it has begun."""
-        return self._decide(
-            "upload_start", (self.State.READY,), self.State.STORING, by, now, choice
-        )
+        before = (self.State.READY,)
+        return self._decide("upload_start", before, self.State.STORING, by, now, choice=choice)
 
     def retry(self, *, by: User, now: datetime) -> bool:
         """Repeat the step that failed. Stored objects count as duplicates."""
         state = self.State.STORING if self.choice else self.State.LOOKING
-        return self._decide("upload_retry", (self.State.FAILED,), state, by, now, self.choice)
+        return self._decide("upload_retry", (self.State.FAILED,), state, by, now)
 
     def pause(self, *, by: User, now: datetime) -> bool:
         """Stop the import until `resume`; return False when none runs."""
-        return self._decide(
-            "upload_pause", (self.State.STORING,), self.State.PAUSED, by, now, self.choice
-        )
+        before = (self.State.STORING,)
+        return self._decide("upload_pause", before, self.State.PAUSED, by, now)
 
     def resume(self, *, by: User, now: datetime) -> bool:
         """Continue a paused import. Stored objects count as duplicates."""
-        return self._decide(
-            "upload_resume", (self.State.PAUSED,), self.State.STORING, by, now, self.choice
-        )
+        before = (self.State.PAUSED,)
+        return self._decide("upload_resume", before, self.State.STORING, by, now)
 
     def cancel(self, *, by: User | None, now: datetime) -> bool:
         """Cancel an unfinished upload. Stored objects stay."""
         cancelled = self.State.CANCELLED
-        return self._decide("upload_cancel", self.UNFINISHED, cancelled, by, now, self.choice)
+        return self._decide("upload_cancel", self.UNFINISHED, cancelled, by, now)
 
     @transaction.atomic
     def _decide(
@@ -201,9 +198,9 @@ class Upload(models.Model):
         after: "Upload.State",
         by: User | None,
         now: datetime,
-        choice: dict[str, Any],
+        **values: Any,
     ) -> bool:
-        if not self._move(before, after, now, choice=choice, fault=""):
+        if not self._move(before, after, now, fault="", **values):
             return False
         self.record(action, by)
         return True

@@ -66,55 +66,49 @@ class ChannelSync(models.Model):
         self, *, newest_ts: str, reached_ts: str, until_ts: str, started_at: datetime | None
     ) -> None:
         """Record that everything from ``newest_ts`` down to ``reached_ts`` is stored."""
-        self.history_newest_ts, self.history_reached_ts = newest_ts, reached_ts
-        self.history_until_ts, self.history_started_at = until_ts, started_at
-        self.save(
-            update_fields=[
-                *("history_newest_ts", "history_reached_ts"),
-                *("history_until_ts", "history_started_at"),
-            ]
+        self._set(
+            history_newest_ts=newest_ts,
+            history_reached_ts=reached_ts,
+            history_until_ts=until_ts,
+            history_started_at=started_at,
         )
 
     def finish_history(self, newest_ts: str, started_at: datetime | None) -> None:
         """Record a complete read of the history: the channel is synced up to ``newest_ts``."""
-        self.synced_ts = max(self.synced_ts, newest_ts)
+        self._set(synced_ts=max(self.synced_ts, newest_ts))
         self.save_history_progress(newest_ts="", reached_ts="", until_ts="", started_at=started_at)
-        self.save(update_fields=["synced_ts"])
 
     def finish_threads(self) -> None:
         """Record that the threads of the last complete read are read too."""
         if self.history_started_at is not None and not self.is_reading_history:
-            self.synced_at, self.history_started_at = self.history_started_at, None
-            self.save(update_fields=["synced_at", "history_started_at"])
+            self._set(synced_at=self.history_started_at, history_started_at=None)
 
     def save_resync_progress(self, reached_ts: str) -> None:
-        self.resync_reached_ts = reached_ts
-        self.save(update_fields=["resync_reached_ts"])
+        self._set(resync_reached_ts=reached_ts)
 
     def finish_resync(self, now: datetime) -> None:
-        self.resynced_at, self.resync_reached_ts = now, ""
-        self.save(update_fields=["resynced_at", "resync_reached_ts"])
+        self._set(resynced_at=now, resync_reached_ts="")
 
     def set_threads_resynced_to(self, at: datetime) -> None:
-        self.threads_resynced_to = at
-        self.save(update_fields=["threads_resynced_to"])
+        self._set(threads_resynced_to=at)
 
     def request_full_resync(self, threads_resynced_to: datetime) -> None:
         """Make the next sync compare every message and read every thread."""
-        self.resynced_at, self.resync_reached_ts = None, ""
-        self.threads_resynced_to = threads_resynced_to
-        self.save(update_fields=["resynced_at", "resync_reached_ts", "threads_resynced_to"])
+        self._set(resynced_at=None, resync_reached_ts="", threads_resynced_to=threads_resynced_to)
 
     def set_last_read(self, now: datetime) -> None:
-        self.last_read_at = now
-        self.save(update_fields=["last_read_at"])
+        self._set(last_read_at=now)
 
     def record_result(self, code: str, text: str, retry_at: datetime | None) -> None:
         """Record why the sync is incomplete ("" if it is complete) and when to retry."""
         result = (code[:60], text, retry_at)
         if result != (self.error_code, self.error_text, self.retry_at):
-            self.error_code, self.error_text, self.retry_at = result
-            self.save(update_fields=["error_code", "error_text", "retry_at"])
+            self._set(error_code=code[:60], error_text=text, retry_at=retry_at)
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.save(update_fields=list(values))
 
 
 def sync_of(channel: Channel) -> ChannelSync:

@@ -158,4 +158,4 @@ class SlackConnection(models.Model):
     def _hide_if_stopped(self) -> None:
         """After a stop everything stays hidden until Slack lists people and channels again."""
         if not self.is_live:
-            self.workspace.must_be_listed_anew()
+            self.workspace.mark_unlisted()

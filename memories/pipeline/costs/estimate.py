@@ -57,7 +57,7 @@ def estimate_update(memory: Memory, now: datetime) -> Estimate:
     """Return the estimate for the waiting messages of a memory's channel or thread."""
     assert memory.channel is not None
     channel, thread_ts, workspace = memory.channel, memory.thread_ts, memory.workspace
-    as_of_us = since_us = to_micros(workspace.known_until(now) or now)
+    as_of_us = since_us = to_micros(workspace.synced_until(now) or now)
     if channel.start_us is None:  # the start that a first pass would set
         since_us -= workspace.memory_settings.window_us
     background = _workspace_memory(workspace)

@@ -96,7 +96,7 @@ def carry_out(backfill: Backfill, on_progress: Callable[[], None]) -> str:
     workspace, idle_seconds = backfill.workspace, 0
     while True:
         now = timezone.now()
-        as_of = workspace.known_until(now) or now
+        as_of = workspace.synced_until(now) or now
         report = run_pass(workspace, as_of, on_progress=on_progress)
         backfill.refresh_from_db()
         backfill.finish_if_done(timezone.now())

@@ -17,7 +17,7 @@ def update_now(memory: Memory, by: User, now: datetime) -> Job | None:
 
     An unfinished job is returned as well, and a dead one is retried. None: no message waits.
     """
-    as_of = memory.workspace.known_until(now)
+    as_of = memory.workspace.synced_until(now)
     if memory.channel is None or as_of is None:
         return None
     plan_channel(memory.channel.pk, as_of, close_now=memory.thread_ts)
@@ -40,7 +40,7 @@ def rebuild(memory: Memory, by: User | None, now: datetime) -> Job | None:
 
     An unfinished rebuild is returned. None: the memory has no inputs or no text.
     """
-    as_of = memory.workspace.known_until(now) or now
+    as_of = memory.workspace.synced_until(now) or now
     job = followups.schedule_rebuild(memory, to_micros(as_of))
     if job is not None:
         memory.record("memory_rebuild", by, job=job.pk)

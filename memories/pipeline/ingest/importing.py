@@ -132,7 +132,7 @@ def import_export(
                 store = store_messages if folder.is_public else _store_private_messages
                 report.tally.add(store(channel, raws, now))
                 imported[channel.pk] = channel
-        workspace.learn_domain(domain or "".join(name for name, _ in domains.most_common(1)))
+        workspace.save_domain(domain or "".join(name for name, _ in domains.most_common(1)))
         _count_files(export, report)
         for channel in imported.values():
             _extend_start(channel, backfill, now)
@@ -167,7 +167,7 @@ def _set_team(workspace: Workspace, export: Export) -> None:
     teams = Counter(parse_slack_id(as_dict(raw).get("team_id")) for raw in export.people())
     del teams[""]
     if not workspace.team_id and teams:
-        workspace.join_team(teams.most_common(1)[0][0])
+        workspace.save_team_id(teams.most_common(1)[0][0])
     elif teams and workspace.team_id not in teams:
         raise WrongTeam
 

@@ -4,7 +4,7 @@ The result names public channels only. Of the other conversations it has the num
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from memories.rules.ingest.message_text import as_dict
@@ -43,9 +43,6 @@ class ExportSummary:
     broken: list[tuple[str, str, int]] = field(default_factory=list)  # file, reason, line or 0
     broken_count: int = 0
     objects: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def inspect(export: Export, progress: Callable[[int], None]) -> ExportSummary:

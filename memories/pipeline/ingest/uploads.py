@@ -10,7 +10,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -84,8 +84,8 @@ def process_upload(upload: Upload, now: datetime) -> Workspace | None:
     try:
         with Export(upload.path) as export:
             if upload.state == Upload.State.LOOKING:
-                findings = inspect(export, ProgressReporter(upload))
-                upload.finish_inspection(findings.as_json(), timezone.now())
+                summary = inspect(export, ProgressReporter(upload))
+                upload.finish_inspection(asdict(summary), timezone.now())
                 return None
             return _import(upload, export, now)
     except _Stopped:

@@ -1,7 +1,7 @@
 """The connection of a workspace to Slack: its token, the check of it, and the followed channels."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -91,7 +91,11 @@ def client_for(workspace: Workspace, *, allow_stopped: bool = False, **options: 
     With ``allow_stopped`` a rejected token is tried again. ``options`` are those of `SlackClient`.
     """
     connection = SlackConnection.objects.filter(workspace=workspace).first()
-    token = _token(connection)
+    try:
+        stored = connection.decrypt_token() if connection else ""
+    except DecryptionError as error:
+        raise SlackError("no_key", str(ERROR_TEXTS["no_key"]), permanent=True) from error
+    token = stored or settings.SLACK_BOT_TOKEN
     if token and (connection is None or not connection.has_token):
         connection = connection or SlackConnection.objects.of(workspace)
         connection.use_environment_token(token)
@@ -128,14 +132,6 @@ def has_usable_token(workspace: Workspace) -> bool:
     except SlackError:
         return False
     return True
-
-
-def _token(connection: SlackConnection | None) -> str:
-    try:
-        stored = connection.decrypt_token() if connection else ""
-    except DecryptionError as error:
-        raise SlackError("no_key", str(ERROR_TEXTS["no_key"]), permanent=True) from error
-    return stored or settings.SLACK_BOT_TOKEN
 
 
 # Check of the connection
@@ -183,7 +179,7 @@ class Findings:
     missing: tuple[MissingScope, ...] = ()
     surplus: tuple[str, ...] = ()
     slow_plan: bool = False
-    notes: tuple[_Text, ...] = field(default=())
+    notes: tuple[_Text, ...] = ()
 
     @property
     def is_ok(self) -> bool:
@@ -221,7 +217,10 @@ def check_connection(workspace: Workspace, now: datetime, **options: Any) -> Fin
         client = client_for(workspace, allow_stopped=True, **options)
     except SlackError as error:
         return Findings(
-            workspace.slug, token_source(workspace), code=error.code, error=_error_text(error)
+            workspace.slug,
+            token_source(workspace),
+            code=error.code,
+            error=ERROR_TEXTS.get(error.code, error.message),
         )
     return check_client(workspace, client, now)
 
@@ -238,7 +237,7 @@ def check_client(workspace: Workspace, client: SlackClient, now: datetime) -> Fi
         identity = client.identity()
     except SlackError as error:
         disconnect_if_rejected(workspace, client, error, now)
-        return findings(code=error.code, error=_error_text(error))
+        return findings(code=error.code, error=ERROR_TEXTS.get(error.code, error.message))
     if refusal := _find_refusal(workspace, identity):
         code, error_text = refusal
         connection.record_trouble(str(error_text), now)
@@ -290,10 +289,6 @@ def _scope_findings(connection: SlackConnection, workspace: Workspace) -> dict[s
         "slow_plan": connection.slow_plan,
         "notes": tuple(_notes(difference.surplus, slow_plan=connection.slow_plan)),
     }
-
-
-def _error_text(error: SlackError) -> _Text:
-    return ERROR_TEXTS.get(error.code, error.message)
 
 
 def _find_refusal(workspace: Workspace, identity: Identity) -> tuple[str, _Text] | None:

@@ -181,9 +181,8 @@ class _Page:
     def _changed_threads(self, before: dict[str, tuple[bool, _Replies]]) -> set[str]:
         """Return roots whose replies in Slack differ from the stored ones.
 
-        An export may report more replies than it contains, so only stored rows count. A report
-        that is the same as before changes nothing if its thread is already unread, or if Slack
-        reports no more replies than are stored.
+        An export may report more replies than it contains, so only stored rows count. A repeated
+        report counts only if the thread is not unread yet and has more replies than are stored.
         """
         reported: dict[str, _Replies] = {}
         for raw in self.messages:

@@ -127,7 +127,7 @@ class _Sync:
         if report.slow_plan:
             SlackConnection.objects.of(self.workspace).mark_slow()
         if report.code not in NO_RETRY:
-            self.workspace.sync_again(self._next_sync_at())
+            self.workspace.schedule_sync(self._next_sync_at())
 
     def _next_sync_at(self) -> datetime:
         """Return when Slack allows the next call, if there is more to read."""
@@ -154,7 +154,7 @@ class _Sync:
                 rows = rows.public()
         if not rows.filter(sync__synced_at=None).exists():
             oldest = rows.aggregate(oldest=Min("sync__synced_at"))["oldest"]
-            self.workspace.has_been_synced(oldest or self.now)
+            self.workspace.mark_synced(oldest or self.now)
 
     # People and channels
 
@@ -167,7 +167,7 @@ class _Sync:
         if unlisted := demote_unlisted_people(self.workspace, listed):
             logger.warning("sync of %s: Slack lists %s people no more", self.workspace, unlisted)
         self._store_channels(self._channel_list(with_private=with_private))
-        self.workspace.has_been_listed(self.now)
+        self.workspace.mark_listed(self.now)
 
     def _connect(self) -> None:
         """Connect the workspace to the team of the token: from now on lists of members expire."""

@@ -1,4 +1,4 @@
-"""API keys: made, shown once, and revoked, by whoever reads the workspace."""
+"""API keys: pages to create and revoke them."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from memories.views.pages import render_page
 
 
 class ApiKeyForm(forms.Form):
-    """A key of whoever is signed in. Only editors may let it write notes."""
+    """A form for a key of the signed-in user. Only editors may let it write notes."""
 
     name = forms.CharField(
         label=gettext_lazy("Name"),
@@ -55,7 +55,7 @@ class ApiKeyForm(forms.Form):
             del self.fields["notes"]
 
     def clean_channels(self) -> list[Channel]:
-        """Raises ValidationError for a name of no channel, or of several, that the reader may read."""
+        """Return the readable channels. Each name must belong to exactly one of them."""
         channels = []
         for name in self.cleaned_data["channels"].split():
             matches = list(self.place.readable_channels.named(name)[:2])
@@ -82,8 +82,10 @@ class ApiKeyForm(forms.Form):
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """All keys that the reader may revoke, and the form for a new one. The page that answers the form
-    is the only one that shows the token."""
+    """List the keys that the user may revoke, with a form for a new one.
+
+    Only the response to the form shows the token.
+    """
     place = open_workspace(request, slug)
     context: dict[str, Any] = {"place": place, "token": ""}
     form = ApiKeyForm(request.POST or None, place=place)
@@ -120,7 +122,7 @@ def revoke(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 
 
 def agent(request: HttpRequest) -> HttpResponse:
-    """The program memoryhub-agent, for everybody: it holds no text and no key."""
+    """Send the program memoryhub-agent. It is public, and holds no text and no key."""
     return HttpResponse(Path(client.__file__).read_bytes(), content_type="text/x-python")
 
 

@@ -78,7 +78,7 @@ class BackfillForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         if self.place.nav.is_empty:
             raise forms.ValidationError(_("There is no channel that you may read."))
-        self.now = self.place.workspace.known_until(timezone.now())
+        self.now = self.place.workspace.synced_until(timezone.now())
         if self.now is None:
             raise forms.ValidationError(_("This workspace was never read from Slack to the end."))
         return cleaned

@@ -233,7 +233,7 @@ def _find_focus(context: dict[str, Any], changed_job: int) -> int | str:
 def _with_coverage(
     place: WorkspaceContext, channels: Iterable[Channel], now: datetime
 ) -> list[tuple[Channel, Coverage]]:
-    return [(channel, coverage_of(channel, now)) for channel in place.placed(channels)]
+    return [(channel, coverage_of(channel, now)) for channel in place.with_workspace(channels)]
 
 
 def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
             return redirect("jobs-detail", place.workspace.slug, job.pk)
         if not wants_part(request):
             words = _("Nothing waits: all that was said is remembered.")
-            toasts.info(request, words if place.workspace.known_until(now) else NEVER_SYNCED)
+            toasts.info(request, words if place.workspace.synced_until(now) else NEVER_SYNCED)
             return redirect(card_path(memory))
     elif job_id := number_or_none(request.GET.get("job", "")):
         return _job(request, place, memory, job_id)
@@ -85,7 +85,7 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
         "is_free": quote["free"],
         "has_waiting": total["segments"] + total["threads"] > 0,
         "path": update_path(memory),
-        "never_synced": "" if place.workspace.known_until(now) else NEVER_SYNCED,
+        "never_synced": "" if place.workspace.synced_until(now) else NEVER_SYNCED,
     }
     return render_page_or_part(request, PAGE, PART, context)
 

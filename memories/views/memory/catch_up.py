@@ -224,7 +224,7 @@ def _channels_behind(place: WorkspaceContext, now: datetime) -> list[tuple[Chann
     if not place.workspace.connected_at or is_late(place.workspace, now):
         return []
     late = Q(sync__synced_at__lt=now - SYNC_MAX_AGE)
-    channels = place.placed(
+    channels = place.with_workspace(
         place.readable_channels.failing(TEMPORARY_CODES, late).select_related("sync")
     )
     coverages = ((channel, coverage_of(channel, now)) for channel in channels)

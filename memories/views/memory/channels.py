@@ -110,7 +110,7 @@ def may_opt_in(place: WorkspaceContext, channel: Channel) -> bool:
     """
     is_private = channel.kind == Channel.Kind.PRIVATE
     has_opt_in = is_private or (channel.is_public and channel.is_shared)
-    return has_opt_in and place.can_administer and place.is_in(channel)
+    return has_opt_in and place.can_administer and place.is_member_of(channel)
 
 
 def _update_path(

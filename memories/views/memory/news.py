@@ -219,9 +219,9 @@ def find_attention_items(
             items.append(AttentionItem("lost", href, entry.version.memory, removed_count))
     items += _find_unanswered(place, now)
     items += _find_proposals(place)
-    if place.can_edit and place.held_back:
+    if place.can_edit and place.quarantined_count:
         href = reverse("quarantine-index", args=[place.workspace.slug])
-        items.append(AttentionItem("quarantine", href, n=place.held_back))
+        items.append(AttentionItem("quarantine", href, n=place.quarantined_count))
     return items
 
 
@@ -284,7 +284,7 @@ def with_channels(memories: Iterable[Memory], place: WorkspaceContext) -> list[M
     """Set the workspace and channel of memories, for their names. One query."""
     loaded = list(memories)
     keys = {memory.channel_id for memory in loaded if memory.channel_id}
-    rows = place.placed(place.readable_channels.filter(pk__in=keys))
+    rows = place.with_workspace(place.readable_channels.filter(pk__in=keys))
     channels = {channel.pk: channel for channel in rows}
     for memory in loaded:
         memory.workspace = place.workspace

@@ -61,7 +61,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     matches = place.readable_channels.filter(name__icontains=query.removeprefix("#"))
     page: Page[Channel] = Paginator(matches, CHANNELS_AT_ONCE).get_page(request.GET.get("page"))
-    channels = place.placed(page)
+    channels = place.with_workspace(page)
     memories = {
         memory.memory_type: memory
         for memory in Memory.objects.visible_to(place.reader).filter(

@@ -7,7 +7,7 @@ from django.utils.text import normalize_newlines
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memories.forms import is_meant
+from memories.forms import is_field_changed
 from memories.models import Channel, Note, User
 from memories.models.notes.notes import check_length
 from memories.rules.notes.fields import LONGEST_TITLE
@@ -132,7 +132,7 @@ class NoteForm(forms.Form):
             revision=fields["revision"] or 0,
             **self._words,
         )
-        if is_meant(self, "review_on"):
+        if is_field_changed(self, "review_on"):
             self.note.set_flags(review_on=fields["review_on"])
             return True
         return is_changed

@@ -250,7 +250,7 @@ def test_when_slack_ends_the_connection_all_is_hidden_until_there_is_a_new_one(r
         connection.record_check(scopes=(), bot_id="", app_id="", now=NOW)
     check(IMPORTED)
     for workspace in Workspace.objects.exclude(connected_at=None):
-        workspace.has_been_listed(NOW)
+        workspace.mark_listed(NOW)
     check(PUBLIC | TEAM | PRIVATE)
 
 

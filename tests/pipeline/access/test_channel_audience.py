@@ -270,7 +270,7 @@ def test_what_was_public_before_it_closed_is_public_again(team):
     """As when Slack did not list it for a while; only what was learned meanwhile is withheld."""
     channel = make_channel(team, "aurora")
     run_pass(team, LATER)
-    team.has_been_listed(MONDAY + 4 * HOUR)
+    team.mark_listed(MONDAY + 4 * HOUR)
     slack_says(channel, is_private=True)
     talk(channel, "cobalt", NEXT_DAY)
     NoteFactory(workspace=team, channel=channel, content="cobalt is a colour")

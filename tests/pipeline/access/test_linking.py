@@ -138,7 +138,7 @@ def test_an_address_opens_private_channels_only_where_slack_lists_it(team, liste
     """Whoever imports an export may write their own address beside somebody's name."""
     if listed:
         team.connect("T1", name="", domain="", now=timezone.now())
-        team.has_been_listed(timezone.now())
+        team.mark_listed(timezone.now())
         team.change_settings({"read_emails": True})
     user = verified()
     person = PersonFactory(workspace=team, slack_id="U1", email="other@example.com")

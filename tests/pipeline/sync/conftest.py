@@ -54,7 +54,7 @@ def sync(slack: FakeSlack, workspace: Workspace) -> Sync:
     """Return a function that runs one sync with a client of its own."""
 
     def run(now: datetime = NOW, client: SlackClient | None = None, **given: Any) -> SyncReport:
-        slack.forget_calls()
+        slack.clear_calls()
         return sync_workspace(workspace, client or client_of(slack), now, **given)
 
     return run

@@ -50,7 +50,7 @@ def test_a_requested_channel_is_followed(slack: FakeSlack, name: str) -> None:
     assert [each.channel_id for each in report.channels] == [CLOSED]
     assert [row.slack_id for row in workspace.channels.followed()] == [CLOSED]
     assert AuditEvent.objects.filter(action="channel_follow").count() == 1
-    slack.forget_calls()
+    slack.clear_calls()
     assert len(sync_workspace(workspace, client_of(slack), LATER).channels) == 1
 
 

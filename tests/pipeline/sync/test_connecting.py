@@ -193,7 +193,7 @@ class TestCheck:
     def test_the_token_of_a_person_is_refused(self, workspace: Workspace, slack: FakeSlack) -> None:
         store_token(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "user_id": "U1"}
-        slack.lay("auth.test", Fault.answer(answer))
+        slack.inject_fault("auth.test", Fault.answer(answer))
         assert check_connection(workspace, NOW).code == "not_a_bot"
 
     def test_unreported_scopes_are_not_assumed(
@@ -201,7 +201,7 @@ class TestCheck:
     ) -> None:
         store_token(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "bot_id": "B1"}
-        slack.lay("auth.test", Fault.answer(answer))
+        slack.inject_fault("auth.test", Fault.answer(answer))
         findings = check_connection(workspace, NOW)
         assert (findings.code, findings.scopes, findings.is_ok) == ("no_scopes", None, False)
 
@@ -257,7 +257,7 @@ class TestCheck:
         self, workspace: Workspace, slack: FakeSlack, fault: Fault
     ) -> None:
         connection = store_token(workspace)
-        slack.lay("auth.test", fault, times=9)
+        slack.inject_fault("auth.test", fault, times=9)
         findings = check_connection(workspace, NOW, pause=0.001)
         assert findings.code and not findings.is_ok
         connection.refresh_from_db()

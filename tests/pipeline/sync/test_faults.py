@@ -44,7 +44,7 @@ def test_an_interrupted_read_deletes_nothing_and_is_finished_later(
     before = general_sync(workspace)
     slack.page_size = 1
     # The closed channel is read after the general one.
-    slack.lay(HISTORY, Fault(500), on=2, times=4)
+    slack.inject_fault(HISTORY, Fault(500), on=2, times=4)
     report = sync(LATER)
     failed = channel_report(report)
     assert failed.state is SyncState.FAILED
@@ -75,7 +75,7 @@ def test_a_sync_stopped_at_any_call_is_finished_by_the_next(
         slack.say(GENERAL, "U1", f"question {n}", root)
         slack.say(GENERAL, "U2", f"answer {n}", ts(1.5, n), thread=root)
     slack.page_size = page_size
-    slack.lay(method, Fault.rate_limited(600), on=call, times=99)
+    slack.inject_fault(method, Fault.rate_limited(600), on=call, times=99)
     report = sync()
     assert report.tally.is_complete
     assert slack.too_early == []
@@ -92,7 +92,7 @@ def test_a_sync_stopped_at_any_call_is_finished_by_the_next(
     if state.synced_at:
         assert state.synced_ts
         assert not live.filter(thread_moved=True).exists()
-    slack.heal()
+    slack.clear_faults()
     sync()
     assert general_sync(workspace).synced_at == NOW
     stopped = everything(workspace)
@@ -104,7 +104,7 @@ def test_a_sync_stopped_at_any_call_is_finished_by_the_next(
 def test_an_error_in_one_channel_does_not_stop_others(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    slack.lay(HISTORY, Fault.error("internal_error"))
+    slack.inject_fault(HISTORY, Fault.error("internal_error"))
     report = sync()
     states = {each.channel_id: each.state for each in report.channels}
     assert states == {
@@ -118,7 +118,7 @@ def test_an_error_in_one_channel_does_not_stop_others(
 def test_an_error_in_one_thread_does_not_stop_messages(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    slack.lay(REPLIES, Fault.error("thread_not_found"))
+    slack.inject_fault(REPLIES, Fault.error("thread_not_found"))
     report = channel_report(sync())
     assert report.state is SyncState.FAILED
     assert ROOT in report.failures[0]
@@ -148,7 +148,7 @@ def test_a_rejected_token_changes_nothing(
 def test_a_token_revoked_half_way_ends_the_sync(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    slack.lay(HISTORY, Fault.error("token_revoked"), on=2)
+    slack.inject_fault(HISTORY, Fault.error("token_revoked"), on=2)
     report = sync()
     assert report.code == "token_revoked"
     assert report.tally.is_complete

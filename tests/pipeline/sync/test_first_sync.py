@@ -115,7 +115,7 @@ def test_an_import_of_the_same_messages_stores_the_same_rows(
         store_channels(imported, [(raw, kind)], known_at=NOW)
         if channel.bot_is_in:
             row = imported.channels.get(slack_id=channel.slack_id)
-            store_messages(row, [channel.told(m) for m in channel.messages.values()], NOW)
+            store_messages(row, [channel.render(m) for m in channel.messages.values()], NOW)
     slack.page_size = page_size
     sync()
     assert everything(workspace) == everything(imported)
@@ -126,7 +126,7 @@ def test_a_sync_continues_after_an_import(
 ) -> None:
     """The export reports two replies of the root, and contains one of them."""
     store_channels(workspace, [(slack.channels[GENERAL].as_json(), "public")], known_at=NOW)
-    root = slack.channels[GENERAL].told(slack.channels[GENERAL].messages[ROOT])
+    root = slack.channels[GENERAL].render(slack.channels[GENERAL].messages[ROOT])
     assert root["reply_count"] == 2
     reply = slack.channels[GENERAL].messages[ts(1.9)]
     store_messages(general(workspace), [root, reply], NOW)

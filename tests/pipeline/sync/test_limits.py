@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 def test_an_interrupted_thread_is_read_by_the_next_sync(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    slack.lay(REPLIES, Fault.rate_limited(600))
+    slack.inject_fault(REPLIES, Fault.rate_limited(600))
     report = channel_report(sync())
     assert (report.state, report.code) == (SyncState.LIMITED, "ratelimited")
     assert texts(workspace) == ["an old line", "shall we ship?", "a new line"]
@@ -54,7 +54,7 @@ def test_a_rate_limit_keeps_the_channel_and_reports_when_to_retry(
     sync()
     before = everything(workspace)
     say_more(slack)
-    slack.lay(HISTORY, Fault.rate_limited(120))
+    slack.inject_fault(HISTORY, Fault.rate_limited(120))
     report = sync(LATER)
     assert [each.state for each in report.channels if each.channel_id in (GENERAL, CLOSED)] == [
         SyncState.LIMITED,
@@ -81,7 +81,7 @@ def test_a_rate_limit_keeps_the_channel_and_reports_when_to_retry(
 def test_a_short_rate_limit_delays_one_channel(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    slack.lay(HISTORY, Fault.rate_limited(1), on=2)
+    slack.inject_fault(HISTORY, Fault.rate_limited(1), on=2)
     report = sync(client=client_of(slack, limiter=SharedLimiter(TOKEN)))
     assert channel_report(report, GENERAL).state is SyncState.SYNCED
     assert channel_report(report, CLOSED).state is SyncState.LIMITED

@@ -39,7 +39,7 @@ def test_a_page_with_an_invalid_object_deletes_nothing(
     slack.say(GENERAL, "U1", "when?", ts(1, 5))
     answer = slack.answer(HISTORY, {"channel": GENERAL, "limit": "99"}, f"Bearer {TOKEN}")
     answer["messages"][0]["ts"] = None
-    slack.lay(HISTORY, Fault.answer(answer))
+    slack.inject_fault(HISTORY, Fault.answer(answer))
     report = sync(LATER)
     assert report.tally.count(ObjectType.MESSAGE, Result.QUARANTINED) == 1
     assert channel_report(report).stats.deleted == 0
@@ -53,7 +53,7 @@ def test_an_empty_page_deletes_no_existing_message(
 ) -> None:
     sync()
     before = everything(workspace)
-    slack.lay(HISTORY, Fault.empty_page(), times=times)
+    slack.inject_fault(HISTORY, Fault.empty_page(), times=times)
     report = sync(LATER)
     assert [each.code for each in report.in_state(SyncState.FAILED)] == ["malformed"] * times
     assert (slack.count(HISTORY), slack.count(REPLIES)) == (2, times)
@@ -75,9 +75,9 @@ def test_a_page_that_ends_early_deletes_no_existing_message(
     slack.page_size = 2
     sync()
     before = texts(workspace)
-    all_ts = [raw["ts"] for raw in slack.channels[GENERAL].standing()]
+    all_ts = [raw["ts"] for raw in slack.channels[GENERAL].in_channel()]
     slack.edit(GENERAL, all_ts[1], "line 0, edited", ts(0))
-    slack.lay(HISTORY, Fault.empty_page(), on=2)
+    slack.inject_fault(HISTORY, Fault.empty_page(), on=2)
     assert channel_report(sync(LATER, full=full)).code == "malformed"
     assert texts(workspace) == before
     assert not sync(LATER + timedelta(hours=1)).in_state(SyncState.FAILED)
@@ -119,7 +119,7 @@ def test_nothing_is_deleted_without_a_confirmation(
     before = texts(workspace)
     delete_a_thread(slack)
     delete_a_line(slack)
-    slack.lay(REPLIES, fault)
+    slack.inject_fault(REPLIES, fault)
     sync(LATER)
     assert texts(workspace) == before
     sync(LATER + timedelta(hours=1))
@@ -132,7 +132,7 @@ def test_a_thread_without_its_root_is_read_again(
     sync()
     before = texts(workspace)
     reply_late(slack)
-    slack.lay(REPLIES, Fault.empty_page())
+    slack.inject_fault(REPLIES, Fault.empty_page())
     report = channel_report(sync(LATER))
     assert report.state is SyncState.FAILED
     assert ROOT in report.failures[0]
@@ -147,9 +147,9 @@ def test_a_resynced_thread_without_its_root_is_read_again(
     """It does not wait until it is due again, a month later."""
     sync()
     slack.edit(GENERAL, ts(1.8), "on Monday", ts(0))
-    slack.lay(REPLIES, Fault.empty_page(), times=2)
+    slack.inject_fault(REPLIES, Fault.empty_page(), times=2)
     sync(LATER, full=True)
-    slack.heal()
+    slack.clear_faults()
     assert general(workspace).messages.with_unread_replies().count() == 1
     assert "on Friday" in texts(workspace)
     sync(LATER + timedelta(hours=1))

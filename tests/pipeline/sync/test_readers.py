@@ -83,7 +83,9 @@ def test_an_interrupted_list_of_members_changes_nothing(
     slack.page_size = 1
     slack.channels[CLOSED].members = ["U3"]
     say_more(slack)
-    slack.lay("conversations.members", fault, on=3 + page, times=4)  # after those of general
+    slack.inject_fault(
+        "conversations.members", fault, on=3 + page, times=4
+    )  # after those of general
     slack.channels[CLOSED].members = ["U3", "U2"]
     report = sync(LATER)
     closed = workspace.channels.get(slack_id=CLOSED)
@@ -128,7 +130,7 @@ def test_an_interrupted_list_of_channels_changes_nothing(
     before = everything(workspace)
     slack.channels[CLOSED].is_private = False
     slack.page_size = 1
-    slack.lay("conversations.list", Fault(503), on=3, times=4)
+    slack.inject_fault("conversations.list", Fault(503), on=3, times=4)
     assert sync(LATER).code == "unreachable"
     assert everything(workspace) == before
 

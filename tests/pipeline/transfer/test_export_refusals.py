@@ -207,6 +207,6 @@ def test_a_slug_or_team_in_use_is_refused(export, tmp_path):
     with pytest.raises(ArchiveError, match=f"There is a workspace {workspace.slug} already"):
         import_workspace(path)
     rewrite(path, edit_line("workspace.json")(1, team_id="T1"), honest=True)
-    workspace.join_team("T1")
+    workspace.save_team_id("T1")
     with pytest.raises(ArchiveError, match="already is that of this Slack team"):
         import_workspace(path, slug="new")

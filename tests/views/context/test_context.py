@@ -161,8 +161,8 @@ def test_an_address_means_the_same_moment_to_everybody(full: Cast) -> None:
         return answer.request["QUERY_STRING"], control
 
     far, near = full.users["member"], full.users["insider"]
-    far.prefer(time_zone="America/New_York")
-    near.prefer(time_zone="Asia/Tokyo")
+    far.save_preferences(time_zone="America/New_York")
+    near.save_preferences(time_zone="Asia/Tokyo")
     local = "2026-01-06T09:00"
     shared, shown_here = moment("member", f"?channel=C0PUBLIC&at={local}")
     assert shared == "channel=C0PUBLIC&at=2026-01-06T14%3A00%3A00Z"
