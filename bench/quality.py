@@ -156,7 +156,7 @@ def _remember(workspace: Any, at: datetime, summariser: Any) -> None:
 def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Scores) -> None:
     from memories.models import Message, Reader
     from memories.pipeline.context.build import build_context
-    from memories.pipeline.search.finding import keys_of, most_relevant, question_hits
+    from memories.pipeline.search.finding import audience_keys, most_relevant, question_hits
     from memories.rules.ingest.timestamps import to_micros
 
     messages = Message.objects.visible_to(Reader.public()).filter(
@@ -164,7 +164,7 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
     )
     messages = messages.rememberable().until(to_micros(question.at)).select_related("author")
     newest = [f"{row.author_name}: {row.text}" for row in messages.order_by("-micros")]
-    keys = keys_of(workspace, Reader.public(), None)
+    keys = audience_keys(workspace, Reader.public(), None)
     hits = {
         row.pk: row for row in question_hits(question.text, messages, keys).select_related("author")
     }

@@ -47,8 +47,6 @@ PRIVATE = set(
     "buried bury cite deed expire gone heed hold ill ills known knot masking opening owe stretch"
     " telling till unsealable walk wish".split()
 )
-# Files and folders that still use such names. This list may only get shorter.
-NOT_YET_RENAMED = ("memories/rules/search",)
 
 
 def python_files(*rooms: str) -> list[Path]:
@@ -279,20 +277,12 @@ def refused_in(path: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_names_say_what_they_hold() -> None:
-    not_yet = set(python_files(*NOT_YET_RENAMED))
     violations = {
         str(path.relative_to(ROOT)): names
         for path in python_files("memories", "memoryhub")
-        if path not in not_yet and (names := refused_in(path))
+        if (names := refused_in(path))
     }
     assert not violations
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("room", NOT_YET_RENAMED)
-def test_what_is_renamed_leaves_the_list(room: str) -> None:
-    names = [name for path in python_files(room) for name in refused_in(path)]
-    assert names, f"{room} has plain names by now: remove it from NOT_YET_RENAMED"
 
 
 @pytest.mark.parametrize(

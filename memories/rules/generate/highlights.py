@@ -164,8 +164,8 @@ def _has_salient_statement(text: str) -> bool:
 def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Words]) -> int | None:
     """Return the index of the message in which somebody else soon answers a question.
 
-    The answer is in the question's thread, or has the name of its author, or has one of its words, or is
-    the very next message.
+    The answer is in the question's thread, contains its author's name or one of its words, or is the next
+    message.
     """
     question = messages[index]
     if (

@@ -1,8 +1,8 @@
 """Build the prompt of a request (S3, rules 8 and 11).
 
-The system message is one fixed line. The user message holds the data, in blocks between lines that start
-with ``<<``, and then the instructions, because a small model follows the last text best. The fences
-contain a random key for each call, so no message can close its block or open another.
+The system message is one fixed line. The user message holds the data in blocks between fences, which are
+lines that start with ``<<``. The instructions come last, because a small model follows the last text best.
+The fences contain a random key for each call, so no message can close its block or open another.
 """
 
 import hashlib

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from memories.rules.search.tokenizer import stored
+from memories.rules.search.tokenizer import tokenize
 
 _HALF_LIFE = 100  # newer messages after which a text is worth half
 _FIGURE_FACTOR = 4.0  # of the worth of a word with the same rarity
@@ -105,7 +105,7 @@ def content_words(text: str) -> Words:
     """
     return frozenset(
         word
-        for word in stored(text).split()
+        for word in tokenize(text).split()
         if word not in STOP_WORDS
         and not _HIRAGANA.fullmatch(word)
         and not (len(word) == 1 and ord(word) > 0x2E80)

@@ -70,7 +70,7 @@ def _is_wide(text: str) -> bool:
 
 def search_words(text: str) -> list[str]:
     """Return the search tokens of a text, without single letters that end a Japanese word."""
-    words = tokenizer.stored(text).split()
+    words = tokenizer.tokenize(text).split()
     return [word for word in words if len(word) > 1 or not WIDE_CHARACTER.match(word)] or words
 
 
