@@ -145,7 +145,7 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         "left": uploads.seconds_left(upload),
         "is_silent": upload.is_silent(timezone.now()),
         "workspace": workspace if upload.state == Upload.State.DONE else None,
-        "things": _counts_by_type(upload.report),
+        "counts_by_type": _counts_by_type(upload.report),
         "more": _unlisted_broken_files(upload),
         "refusal": uploads.refusal_text(upload),
         "live": is_live(request),
